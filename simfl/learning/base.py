@@ -1,0 +1,69 @@
+"""What a learner is: it turns jobs into updates, in one batch, only when they are used."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.registry import Registry
+from simfl.rng import Streams
+from simfl.types import Job, Updates
+
+__all__ = ["LEARNING", "Learner", "Learning"]
+
+LEARNING = Registry("learning", default="supervised")
+
+
+class Learner(Protocol):
+    """Holds data, partition, model code and the global models that jobs still refer to.
+
+    Attributes:
+        dimension: parameters of the model, d.
+        model_bytes: size of one model or update on the wire.
+        samples: int64, shape (clients,): training samples of each client.
+    """
+
+    dimension: int
+    model_bytes: int
+    samples: NDArray[np.int64]
+
+    def initial(self) -> NDArray[np.float32]:
+        """The model x(0), shape (d,), drawn from the stream "model"."""
+        ...
+
+    def put(self, version: int, model: NDArray[np.float32]) -> None:
+        """Keeps a global model, shape (d,), under its version."""
+        ...
+
+    def get(self, version: int) -> NDArray[np.float32]:
+        """The global model of a version that is kept."""
+        ...
+
+    def drop(self, version: int) -> None:
+        """Forgets a version that no job refers to."""
+        ...
+
+    def train(self, jobs: Sequence[Job]) -> Updates:
+        """Local training of all jobs from their versions; same bits in whatever batches they come."""
+        ...
+
+    def evaluate(self, version: int) -> dict[str, float]:
+        """Named measurements of a kept version, at least ``test_loss`` and ``test_accuracy``."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What training has left behind besides the models (e.g. control variates), for checkpoints."""
+        ...
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Takes back what :meth:`state` gave."""
+        ...
+
+
+class Learning(Protocol):
+    """The scenario's ``learning`` choice; ``build`` may import torch, nothing else here may."""
+
+    evaluate_every: int
+
+    def build(self, scenario: Any, streams: Streams) -> Learner: ...

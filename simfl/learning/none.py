@@ -1,0 +1,63 @@
+"""Protocol-only simulation: messages have sizes and clients have samples, but nothing is learned."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.learning.base import LEARNING
+from simfl.rng import Streams
+from simfl.types import Job, Updates
+
+__all__ = ["NoLearning"]
+
+
+@LEARNING("none")
+@dataclass(frozen=True)
+class NoLearning:
+    """Nothing is learned; torch is not imported. The sizes below drive bytes and durations."""
+
+    parameters: Annotated[int, Field(ge=0, le=10**12, description="model size in float32 parameters")] = 0
+    samples: Annotated[int, Field(ge=0, le=10**9, description="training samples of each client")] = 1
+
+    evaluate_every = 0
+
+    def build(self, scenario: Any, streams: Streams) -> "IdleLearner":
+        return IdleLearner(4 * self.parameters, np.full(scenario.clients, self.samples, dtype=np.int64))
+
+
+@dataclass
+class IdleLearner:
+    """A learner of dimension 0: every update is empty."""
+
+    model_bytes: int
+    samples: NDArray[np.int64]
+    dimension: int = field(default=0, init=False)
+
+    def initial(self) -> NDArray[np.float32]:
+        return np.zeros(0, dtype=np.float32)
+
+    def put(self, version: int, model: NDArray[np.float32]) -> None:
+        pass
+
+    def get(self, version: int) -> NDArray[np.float32]:
+        return self.initial()
+
+    def drop(self, version: int) -> None:
+        pass
+
+    def train(self, jobs: Sequence[Job]) -> Updates:
+        clients = np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))
+        return Updates(np.zeros((len(jobs), 0), dtype=np.float32), self.samples[clients], np.full(len(jobs), np.nan))
+
+    def evaluate(self, version: int) -> dict[str, float]:
+        return {}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        pass

@@ -1,0 +1,6 @@
+"""Who takes part: one file per policy."""
+
+from simfl.selection import random
+from simfl.selection.base import POLICIES, Policy
+
+__all__ = ["POLICIES", "Policy", "random"]

@@ -1,0 +1,6 @@
+"""How updates become the next global model: one file per rule."""
+
+from simfl.training import fedavg
+from simfl.training.base import RULES, Rule
+
+__all__ = ["RULES", "Rule", "fedavg"]

@@ -1,0 +1,62 @@
+"""The values that pass between the rooms of simfl. No behaviour lives here."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SERVER", "Units", "View", "Job", "Updates"]
+
+SERVER = -1
+"""The server's address; clients are 0 .. clients-1."""
+
+Units = NDArray[np.int32]
+"""Selected clients, shape (units, unit_size): a row is aggregated together or not at all; no row = nobody."""
+
+
+@dataclass(frozen=True)
+class View:
+    """All that a selection policy may look at.
+
+    Attributes:
+        round: number of the aggregation being prepared, from 0.
+        available: bool, shape (clients,).
+        participation: int64, shape (clients,): aggregations each client has taken part in so far.
+    """
+
+    round: int
+    available: NDArray[np.bool_]
+    participation: NDArray[np.int64]
+
+
+class Job(NamedTuple):
+    """One client's piece of work; it carries no tensor.
+
+    Attributes:
+        id: unique in a run and the key of the job's random streams
+            (round * clients + client when synchronous, so that all policies meet the same draws).
+        client: who works.
+        version: the global model's version that was downloaded.
+        started_at: simulated time at which the server started the job, seconds.
+    """
+
+    id: int
+    client: int
+    version: int
+    started_at: float
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What a batch of n jobs produced, in the order of the jobs.
+
+    Attributes:
+        deltas: float32, shape (n, d): trained model minus downloaded model.
+        examples: int64, shape (n,): samples each client holds.
+        loss: float64, shape (n,): mean training loss over the client's last local epoch.
+    """
+
+    deltas: NDArray[np.float32]
+    examples: NDArray[np.int64]
+    loss: NDArray[np.float64]
