@@ -1,0 +1,35 @@
+"""What can go wrong in a user's hands; each becomes one line on stderr and an exit code."""
+
+__all__ = ["SimflError", "ScenarioError", "MissingError", "IntegrityError"]
+
+
+class SimflError(Exception):
+    """A failure with a message for the user and an exit code; never shown as a traceback."""
+
+    exit_code = 2
+
+
+class ScenarioError(SimflError):
+    """The scenario asks for something impossible (exit 2).
+
+    Args:
+        key: dotted key in the scenario, e.g. ``"network.path"``.
+        message: what is wrong and the nearest valid value.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(f"{key}: {message}")
+        self.key = key
+        self.message = message
+
+
+class IntegrityError(SimflError):
+    """A stored result or checkpoint does not match its digest (exit 4)."""
+
+    exit_code = 4
+
+
+class MissingError(SimflError):
+    """An extra package, data set or device is not there (exit 5); the message says how to get it."""
+
+    exit_code = 5
