@@ -137,15 +137,16 @@ def _enumerate(basis: Basis, state: Weak, ranks: list[int], budget: Budget) -> N
         def accept(places: NDArray[np.int64], here: Code = here, rank: int = rank) -> bool:
             return _accept(basis, state, rank, here.support(places))
 
-        for w in range(1, len(here.weight) + 1):
-            # nothing lighter than the upper bound lives on fewer than w places
+        levels = [w for w in range(1, len(here.weight) + 1) if largest[w] >= state.lower[rank]]
+        works = np.cumsum([level_work(len(here.weight), w) for w in levels])
+        affordable = [w for w, work in zip(levels, works, strict=True) if budget.affords(work)]
+        if not affordable or smallest[min(affordable[-1] + 1, len(smallest) - 1)] <= state.lower[rank]:
+            continue  # nothing to be gained
+        for w in affordable:
             state.proven(rank, min(int(state.upper[rank]), int(smallest[w])))
             if state.lower[rank] >= state.upper[rank]:
                 break
-            if largest[w] < state.lower[rank]:
-                continue
-            if not budget.take(level_work(len(here.weight), w)):
-                break
+            budget.take(level_work(len(here.weight), w))
             level(here, w, int(state.upper[rank]), accept)
-        else:
-            state.proven(rank, int(state.upper[rank]))
+        beyond = affordable[-1] + 1
+        state.proven(rank, int(state.upper[rank] if beyond == len(smallest) else min(state.upper[rank], smallest[beyond])))
