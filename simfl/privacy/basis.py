@@ -78,9 +78,7 @@ def basis(rounds: Rounds, classes: Classes, budget: int) -> Basis:
     chosen = np.isin(rounds.clients, representative)
     counts = np.append(0, np.cumsum(chosen))
     reduced = _Entries(counts[rounds.indptr], classes.label[rounds.clients[chosen]], rounds.codes[chosen])
-    one, two = (
-        _grow(reduced, rounds, len(classes.size), p, Budget(budget // 2)) for p in rounds.values.primes()
-    )
+    one, two = (_grow(reduced, rounds, len(classes.size), p, Budget(budget // 2)) for p in rounds.values.primes())
     known = min(one[2], two[2])
     best = max(one, two, key=lambda found: [-t for t in found[0] if t < known] + [-known])
     kept = best[0][best[0] < known]
@@ -119,7 +117,7 @@ def _grow(
         r = len(rises)
         if r == width:
             return np.array(rises), isolated, n_rounds
-        if not budget.take(4 * (r + 1) * width):
+        if not budget.take(2 * (r + 1) * width):
             break
         row = np.zeros(width, dtype=np.uint64)
         row[entries.classes[entries.row(t)]] = residues[entries.row(t)]

@@ -64,9 +64,7 @@ def of_round(basis: Basis, t: int) -> Witness:
     span = slice(rounds.indptr[t], rounds.indptr[t + 1])
     weights = rounds.values.fractions()
     clients, codes = rounds.clients[span], rounds.codes[span]
-    return Witness(
-        {t: Fraction(1)}, {int(i): weights[c] for i, c in zip(clients, codes, strict=True)}, rounds.shape
-    )
+    return Witness({t: Fraction(1)}, {int(i): weights[c] for i, c in zip(clients, codes, strict=True)}, rounds.shape)
 
 
 def birth(basis: Basis, rank: int, support: NDArray[np.integer], p: int) -> int:
