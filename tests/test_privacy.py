@@ -301,11 +301,11 @@ def test_rational_solution_is_exact():
 def test_values_are_read_as_simple_fractions():
     x = np.array([0.1, 1 / 3, 0.5, 12.0, 1 / (1 + 7), 600 / 7213, np.pi, 2.0**-60, 1e300])
     values, codes = Rounds.of(x[None]).values, Rounds.of(x[None]).codes
-    read = [values.fractions()[c] for c in codes]
+    read = [values.fraction(c) for c in codes]
     simple = [Fraction(1, 10), Fraction(1, 3), Fraction(1, 2), 12, Fraction(1, 8), Fraction(600, 7213)]
     assert read == [*simple, *(Fraction(float(v)) for v in x[6:])]
-    for p in values.primes():
-        assert [int(r) for r in values.residues(p)[codes]] == [
+    for p in values.primes:
+        assert [int(r) for r in values.residues[p][codes]] == [
             f.numerator * pow(f.denominator, -1, p) % p for f in map(Fraction, read)
         ]
 

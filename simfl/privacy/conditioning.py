@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.privacy.budget import Budget
+from simfl.privacy.values import Values
 
 __all__ = ["well_conditioned"]
 
@@ -14,14 +15,14 @@ FRACTION = 10_000  # work of one operation on fractions
 
 
 def well_conditioned(
-    rows: NDArray[np.float64], exact: NDArray[np.int32], weights: list[Fraction], budget: Budget
+    rows: NDArray[np.float64], exact: NDArray[np.int32], values: Values, budget: Budget
 ) -> NDArray[np.float64] | None:
     """The rows, each with largest entry 1, or if they are nearly dependent the exact reduced echelon form.
 
     Args:
         rows: float64, shape (r, M), exactly independent.
-        exact: the numbers of their entries in ``weights``, shape (r, M).
-        weights: the exact values by number.
+        exact: the numbers of their entries in ``values``, shape (r, M).
+        values: the exact values by number.
         budget: for the work on fractions.
 
     Returns:
@@ -32,7 +33,7 @@ def well_conditioned(
         return scaled
     if not budget.take(FRACTION * rows.shape[0] ** 2 * rows.shape[1]):
         return None
-    form = _echelon([[weights[code] for code in row] for row in exact])
+    form = _echelon([[values.fraction(code) for code in row] for row in exact])
     return form if _condition(form) <= CONDITION else None
 
 

@@ -72,7 +72,7 @@ def final(study: Study) -> MultiRound:
     n_rounds, n_clients = study.rounds.shape
     if not len(basis.classes.size):
         return MultiRound(n_rounds, n_clients, 0)
-    strong = int(basis.classes.smallest[-1, 0])
+    strong = int(basis.classes.smallest[-1])
     if basis.known < n_rounds:
         columns = study.trace(every=0)
         lightest = int(

@@ -70,7 +70,7 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
     hopeless = False
     for rank in sorted(ranks, reverse=True):
         t = last[rank]
-        floor = float(basis.classes.smallest[t, 0])
+        floor = float(basis.classes.smallest[t])
         best = Enclosure(floor, float(row_ratio[t]), int(row_round[t]))
         done = (basis.isolated > 0) & (basis.isolated <= rank)
         bound[done] = basis.size[done]
@@ -100,7 +100,6 @@ def _at(
     solved = np.zeros(len(size), dtype=bool)
     solved[label[done[present]]] = True
     first = np.unique(label, return_index=True)[1]
-    fractions = basis.of.values.fractions()
     programme, attempts = None, 0
     upper, source = best.upper, best.source
     while not solved.all():
@@ -111,7 +110,9 @@ def _at(
             if not budget.take(float(len(size)) ** 3):
                 break
             columns = present[first]
-            rows = well_conditioned(basis.floats(rank)[:, columns], basis.codes[:rank, columns], fractions, budget)
+            rows = well_conditioned(
+                basis.floats(rank)[:, columns], basis.codes[:rank, columns], basis.of.values, budget
+            )
             if rows is None:
                 break
             programme = Programme(rows, size)

@@ -58,7 +58,7 @@ def weak(basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, 
     """
     state = _start(basis, last)
     for rank in ranks:
-        state.proven(rank, int(basis.classes.smallest[last[rank], 0]))
+        state.proven(rank, int(basis.classes.smallest[last[rank]]))
         state.proven(rank, int(np.ceil(known.get(rank, 0.0) - 1e-6)))
     for c in np.flatnonzero(basis.isolated):
         if basis.size[c] < state.upper[basis.isolated[c]]:
@@ -84,7 +84,7 @@ def _start(basis: Basis, last: dict[int, int]) -> Weak:
 
 def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) -> bool:
     """Takes a support found modulo one prime if it holds modulo the other."""
-    born = birth(basis, rank, support, basis.of.values.primes()[1])
+    born = birth(basis, rank, support, basis.of.values.primes[1])
     if born:
         state.found(born, int(basis.size[support].sum()), support)
     return born > 0
@@ -92,7 +92,7 @@ def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) ->
 
 def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: int) -> None:
     """Searches for light vectors at the last rank and, by bisection, wherever the bound falls."""
-    p, _ = basis.of.values.primes()
+    p, _ = basis.of.values.primes
 
     def look(rank: int) -> None:
         if state.lower[rank] >= state.upper[rank] or not budget.take(code_work(basis, rank)):
@@ -123,11 +123,11 @@ def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: 
 
 def _enumerate(basis: Basis, state: Weak, ranks: list[int], last: dict[int, int], budget: Budget) -> None:
     """Proves lower bounds, from the last rank on: no vector on 1, 2, 3 ... places that is lighter than the upper."""
-    p, _ = basis.of.values.primes()
+    p, _ = basis.of.values.primes
 
     def promising(rank: int) -> bool:
         """No light vector is known, nor enforced by the rank (Singleton's bound)."""
-        size, count = basis.classes.smallest[last[rank], 0], basis.classes.count[last[rank]]
+        size, count = basis.classes.smallest[last[rank]], basis.classes.count[last[rank]]
         return bool(state.upper[rank] > AIM * size and count - rank + 1 > AIM)
 
     # first the last rank where all affordable levels may pass: what that proves holds for all lower ranks
