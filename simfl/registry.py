@@ -39,8 +39,6 @@ class Registry(Mapping[str, type]):
         default: the plugin meant by a mapping without ``name``.
     """
 
-    __hash__ = object.__hash__  # typing hashes what stands in a union
-
     def __init__(self, family: str, number: tuple[str, str] | None = None, default: str | None = None) -> None:
         self.family = family
         self.number = number
@@ -48,6 +46,10 @@ class Registry(Mapping[str, type]):
         self._plugins: dict[str, type] = {}
         self._loaded = False
         FAMILIES[family] = self
+
+    # A mapping compares by content and cannot be hashed; an annotation (``X | None``) must be.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __call__(self, name: str) -> Callable[[Class], Class]:
         def register(cls: Class) -> Class:
