@@ -1,11 +1,16 @@
 """Where optional real data lies: measured latencies, images, tables that simfl does not ship."""
 
+import csv
+import io
 import os
 from pathlib import Path
+from typing import Any
 
-from simfl.errors import MissingError
+from simfl.errors import MissingError, ScenarioError
 
-__all__ = ["data_root", "data_file"]
+__all__ = ["csv_rows", "data_file", "data_root", "named_file", "read_bytes"]
+
+MAX_BYTES = 64 * 2**20
 
 
 def data_root() -> Path | None:
@@ -33,3 +38,60 @@ def data_file(*names: str) -> Path:
         if root is not None and (root / name).exists():
             return root / name
     raise MissingError(f"{' or '.join(names)} not found: put it into ./data or name the data folder in SIMFL_DATA")
+
+
+def named_file(scenario: Any, key: str, name: str) -> Path:
+    """The file that a scenario names under ``key``: beside the scenario file or else in the data folder.
+
+    Raises:
+        ScenarioError: it is in neither place.
+    """
+    beside = scenario.file(name)
+    if beside.exists():
+        return beside
+    try:
+        return data_file(name)
+    except MissingError:
+        raise ScenarioError(key, f"'{name}' is neither beside the scenario file nor in the data folder") from None
+
+
+def read_bytes(path: Path, key: str) -> bytes:
+    """The whole file.
+
+    Raises:
+        ScenarioError: it cannot be read, or has more than 64 MiB.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ScenarioError(key, f"{path.name}: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise ScenarioError(key, f"{path.name}: larger than {MAX_BYTES} bytes")
+    return data
+
+
+def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
+    """The lines of a comma-separated UTF-8 file that are not blank: ("file:line", stripped cells).
+
+    Raises:
+        ScenarioError: the file cannot be read, has more than 64 MiB, or is no such text.
+    """
+    data = read_bytes(path, key)
+    reader = csv.reader(io.StringIO(_text(data, path, key), newline=""))
+    rows = []
+    try:
+        for row in reader:
+            if any(cells := [cell.strip() for cell in row]):
+                rows.append((f"{path.name}:{reader.line_num}", cells))
+    except csv.Error as error:
+        raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
+    return rows
+
+
+def _text(data: bytes, path: Path, key: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScenarioError(key, f"{path.name}:{line}: not UTF-8 text") from None
