@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 __all__ = ["LocalTraining"]
@@ -23,3 +25,7 @@ class LocalTraining:
     def rate(self, version: int) -> float:
         """The learning rate for a model downloaded at ``version``."""
         return self.learning_rate * self.decay ** sum(version >= at for at in self.decay_at)
+
+    def passes(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Passes over its samples that each client's work amounts to, shape (n,); what computation time scales with."""
+        return np.full(len(samples), float(self.local_epochs))
