@@ -13,7 +13,7 @@ from pydantic import Field
 
 from simfl.registry import Registry
 
-__all__ = ["DISTRIBUTIONS", "Distribution", "DistributionField", "Constant"]
+__all__ = ["DISTRIBUTIONS", "Distribution", "DistributionField", "NonNegative", "Constant", "Empirical"]
 
 DISTRIBUTIONS = Registry("distribution", number=("constant", "value"))
 
@@ -62,7 +62,9 @@ class Uniform:
     high: Annotated[NonNegative, Field(description="upper end, at least low")]
 
     def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return [] if self.low <= self.high else [("high", f"is below low ({self.low}); the nearest valid value is {self.low}")]
+        if self.low <= self.high:
+            return []
+        return [("high", f"is below low ({self.low}); the nearest valid value is {self.low}")]
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return self.low + (self.high - self.low) * rng.random(size)

@@ -39,6 +39,8 @@ class Registry(Mapping[str, type]):
         default: the plugin meant by a mapping without ``name``.
     """
 
+    __hash__ = object.__hash__  # typing hashes what stands in a union
+
     def __init__(self, family: str, number: tuple[str, str] | None = None, default: str | None = None) -> None:
         self.family = family
         self.number = number

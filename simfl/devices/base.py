@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.registry import Registry
-from simfl.rng import Address, Streams
+from simfl.rng import Address
 
 __all__ = ["AVAILABILITY", "COMPUTATION", "FAILURE", "Available", "Computing", "Failing"]
 
