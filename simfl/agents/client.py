@@ -59,7 +59,7 @@ def plan(parts: Parts, tick: int, version: int, clients: NDArray[np.int32], now_
     size, samples = parts.learner.model_bytes, parts.learner.samples[clients]
     death = parts.failing.draw(clients, where)
     lives = np.isnan(death)
-    compute = parts.computing.duration_s(clients, samples, parts.rule.passes(samples), where)
+    compute = parts.computing.duration_s(clients, samples, parts.rule.epochs(samples), where)
     reply = parts.links.up_s(clients, size, where)
     if not lives.all():
         compute = compute * np.where(lives, 1.0, death)
