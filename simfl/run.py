@@ -3,6 +3,7 @@
 import csv
 import fcntl
 import io
+import itertools
 import json
 import platform
 import shutil
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.agents import Parts, Round, Server
+from simfl.agents import Parts, Round, SynchronousServer
 from simfl.errors import IntegrityError, SimflError
 from simfl.metrics import Tally
 from simfl.results import fill_columns, participation_matrix, summarise
@@ -187,7 +188,7 @@ class _Run:
 
     # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
 
-    def _start(self) -> Server:
+    def _start(self) -> SynchronousServer:
         found = checkpoint.stored(self.folder / "checkpoint")
         for path in found:
             try:
@@ -199,7 +200,7 @@ class _Run:
                 print(f"warning: {error}", file=sys.stderr)
                 continue
             server = self._server(float(state["time_s"]))
-            server.restore(state, self._tally(int(state["round"])))
+            server.restore(state, self._tally(int(state["rounds"])))
             return server
         if found:
             raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force plays the run from the start")
@@ -209,10 +210,10 @@ class _Run:
     def _table(self, name: str, keep: tuple[int, str] | None) -> Table:
         return Table(self.folder / name, self.columns[name], keep)
 
-    def _server(self, start_s: float) -> Server:
+    def _server(self, start_s: float) -> SynchronousServer:
         log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
         world = World(start_s, None if log is None else _message_log(log))
-        return Server(self.parts, world, self._round, log)
+        return SynchronousServer(self.parts, world, self._round, log)
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
@@ -228,7 +229,9 @@ class _Run:
     def _round(self, done: Round) -> None:
         row = {name: _cell(value) for name, value in done.row.items()}
         self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
-        self.tables["participation.csv"].append((done.number, client, 1) for client in done.clients.tolist())
+        self.tables["participation.csv"].append(
+            zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
+        )
         extra = [(done.number, name, value) for name, value in row.items() if name not in ROUNDS and value is not None]
         self.tables["evaluation.csv"].append(extra)
         rounds = self.parts.rule.rounds
@@ -250,7 +253,7 @@ class _Run:
             elif name != "rounds.csv":
                 digests[name] = table.finish()
         part = folder / "rounds.csv.part"
-        matrix = participation_matrix(folder / "participation.csv", self.parts.rule.rounds, self.parts.clients)
+        matrix = participation_matrix(folder / "participation.csv", self.server.tally.rounds, self.parts.clients)
         text, rows = fill_columns(part.read_text(), scenario.privacy.columns(matrix))
         write_atomically(folder / "rounds.csv", text.encode())
         digests["rounds.csv"] = sha256(folder / "rounds.csv")
