@@ -140,8 +140,11 @@ class Registry(Mapping[str, type]):
     # -- pydantic: JSON Schema -------------------------------------------------------------------
 
     def __get_pydantic_json_schema__(self, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
-        bare = [name for name in bare if not required(self[name])]
-        options: list[dict[str, Any]] = [{"enum": bare, "title": f"{self.family} by name"}] if bare else []
+        options: list[dict[str, Any]] = [
+            {"const": name, "title": f"{self.family} {name}", "description": summary(self[name])}
+            for name in self
+            if not required(self[name])
+        ]
         if self.number:
             options.append({"type": "number", "title": f"{self.number[0]}: {self.number[1]}"})
         for name, choice in schema["schema"]["choices"].items():
@@ -152,7 +155,7 @@ class Registry(Mapping[str, type]):
             body["required"] = [*([] if name == self.default else ["name"]), *body.get("required", [])]
             body["title"] = f"{self.family} {name}"
             options.append(body)
-        return {"anyOf": options, "title": self.family}
+        return {"x-family": self.family, "anyOf": options}
 
 
 @cache

@@ -9,10 +9,12 @@ from simfl.scenario.fields import annotation_at, describe, keys_of, options, own
 from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
 from simfl.scenario.reader import Document
 
-__all__ = ["meant", "problems"]
+__all__ = ["in_order", "meant", "problems"]
 
 EXPLAINED = 1000
 """A file with more mistakes than this is not a scenario; further ones are not looked at."""
+
+UNKNOWN_KEY = "unexpected_keyword_argument"
 
 TYPES = {
     "int_type": "a whole number",
@@ -44,8 +46,13 @@ class _Found:
 
 def meant(word: str, known: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the most similar known name, or nothing."""
+    near = _nearest(word, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
     near = get_close_matches(word, list(known), n=1, cutoff=0.5) if len(word) <= 100 else []
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return near[0] if near else None
 
 
 def problems(errors: list[Any], document: Document, top: Any) -> list[Problem]:
@@ -58,8 +65,12 @@ def problems(errors: list[Any], document: Document, top: Any) -> list[Problem]:
     """
     translated = [_translate(error, document.value, top) for error in errors[:EXPLAINED]]
     explained = _Explained(document, top)
+    unknown = [one.path for one in translated if one.error["type"] == UNKNOWN_KEY]
+    mistyped = {(*path[:-1], explained.nearest_key(path)) for path in unknown}
     for group in _alternatives(translated):
-        if not any(group[0].path[: len(bad)] == bad for bad in document.spoiled):
+        path = group[0].path
+        repeats = group[0].error["type"] == "missing" and path in mistyped
+        if not repeats and not any(path[: len(bad)] == bad for bad in document.spoiled):
             explained.add(group)
     return explained.problems
 
@@ -124,7 +135,7 @@ class _Explained:
     def add(self, group: list[_Found]) -> None:
         one = group[0]
         kind = one.error["type"]
-        if kind == "unexpected_keyword_argument":
+        if kind == UNKNOWN_KEY:
             self.note(one.path, self.unknown_key(one.path), key=True)
         elif kind == "missing":
             self.note(one.path, self.missing(one.path))
@@ -153,6 +164,9 @@ class _Explained:
         return annotation_at(self.top, self.document.value, path), self.at(path, None)
 
     # -- keys ----------------------------------------------------------------------------------
+
+    def nearest_key(self, path: KeyPath) -> str | None:
+        return _nearest(str(path[-1]), keys_of(*self.around(path[:-1])))
 
     def unknown_key(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
@@ -279,7 +293,7 @@ def _words_of(annotation: Any) -> list[str]:
     return words
 
 
-def first_first(found: Iterable[Problem]) -> list[Problem]:
+def in_order(found: Iterable[Problem]) -> list[Problem]:
     """Without repetitions, in the order of the file; overrides last."""
 
     def position(problem: Problem) -> tuple[Any, ...]:
