@@ -2,10 +2,22 @@
 
 import os
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from simfl.errors import MissingError
 
-__all__ = ["data_root", "data_file"]
+__all__ = ["DATA_PATH", "DataPath", "data_root", "data_file"]
+
+DATA_PATH = "simfl: a data file or folder"
+"""Marks the types of plugin fields that name a file or folder of the user."""
+
+DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
+"""The type of a plugin field that names a data file (or folder), relative to the scenario file's folder.
+
+Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
+"""
 
 
 def data_root() -> Path | None:
