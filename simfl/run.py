@@ -26,6 +26,7 @@ from simfl.results import fill_columns, participation_matrix, summarise
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
+from simfl.selection.families import theory
 from simfl.timeline import write_timeline
 from simfl.trace import PARTICIPATION, ROUNDS, Table, sha256, write_atomically
 from simfl.world import Message, World
@@ -268,6 +269,7 @@ class _Run:
             "digest": scenario.digest,
             "seed": scenario.seed,
             "clients": scenario.clients,
+            "expected_cardinality": _cell(theory(scenario)["expected_cardinality"]),
             **{name: _cell(value) for name, value in summarise(rows).items()},
             "sha256": dict(sorted(digests.items())),
         }
