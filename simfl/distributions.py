@@ -155,7 +155,7 @@ class Choices:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    choices: Annotated[tuple[Probability, ...], Field(strict=False, min_length=1, description="values to draw from")]
+    choices: Annotated[tuple[Probability, ...], Field(min_length=1, description="values to draw from")]
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return np.asarray(self.choices, dtype=float)[rng.integers(len(self.choices), size=size)]

@@ -4,13 +4,24 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from simfl.errors import MissingError, ScenarioError
 
-__all__ = ["csv_rows", "data_file", "data_root", "named_file", "read_bytes"]
+__all__ = ["DATA_PATH", "DataPath", "csv_rows", "data_file", "data_root", "read_bytes"]
 
 MAX_BYTES = 64 * 2**20
+
+DATA_PATH = "simfl: a data file or folder"
+"""Marks the types of plugin fields that name a file or folder of the user."""
+
+DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
+"""The type of a plugin field that names a data file (or folder), relative to the scenario file's folder.
+
+Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
+"""
 
 
 def data_root() -> Path | None:
@@ -38,21 +49,6 @@ def data_file(*names: str) -> Path:
         if root is not None and (root / name).exists():
             return root / name
     raise MissingError(f"{' or '.join(names)} not found: put it into ./data or name the data folder in SIMFL_DATA")
-
-
-def named_file(scenario: Any, key: str, name: str) -> Path:
-    """The file that a scenario names under ``key``: beside the scenario file or else in the data folder.
-
-    Raises:
-        ScenarioError: it is in neither place.
-    """
-    beside = scenario.file(name)
-    if beside.exists():
-        return beside
-    try:
-        return data_file(name)
-    except MissingError:
-        raise ScenarioError(key, f"'{name}' is neither beside the scenario file nor in the data folder") from None
 
 
 def read_bytes(path: Path, key: str) -> bytes:

@@ -3,6 +3,7 @@
 import csv
 import fcntl
 import io
+import itertools
 import json
 import platform
 import shutil
@@ -18,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.agents import Parts, Round, Server
+from simfl.agents import Parts, Round, SynchronousServer
 from simfl.errors import IntegrityError, SimflError
 from simfl.metrics import Tally
 from simfl.results import fill_columns, participation_matrix, summarise
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
+from simfl.selection.families import theory
 from simfl.timeline import write_timeline
 from simfl.trace import PARTICIPATION, ROUNDS, Table, sha256, write_atomically
 from simfl.world import Message, World
@@ -180,14 +182,14 @@ class _Run:
         """Plays to the end; the summary."""
         try:
             self.server.world.run(self.server.world.spawn(self.server.play()))
+            return self._finish()
         finally:
             for table in self.tables.values():
                 table.close()
-        return self._finish()
 
     # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
 
-    def _start(self) -> Server:
+    def _start(self) -> SynchronousServer:
         found = checkpoint.stored(self.folder / "checkpoint")
         for path in found:
             try:
@@ -199,7 +201,7 @@ class _Run:
                 print(f"warning: {error}", file=sys.stderr)
                 continue
             server = self._server(float(state["time_s"]))
-            server.restore(state, self._tally(int(state["round"])))
+            server.restore(state, self._tally(int(state["rounds"])))
             return server
         if found:
             raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force plays the run from the start")
@@ -209,10 +211,10 @@ class _Run:
     def _table(self, name: str, keep: tuple[int, str] | None) -> Table:
         return Table(self.folder / name, self.columns[name], keep)
 
-    def _server(self, start_s: float) -> Server:
+    def _server(self, start_s: float) -> SynchronousServer:
         log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
         world = World(start_s, None if log is None else _message_log(log))
-        return Server(self.parts, world, self._round, log)
+        return SynchronousServer(self.parts, world, self._round, log)
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
@@ -228,7 +230,9 @@ class _Run:
     def _round(self, done: Round) -> None:
         row = {name: _cell(value) for name, value in done.row.items()}
         self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
-        self.tables["participation.csv"].append((done.number, client, 1) for client in done.clients.tolist())
+        self.tables["participation.csv"].append(
+            zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
+        )
         extra = [(done.number, name, value) for name, value in row.items() if name not in ROUNDS and value is not None]
         self.tables["evaluation.csv"].append(extra)
         rounds = self.parts.rule.rounds
@@ -249,8 +253,9 @@ class _Run:
                 table.discard()
             elif name != "rounds.csv":
                 digests[name] = table.finish()
+        self.tables["rounds.csv"].mark()
         part = folder / "rounds.csv.part"
-        matrix = participation_matrix(folder / "participation.csv", self.parts.rule.rounds, self.parts.clients)
+        matrix = participation_matrix(folder / "participation.csv", self.server.tally.rounds, self.parts.clients)
         text, rows = fill_columns(part.read_text(), scenario.privacy.columns(matrix))
         write_atomically(folder / "rounds.csv", text.encode())
         digests["rounds.csv"] = sha256(folder / "rounds.csv")
@@ -264,6 +269,7 @@ class _Run:
             "digest": scenario.digest,
             "seed": scenario.seed,
             "clients": scenario.clients,
+            "expected_cardinality": _cell(theory(scenario)["expected_cardinality"]),
             **{name: _cell(value) for name, value in summarise(rows).items()},
             "sha256": dict(sorted(digests.items())),
         }

@@ -4,9 +4,11 @@ The only module that knows SimPy. Events at equal times happen in the order in w
 """
 
 from collections.abc import Callable, Generator
+from heapq import heappush
 from typing import Any, NamedTuple
 
 import simpy
+from simpy.events import NORMAL
 
 from simfl.errors import SimflError
 
@@ -37,6 +39,18 @@ class Message(NamedTuple):
     size_bytes: int
 
 
+class _Clock(simpy.Environment):
+    """SimPy's environment with absolute times: ``now + (t - now)`` need not be ``t`` in floating point, and a
+    resumed run must meet every pending event at exactly the time an undisturbed run does.
+    """
+
+    def at(self, time_s: float, action: Callable[[Any], None], value: Any) -> None:
+        event = simpy.Event(self)
+        event._ok, event._value = True, value
+        event.callbacks.append(lambda event: action(event._value))
+        heappush(self._queue, (time_s, NORMAL, next(self._eid), event))
+
+
 class World:
     """Simulated time, message delivery and agent processes.
 
@@ -46,7 +60,7 @@ class World:
     """
 
     def __init__(self, start_s: float = 0.0, log: Callable[[Message, float, float], None] | None = None) -> None:
-        self._env = simpy.Environment(initial_time=start_s)
+        self._env = _Clock(initial_time=start_s)
         self._log = log
         self._agents: dict[int, Callable[[Message], None]] = {}
         self._default: Callable[[Message], None] | None = None
@@ -64,6 +78,14 @@ class World:
         """An event ``seconds`` from now."""
         return simpy.Timeout(self._env, seconds)
 
+    def event(self) -> simpy.Event:
+        """An event to wait for that an agent makes happen with ``succeed(value)``."""
+        return self._env.event()
+
+    def at(self, time_s: float, action: Callable[[Any], None], value: Any = None) -> None:
+        """Calls ``action(value)`` at simulated time ``time_s``, not before now."""
+        self._env.at(time_s, action, value)
+
     def listen(self, handler: Callable[[Message], None], address: int | None = None) -> None:
         """Delivers messages for ``address`` (None: for everyone who does not listen himself) to ``handler``."""
         if address is None:
@@ -71,14 +93,17 @@ class World:
         else:
             self._agents[address] = handler
 
-    def send(self, message: Message, delay_s: float) -> None:
-        """Delivers a message ``delay_s`` from now; the link that carries it has worked out the delay."""
+    def send(self, message: Message, arrives_s: float) -> None:
+        """Delivers a message at simulated time ``arrives_s``; the link that carries it has worked out the delay."""
         if self._log is not None:
-            self._log(message, self._env.now, self._env.now + delay_s)
-        simpy.Timeout(self._env, delay_s, message).callbacks.append(self._deliver)
+            self._log(message, self._env.now, arrives_s)
+        self._env.at(arrives_s, self._deliver, message)
 
-    def _deliver(self, event: simpy.Event) -> None:
-        message = event._value
+    def deliver_at(self, message: Message, arrives_s: float) -> None:
+        """Delivers a message that was sent, and logged, before the run was interrupted."""
+        self._env.at(arrives_s, self._deliver, message)
+
+    def _deliver(self, message: Message) -> None:
         self._agents.get(message.to, self._default)(message)
 
     def mailbox(self, address: int) -> "Mailbox":

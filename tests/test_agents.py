@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from simfl.agents import Parts, Server
+from simfl.agents import Parts, SynchronousServer
 from simfl.learning.none import IdleLearner
 from simfl.rng import Streams
 from simfl.training.fedavg import FedAvg
@@ -84,7 +84,7 @@ def play(fixed, **training):
                        "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
 
     world = World(0.0, message)
-    server = Server(parts, world, rounds.append, events.append)
+    server = SynchronousServer(parts, world, rounds.append, events.append)
     world.run(world.spawn(server.play()))
     return server, rounds, events
 

@@ -95,7 +95,7 @@ def test_an_agent_who_does_not_listen_is_reached_through_the_default():
     world.listen(lambda m: reached.append((m.to, world.now)))
 
     def server():
-        world.send(message(3), 1.0)
+        world.send(message(3), 11.0)
         yield world.wait(2.0)
 
     world.run(world.spawn(server()))

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from simfl.devices.base import AVAILABILITY
 from simfl.errors import ScenarioError, suggestion
-from simfl.files import csv_rows, named_file
+from simfl.files import DataPath, csv_rows
 from simfl.rng import Streams
 
 __all__ = ["Trace"]
@@ -35,7 +35,7 @@ class Trace:
     """
 
     path: Annotated[
-        str | None, Field(min_length=1, description="CSV file, beside the scenario file or in the data folder")
+        DataPath | None, Field(description="CSV file of intervals, relative to the scenario file's folder")
     ] = None
     inline: Annotated[
         tuple[tuple[Client, Time, Time], ...] | None,
@@ -65,7 +65,7 @@ class Trace:
     def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "Recorded":
         unit, rows = self.unit, [(f"inline.{i}", "", *row) for i, row in enumerate(self.inline or ())]
         if self.path is not None:
-            unit, rows = _read(named_file(scenario, f"{KEY}.path", self.path), self.period)
+            unit, rows = _read(scenario.file(self.path), self.period)
         number = {name: i for i, name in enumerate(names or ())}
         client = np.empty(len(rows), dtype=np.int64)
         for i, (field, where, name, _, _) in enumerate(rows):

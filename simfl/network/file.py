@@ -7,7 +7,7 @@ from pydantic import Field
 
 from simfl.distributions import DistributionField
 from simfl.errors import ScenarioError
-from simfl.files import named_file
+from simfl.files import DataPath
 from simfl.network.base import NETWORKS
 from simfl.network.csv_file import read_csv
 from simfl.network.links import PathLinks
@@ -27,7 +27,7 @@ SUFFIXES = (".csv", ".graphml", ".gexf")
 class NetworkFile:
     """A network from a file: .graphml, .gexf, or .csv (columns src,dst,rtt_ms, or a square table in ms)."""
 
-    path: Annotated[str, Field(min_length=1, description="the file, beside the scenario file or in the data folder")]
+    path: Annotated[DataPath, Field(description="the file, relative to the scenario file's folder")]
     server: Annotated[Node, Field(description="the server's node")]
     clients: Clients = None
     placement: NodePlacement = "one_each"
@@ -54,7 +54,7 @@ class NetworkFile:
         return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)
 
     def _read(self, scenario: Any) -> Topology:
-        path = named_file(scenario, "network.path", self.path)
+        path = scenario.file(self.path)
         if path.suffix.lower() == ".csv":
             return read_csv(path, "network.path", bool(self.directed))
         return read_xml(path, "network.path", self.directed)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.training.base import RULES, State
-from simfl.training.local import LocalTraining
+from simfl.local import LocalTraining
 
 __all__ = ["FedAvg"]
 
@@ -46,5 +46,8 @@ class FedAvg(LocalTraining):
     def step(
         self, model: NDArray[np.float32], deltas: NDArray[np.float32], weights: NDArray[np.float64], state: State
     ) -> tuple[NDArray[np.float32], State]:
-        share = (weights / weights.sum() * self.server_learning_rate).astype(np.float32)
-        return model + share @ deltas, state
+        total = weights.sum()
+        if not total:  # only clients without samples
+            return model, state
+        share = (weights / total * self.server_learning_rate).astype(np.float32)
+        return model + np.einsum("n,nd->d", share, deltas), state  # a BLAS product's bits depend on its threads

@@ -1,0 +1,48 @@
+"""Local training settings, shared by every rule: what one client does with the model it downloaded."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+__all__ = ["LocalTraining"]
+
+Rate = Annotated[float, Field(gt=0, le=1e6)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTraining:
+    """Mini-batch SGD on the client's own samples, reshuffled every epoch, last partial batch kept."""
+
+    local_epochs: Annotated[int, Field(ge=1, le=10_000, description="passes over the client's samples")] = 1
+    local_steps: Annotated[
+        int | None, Field(ge=1, le=10**7, description="SGD steps instead of whole epochs; null = local_epochs")
+    ] = None
+    batch_size: Annotated[int | None, Field(ge=1, description="samples in a step; null = all")] = 32
+    learning_rate: Annotated[Rate, Field(description="the clients' step size")] = 0.1
+    decay_at: Annotated[tuple[int, ...], Field(description="rounds at which the learning rate is multiplied")] = ()
+    decay: Annotated[Rate, Field(description="factor applied at each round of decay_at")] = 0.1
+    momentum: Annotated[float, Field(ge=0, lt=1, description="of the clients' SGD; starts anew in every job")] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, le=1e6, description="L2 penalty, added to the gradient")] = 0.0
+    clip_norm: Annotated[
+        Rate | None, Field(description="largest Euclidean norm of a step's gradient; null = no clipping")
+    ] = None
+
+    def rate(self, version: int) -> float:
+        """The learning rate for a model downloaded at ``version``."""
+        return self.learning_rate * self.decay ** sum(version >= at for at in self.decay_at)
+
+    def steps(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """SGD steps of a job whose client holds so many samples, shape (n,); none without samples."""
+        if self.local_steps is not None:
+            return np.where(samples > 0, self.local_steps, 0)
+        return self.local_epochs * -(-samples // (self.batch_size or np.maximum(samples, 1)))
+
+    def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Passes over its samples that a job makes, shape (n,): what its computation time is proportional to."""
+        if self.local_steps is None:
+            return np.full(len(samples), float(self.local_epochs))
+        batch = np.minimum(self.batch_size or samples, samples)
+        return np.divide(self.local_steps * batch, samples, out=np.zeros(len(samples)), where=samples > 0)

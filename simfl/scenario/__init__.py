@@ -1,0 +1,6 @@
+"""YAML to scenario: read strictly, overridden, validated, completed, frozen, with a digest. The only room that knows YAML."""
+
+from simfl.scenario.model import Scenario, Source
+from simfl.scenario.places import InvalidScenario, Place, Problem
+
+__all__ = ["InvalidScenario", "Place", "Problem", "Scenario", "Source"]
