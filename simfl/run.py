@@ -181,10 +181,10 @@ class _Run:
         """Plays to the end; the summary."""
         try:
             self.server.world.run(self.server.world.spawn(self.server.play()))
+            return self._finish()
         finally:
             for table in self.tables.values():
                 table.close()
-        return self._finish()
 
     # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
 
@@ -252,6 +252,7 @@ class _Run:
                 table.discard()
             elif name != "rounds.csv":
                 digests[name] = table.finish()
+        self.tables["rounds.csv"].mark()
         part = folder / "rounds.csv.part"
         matrix = participation_matrix(folder / "participation.csv", self.server.tally.rounds, self.parts.clients)
         text, rows = fill_columns(part.read_text(), scenario.privacy.columns(matrix))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import AVAILABILITY
-from simfl.perclient import Probabilities, equal, listed, probabilities
+from simfl.distributions import Probabilities, equal, listed, probabilities
 from simfl.rng import Streams
 
 __all__ = ["Bernoulli"]

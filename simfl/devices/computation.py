@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import COMPUTATION
-from simfl.distributions import Distribution, DistributionField, NonNegative
-from simfl.perclient import PerClient, listed, per_client
+from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, listed, per_client
 from simfl.rng import Address, Streams
 
 __all__ = ["ConstantTime", "PerSample", "RandomTime"]

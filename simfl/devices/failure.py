@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import FAILURE
-from simfl.perclient import Probabilities, listed, probabilities
+from simfl.distributions import Probabilities, listed, probabilities
 from simfl.rng import Address, Streams
 
 __all__ = ["BernoulliFailure", "NoFailure"]

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField
+from simfl.distributions import DistributionField, PerClient, listed, per_client
 from simfl.network.base import NETWORKS
 from simfl.network.links import PathLinks, Paths, seconds_per_byte
-from simfl.perclient import PerClient, listed, per_client
 from simfl.rng import Streams
 
 __all__ = ["Star"]

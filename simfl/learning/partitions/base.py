@@ -40,6 +40,12 @@ class Split:
         """The positions ``order``, cut into consecutive parts of the given sizes, shape (clients,)."""
         return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), order.astype(np.int64))
 
+    @classmethod
+    def owned(cls, order: NDArray[np.integer], owners: NDArray[np.integer], clients: int) -> "Split":
+        """The positions ``order``, each given to the client named beside it in ``owners``; both of shape (n,)."""
+        sizes = np.bincount(owners, minlength=clients)
+        return cls.cut(order[np.argsort(owners, kind="stable")], sizes)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

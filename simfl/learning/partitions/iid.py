@@ -6,6 +6,7 @@ import numpy as np
 
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.deal import equal_sizes
 
 __all__ = ["Iid"]
 
@@ -17,6 +18,4 @@ class Iid:
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)
-        sizes = np.full(clients, samples // clients)
-        sizes[: samples % clients] += 1
-        return Split.cut(rng.permutation(samples), sizes)
+        return Split.cut(rng.permutation(samples), equal_sizes(samples, clients))
