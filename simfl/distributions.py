@@ -165,13 +165,13 @@ def _form(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "list"
     if isinstance(value, Choices) or (isinstance(value, dict) and "name" not in value):
-        return "choices"
+        return "one of"
     return "number" if isinstance(value, (int, float)) else "distribution"
 
 
 def _value_form(value: Any) -> str:
     form = _form(value)
-    return "distribution" if form == "choices" else form
+    return "distribution" if form == "one of" else form
 
 
 PerClient = Annotated[
@@ -185,7 +185,7 @@ PerClient = Annotated[
 Probabilities = Annotated[
     Annotated[Probability, Tag("number")]
     | Annotated[tuple[Probability, ...], Tag("list")]
-    | Annotated[Choices, Tag("choices")]
+    | Annotated[Choices, Tag("one of")]
     | Annotated[DistributionField, Tag("distribution")],
     Discriminator(_form),
 ]

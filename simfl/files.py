@@ -18,7 +18,7 @@ DATA_PATH = "simfl: a data file or folder"
 """Marks the types of plugin fields that name a file or folder of the user."""
 
 DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
-"""The type of a plugin field that names a data file (or folder), relative to the scenario file's folder.
+"""The type of a plugin field that names a data file (or folder): beside the scenario file, or in the data folder.
 
 Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
 """

@@ -72,7 +72,7 @@ def build(scenario: Scenario) -> Parts:
         clients=n,
         streams=streams,
         links=links,
-        available=devices.availability.build(scenario, streams),
+        available=devices.availability.build(scenario, streams, links.names),
         computing=devices.computation.build(scenario, streams),
         failing=devices.failure.build(scenario, streams),
         policy=policy,
@@ -117,7 +117,7 @@ def run(
         with _locked(folder):
             if not resume:
                 _clear(folder)
-            write_atomically(folder / "scenario.yaml", scenario.to_yaml().encode())
+            write_atomically(folder / "scenario.yaml", scenario.to_yaml(folder).encode())
             finished = Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(), False)
     if timeline is not None:
         write_timeline(folder / "events.jsonl", timeline, names)

@@ -66,6 +66,8 @@ class Trace:
         unit, rows = self.unit, [(f"inline.{i}", "", *row) for i, row in enumerate(self.inline or ())]
         if self.path is not None:
             unit, rows = _read(scenario.file(self.path), self.period)
+        if names is None and not all(row[2].isdigit() for row in rows):
+            names = scenario.network.build(scenario, streams).names
         number = {name: i for i, name in enumerate(names or ())}
         client = np.empty(len(rows), dtype=np.int64)
         for i, (field, where, name, _, _) in enumerate(rows):

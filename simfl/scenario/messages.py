@@ -173,7 +173,7 @@ class _Explained:
         known = keys_of(annotation, value)
         cls = owner(annotation, value)
         registry = registry_of(annotation)
-        of = f" of {registry.family} {cls.name!r}" if registry and cls else ""
+        of = f" of {registry.family} {cls.name!r}" if registry and cls in registry.values() else ""
         word = str(path[-1])
         guess = meant(word, known) or self.elsewhere(word, path)
         return f"unknown key {shown(word)}{of}{guess or self.listed(known)}"
@@ -194,7 +194,7 @@ class _Explained:
             return f"has too few items (got {count})"
         cls = owner(annotation, value)
         registry = registry_of(annotation)
-        of = f" of {registry.family} {cls.name!r}" if registry and cls else ""
+        of = f" of {registry.family} {cls.name!r}" if registry and cls in registry.values() else ""
         about = {field.name: field.description or field.type for field in describe(cls)} if cls else {}
         text = f" ({about[path[-1]]})" if about.get(path[-1]) else ""
         return f"key {path[-1]!r}{of} is missing{text}"
