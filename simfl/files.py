@@ -10,9 +10,10 @@ from pydantic import Field
 
 from simfl.errors import MissingError, ScenarioError
 
-__all__ = ["DATA_PATH", "DataPath", "csv_rows", "data_file", "data_root", "read_bytes"]
+__all__ = ["DATA_PATH", "DataPath", "MAX_CELL", "csv_rows", "data_file", "data_root", "read_bytes"]
 
 MAX_BYTES = 64 * 2**20
+MAX_CELL = 200
 
 DATA_PATH = "simfl: a data file or folder"
 """Marks the types of plugin fields that name a file or folder of the user."""
@@ -79,7 +80,11 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
     try:
         for row in reader:
             if any(cells := [cell.strip() for cell in row]):
-                rows.append((f"{path.name}:{reader.line_num}", cells))
+                where = f"{path.name}:{reader.line_num}"
+                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in cells):
+                    problem = f"a value has control characters or more than {MAX_CELL} characters"
+                    raise ScenarioError(key, f"{where}: {problem}")
+                rows.append((where, cells))
     except csv.Error as error:
         raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
     return rows

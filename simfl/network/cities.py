@@ -15,6 +15,7 @@ from simfl.network.links import PathLinks, Paths, seconds_per_byte
 from simfl.network.measured import measured_atlas, measured_s, present
 from simfl.network.sites import connect, place
 from simfl.rng import Streams
+from simfl.types import Name
 
 __all__ = ["Cities"]
 
@@ -34,9 +35,9 @@ class Cities:
     deviation ping's deviation / sqrt(2) (two independent directions give the measured one), at most the mean.
     """
 
-    server: Annotated[str, Field(description="the server's city")]
+    server: Annotated[Name, Field(description="the server's city")]
     cities: Annotated[
-        tuple[str, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
+        tuple[Name, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
     ] = None
     count: Annotated[int | None, Field(ge=1, description="of the known cities only this many of most people")] = None
     placement: Annotated[

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.errors import ScenarioError, suggestion
-from simfl.files import csv_rows
+from simfl.files import MAX_CELL, csv_rows
+from simfl.network.links import NARROWEST
 from simfl.network.topology import Edge, Topology
 
 __all__ = ["edge", "read_csv", "read_table"]
@@ -61,6 +62,8 @@ def edge(values: dict[str, object], src: str, dst: str, where: str, key: str) ->
     """
     if not src or not dst or src == dst:
         raise ScenarioError(key, f"{where}a link needs two different ends, not '{src}' and '{dst}'")
+    if max(len(src), len(dst)) > MAX_CELL or not (src + dst).isprintable():
+        raise ScenarioError(key, f"{where}a node's name has control characters or more than {MAX_CELL} characters")
     if ("latency_s" in values) == ("rtt_ms" in values):
         raise ScenarioError(key, f"{where}link '{src}' to '{dst}' needs either latency_s or rtt_ms")
     unit = "latency_s" if "latency_s" in values else "rtt_ms"
@@ -68,8 +71,8 @@ def edge(values: dict[str, object], src: str, dst: str, where: str, key: str) ->
     bandwidth = None
     if "bandwidth_bytes_per_s" in values:
         bandwidth = _number(values["bandwidth_bytes_per_s"], "bandwidth_bytes_per_s", where, key)
-        if bandwidth == 0:
-            raise ScenarioError(key, f"{where}bandwidth_bytes_per_s must be above 0")
+        if bandwidth < NARROWEST:
+            raise ScenarioError(key, f"{where}bandwidth_bytes_per_s must be at least {NARROWEST:g}")
     return Edge(src, dst, delay if unit == "latency_s" else delay / 2000, bandwidth)
 
 

@@ -5,22 +5,16 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
 from simfl.errors import suggestion
 from simfl.network.sites import Placement, place
+from simfl.types import Name
 
-__all__ = ["Clients", "Node", "NodePlacement", "members", "node_problems"]
-
-Node = Annotated[
-    str,
-    BeforeValidator(lambda name: str(name) if type(name) is int else name),
-    WithJsonSchema({"type": ["string", "integer"]}),
-]
-"""A node's name; a whole number stands for its digits."""
+__all__ = ["Clients", "NodePlacement", "members", "node_problems"]
 
 Clients = Annotated[
-    tuple[Node, ...] | None,
+    tuple[Name, ...] | None,
     Field(min_length=1, description="nodes of the clients, in the clients' order; null = all nodes but the server's"),
 ]
 

@@ -1,5 +1,6 @@
 """Networks in GraphML and GEXF files."""
 
+import warnings
 from io import BytesIO
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def read_xml(path: Path, key: str, directed: bool | None = None) -> Topology:
         raise ScenarioError(key, f"{path.name}: document types and entities are refused")
     read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
     try:
-        graph = read(BytesIO(data))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about types that are left out: values are read as numbers anyway
+            graph = read(BytesIO(data))
     except Exception as error:  # broken files make networkx raise almost anything
         what = " ".join(str(error).split())[:200] or type(error).__name__
         line = f":{error.position[0]}" if hasattr(error, "position") else ""
