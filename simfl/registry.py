@@ -18,16 +18,28 @@ from importlib.metadata import EntryPoints, entry_points
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
+from pydantic import Field as Text
 from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from simfl.errors import MissingError
 
-__all__ = ["FAMILIES", "Registry", "default_of", "plain", "required", "summary"]
+__all__ = ["FAMILIES", "DataFile", "DataFolder", "Registry", "default_of", "plain", "required", "summary"]
 
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
 
 Class = TypeVar("Class", bound=type)
+
+DATA_FILE, DATA_FOLDER = "simfl: data file", "simfl: data folder"
+
+DataFile = Annotated[str, Text(min_length=1, max_length=4096), DATA_FILE]
+"""The type of a plugin field that names a file of the user; open it as ``scenario.file(self.path)``.
+
+In the scenario's digest it stands by its content, and it must exist when the scenario is read.
+"""
+
+DataFolder = Annotated[str, Text(min_length=1, max_length=4096), DATA_FOLDER]
+"""The type of a plugin field that says in which folder a known data set lies: no part of the digest."""
 
 
 class Registry(Mapping[str, type]):
@@ -97,7 +109,7 @@ class Registry(Mapping[str, type]):
         return TypeAdapter(Annotated[Any, self]).validate_json(to_json(value), strict=True)
 
     def normalise(self, value: Any) -> Any:
-        """A bare name, a bare number or a mapping without name as the mapping it is short for; anything else as it is."""
+        """The mapping that a bare name, a bare number or a mapping without name is short for; else the value itself."""
         if isinstance(value, str):
             return {"name": value}
         if self.number and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -130,7 +142,9 @@ class Registry(Mapping[str, type]):
         context = {"family": self.family, "known": ", ".join(self) or "none is installed"}
         if not isinstance(value, dict):
             also = " or a number" if self.number else ""
-            raise PydanticCustomError("plugin", "a name{also} or a mapping with 'name' is needed", context | {"also": also})
+            raise PydanticCustomError(
+                "plugin", "a name{also} or a mapping with 'name' is needed", context | {"also": also}
+            )
         if "name" not in value:
             raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
         if self.chosen(value) is None:

@@ -19,12 +19,13 @@ from simfl.errors import ScenarioError
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.registry import plain
+from simfl.registry import DATA_FILE, plain
 from simfl.scenario import datafiles, overrides, plugins
 from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted
-from simfl.scenario.reader import MAX_BYTES, Document, decode, read
+from simfl.scenario.reader import Document, read
 from simfl.scenario.scalars import LARGEST
+from simfl.scenario.text import MAX_BYTES, decode
 from simfl.scenario.writer import dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
@@ -85,7 +86,7 @@ class Scenario:
     network: Annotated[Any, NETWORKS, Field(description="how long messages take")] = field(
         default_factory=lambda: NETWORKS.of("star")
     )
-    devices: Annotated[Devices, Field(description="availability, computation time and failures of the clients")] = field(
+    devices: Annotated[Devices, Field(description="availability, computation and failures of the clients")] = field(
         default_factory=Devices
     )
     selection: Annotated[Any, POLICIES, Field(description="who takes part in an aggregation")]
@@ -170,8 +171,8 @@ class Scenario:
 
     def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
         for path, name in datafiles.named(self):
-            if not os.path.exists(self.file(name)):
-                yield path, f"there is no file {str(self.file(name))!r}"
+            if not os.path.isfile(self.file(name)):
+                yield path, f"{name!r} is no file beside the scenario or in the data folder"
 
     def _problem(self, path: KeyPath, message: str) -> Problem:
         return Problem(self.source.places.of(path), dotted(path), message)
@@ -179,8 +180,12 @@ class Scenario:
     # -- using ---------------------------------------------------------------------------------
 
     def file(self, name: str) -> Path:
-        """The path of a data file that the scenario names: relative to the scenario file's folder, or absolute."""
-        return self.source.folder / name
+        """The path of a data file that the scenario names.
+
+        Args:
+            name: relative to the scenario file's folder or, if it is not there, to the data folder; or absolute.
+        """
+        return datafiles.find(name, self.source.folder)
 
     def located(self, error: ScenarioError) -> InvalidScenario:
         """An error that shows only when the scenario is built, with the place of its key in the file."""
@@ -196,7 +201,9 @@ class Scenario:
             folder: where the data will be read from; relative data files are named as seen from there.
         """
         home = self.source.folder
-        scenario = self if folder is None else datafiles.renamed(self, lambda name: datafiles.seen_from(name, home, folder))
+        scenario = self
+        if folder is not None:
+            scenario = datafiles.renamed(self, lambda name, mark: datafiles.seen_from(name, home, folder))
         data: dict[str, Any] = plain(scenario)
         return data
 
@@ -208,13 +215,13 @@ class Scenario:
     def digest(self) -> str:
         """The first 12 hex digits of the SHA-256 of the resolved scenario's canonical JSON.
 
-        Data files count by their content.
+        Data files count by their content; where a known data set lies does not count.
 
         Raises:
             ScenarioError: a data file cannot be read.
         """
         known = {name: self._content(path, name) for path, name in datafiles.named(self)}
-        data = plain(datafiles.renamed(self, lambda name: known[name]))
+        data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_FILE else ""))
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 

@@ -70,7 +70,9 @@ def _value(text: str) -> Any:
         text.encode("utf-8")
         value = scalar(text)
     except ValueError as error:
-        raise _Bad("the text is not UTF-8" if isinstance(error, UnicodeError) else f"{error} (got {shown(text)})") from None
+        raise _Bad(
+            "the text is not UTF-8" if isinstance(error, UnicodeError) else f"{error} (got {shown(text)})"
+        ) from None
     if isinstance(value, str) and "\0" in value:
         raise _Bad("the text holds a character that is not allowed")
     return value
@@ -111,7 +113,10 @@ class _Override:
             return
         kept = {key: item for key, item in before.items() if key in known and key not in wanted}
         places = self.document.places
-        stay = [{where: spot for where, spot in spots.items() if self._stays(where, path, kept)} for spots in (places.keys, places.values)]
+        stay = [
+            {where: spot for where, spot in spots.items() if self._stays(where, path, kept)}
+            for spots in (places.keys, places.values)
+        ]
         self.put(parent, path, {"name": wanted["name"], **kept, **wanted})
         places.keys.update(stay[0])
         places.values.update(stay[1])
@@ -127,7 +132,7 @@ class _Override:
         spoiled -= {bad for bad in spoiled if bad[: len(path)] == path}
 
     def parent(self, path: KeyPath) -> Any:
-        """The mapping or list that holds the last key of ``path``; what is short or missing on the way is written out."""
+        """The mapping or list that holds the last key of ``path``; what is short or missing on the way is opened."""
         data = self.document.value
         for depth in range(1, len(path)):
             here = path[:depth]
