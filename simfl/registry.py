@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from simfl.errors import MissingError
 
-__all__ = ["FAMILIES", "DataFile", "DataFolder", "Registry", "default_of", "plain", "required", "summary"]
+__all__ = ["FAMILIES", "DataFile", "DataFolder", "Registry", "default_of", "plain", "required", "summary", "validate"]
 
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
@@ -106,7 +106,7 @@ class Registry(Mapping[str, type]):
         Raises:
             pydantic.ValidationError: the value names no plugin or does not fit its fields.
         """
-        return TypeAdapter(Annotated[Any, self]).validate_json(to_json(value), strict=True)
+        return validate(Annotated[Any, self], value)
 
     def normalise(self, value: Any) -> Any:
         """The mapping that a bare name, a bare number or a mapping without name is short for; else the value itself."""
@@ -145,7 +145,7 @@ class Registry(Mapping[str, type]):
             raise PydanticCustomError(
                 "plugin", "a name{also} or a mapping with 'name' is needed", context | {"also": also}
             )
-        if "name" not in value:
+        if value.get("name") is None:
             raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
         if self.chosen(value) is None:
             raise PydanticCustomError("plugin_unknown", "unknown {family} (one of {known})", context)
@@ -183,6 +183,22 @@ def _with_defaults(cls: type, properties: dict[str, Any]) -> dict[str, Any]:
     return {key: {**body, **known.get(key, {})} for key, body in properties.items()}
 
 
+def validate(annotation: Any, value: Any) -> Any:
+    """YAML data as an instance of a type that may hold plugins.
+
+    Raises:
+        pydantic.ValidationError: it does not fit.
+    """
+    plugins = sum(len(family) for family in list(FAMILIES.values()))
+    return _adapter(annotation, plugins).validate_json(to_json(value), strict=True)
+
+
+@cache
+def _adapter(annotation: Any, plugins: int) -> TypeAdapter[Any]:
+    """Made anew when plugins have been registered since."""
+    return TypeAdapter(annotation)
+
+
 def default_of(field: "Field[Any]") -> Any:
     """The default of a dataclass field, ``dataclasses.MISSING`` if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
@@ -204,6 +220,8 @@ def _without_name(value: dict[str, Any]) -> dict[str, Any]:
 
 def _frozen(value: Any) -> Any:
     """Sequences of a frozen plugin are tuples."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
     return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 

@@ -43,12 +43,10 @@ def registry_of(annotation: Any) -> Registry | None:
 
 def owner(annotation: Any, value: Any) -> type | None:
     """The dataclass whose fields are the keys of ``value``, a piece of YAML data at a place of this type."""
-    for option in options(annotation):
-        if isinstance(option, Registry) and (cls := option.chosen(value)):
-            return cls
-        if is_dataclass(option):
-            return option
-    return None
+    known = list(options(annotation))
+    plugins = (option.chosen(value) for option in known if isinstance(option, Registry))
+    classes = (option for option in known if is_dataclass(option) and isinstance(value, (dict, NoneType)))
+    return next((cls for cls in (*plugins, *classes) if cls is not None), None)
 
 
 def keys_of(annotation: Any, value: Any) -> dict[str, Any]:

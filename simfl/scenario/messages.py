@@ -93,12 +93,9 @@ class _Explained:
     def unknown_key(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
         known = keys_of(annotation, value)
-        cls = owner(annotation, value)
-        registry = registry_of(annotation)
-        of = f" of {registry.family} {cls.name!r}" if registry and cls else ""
         word = str(path[-1])
         guess = meant(word, known) or self.elsewhere(word, path)
-        return f"unknown key {shown(word)}{of}{guess or self.listed(known)}"
+        return f"unknown key {shown(word)}{self.of(path)}{guess or self.listed(known)}"
 
     def elsewhere(self, word: str, path: KeyPath) -> str:
         """A key of one of the sections that was written at the top."""
@@ -115,11 +112,16 @@ class _Explained:
             count = len(value) if isinstance(value, list) else 0
             return f"has too few items (got {count})"
         cls = owner(annotation, value)
-        registry = registry_of(annotation)
-        of = f" of {registry.family} {cls.name!r}" if registry and cls else ""
         about = {field.name: field.description or field.type for field in describe(cls)} if cls else {}
         text = f" ({about[path[-1]]})" if about.get(path[-1]) else ""
-        return f"key {path[-1]!r}{of} is missing{text}"
+        return f"key {path[-1]!r}{self.of(path)} is missing{text}"
+
+    def of(self, path: KeyPath) -> str:
+        """The plugin that a key belongs to, in words."""
+        annotation, value = self.around(path[:-1])
+        registry = registry_of(annotation)
+        cls = registry.chosen(value) if registry else None
+        return f" of {registry.family} {cls.name!r}" if registry and cls else ""
 
     @staticmethod
     def listed(known: Iterable[str]) -> str:
@@ -152,7 +154,7 @@ class _Explained:
             return f"Input should have at {'least' if kind == 'too_short' else 'most'} {bound} item{'s'[: bound != 1]}"
         if kind == "string_pattern_mismatch":
             rule = next((field.description for field in self.siblings(one.path) if field.name == one.path[-1]), "")
-            return f"Input does not fit: {rule}" if rule else error["msg"]
+            return f"Input does not fit ({rule})" if rule else error["msg"]
         return str(error["msg"]).removeprefix("Value error, ")
 
     def siblings(self, path: KeyPath) -> list[Any]:

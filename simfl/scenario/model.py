@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError, core_schema, to_json
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.registry import DATA_FILE, plain
+from simfl.registry import DATA_FILE, plain, validate
 from simfl.scenario import datafiles, overrides, plugins
 from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted
@@ -153,7 +153,7 @@ class Scenario:
         if isinstance(data, dict):
             data = {"name": _safe(name), **data}
         try:
-            scenario = _adapter(cls).validate_json(to_json(data), strict=True)
+            scenario = validate(cls, data)
         except ValidationError as error:
             found = problems(error.errors(include_url=False), document, cls)
             raise InvalidScenario(in_order([*document.problems, *found])) from None
@@ -230,11 +230,6 @@ class Scenario:
             return datafiles.content(self.file(name))
         except OSError as error:
             raise ScenarioError(dotted(path), f"cannot be read: {error.strerror or error}") from None
-
-
-@cache
-def _adapter(cls: type) -> TypeAdapter[Any]:
-    return TypeAdapter(cls)
 
 
 def _safe(stem: str) -> str:

@@ -7,7 +7,8 @@ the keys that both have keep what the file gave them.
 
 import re
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
+from copy import deepcopy
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from simfl.registry import Registry, default_of, plain
@@ -36,10 +37,12 @@ def apply(document: Document, overrides: Iterable[str], top: Any) -> None:
     """
     for text in overrides:
         place = Place(f"override {text if len(text) <= 80 and text.isprintable() else shown(text)}")
+        before = deepcopy((document.value, document.places, document.spoiled))
         try:
             key, value = _split(text)
             _Override(document, place, top).set(key, value)
         except _Bad as error:
+            document.value, document.places, document.spoiled = before
             document.problems.append(Problem(place, "", str(error)))
 
 
@@ -136,42 +139,36 @@ class _Override:
         data = self.document.value
         for depth in range(1, len(path)):
             here = path[:depth]
-            inner = data[path[depth - 1]] if _has(data, path[depth - 1]) else None
+            self.step(here, data)
+            inner = data[here[-1]] if _has(data, here[-1]) else None
             if not isinstance(inner, (dict, list)):
-                inner = self.opened(here, inner, data)
+                inner = self.opened(here, inner)
+                self.put(data, here, inner)
             data = inner
-        if isinstance(data, list):
-            self.index(path, data)
-        elif not isinstance(path[-1], str):
-            raise _Bad(f"'{dotted(path[:-1])}' is not a list; {path[-1]} is no key of it")
+        self.step(path, data)
         return data
 
-    def opened(self, here: KeyPath, inner: Any, holder: Any) -> dict[str, Any]:
-        if isinstance(holder, list):
-            self.index(here, holder)
-        elif not isinstance(here[-1], str):
-            raise _Bad(f"'{dotted(here[:-1])}' is not a list; {here[-1]} is no key of it")
-        annotation = self.type_at(here)
-        registry = registry_of(annotation)
-        if inner is None:
-            inner = self.default(here)
-        inner = registry.normalise(inner) if registry else inner
-        if not isinstance(inner, dict):
-            raise _Bad(f"'{dotted(here)}' is {shown(inner)} and has no keys")
-        self.put(holder, here, inner)
-        return inner
+    @staticmethod
+    def step(path: KeyPath, data: Any) -> None:
+        """Refuses a last key that cannot be one of ``data``."""
+        key, holder = path[-1], f"'{dotted(path[:-1])}'" if path[:-1] else "the scenario"
+        if isinstance(data, dict) and not isinstance(key, str):
+            raise _Bad(f"{holder} is not a list; {key} is no key of it")
+        if isinstance(data, list) and not _has(data, key):
+            valid = f"its indices are 0 to {len(data) - 1}" if data else "it is empty"
+            raise _Bad(f"{holder} is a list; {valid} (got {shown(key)})")
 
-    def default(self, path: KeyPath) -> Any:
-        """The default of a key that the file leaves out, as data; an empty mapping if it has none."""
-        cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
-        defaults = {field.name: default_of(field) for field in fields(cls)} if cls else {}
-        default = defaults.get(path[-1], MISSING)
-        return {} if default is MISSING or default is None else plain(default)
-
-    def index(self, path: KeyPath, data: list[Any]) -> None:
-        if not isinstance(path[-1], int) or path[-1] >= len(data):
-            valid = f"0 to {len(data) - 1}" if data else "no index, as it is empty"
-            raise _Bad(f"'{dotted(path[:-1])}' is a list; valid is {valid} (got {shown(path[-1])})")
+    def opened(self, path: KeyPath, value: Any) -> Any:
+        """What a value is short for, or stands there by default, as a mapping or list that can be changed."""
+        if value is None:
+            cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
+            default = {field.name: default_of(field) for field in fields(cls)}.get(path[-1]) if cls else None
+            value = {} if default is None or default is MISSING else _brief(default)
+        registry = registry_of(self.type_at(path))
+        value = registry.normalise(value) if registry else value
+        if not isinstance(value, (dict, list)):
+            raise _Bad(f"'{dotted(path)}' is {shown(value)} and has no keys")
+        return value
 
     def type_at(self, path: KeyPath) -> Any:
         return annotation_at(self.top, self.document.value, path)
@@ -181,6 +178,16 @@ class _Override:
         for key in path:
             data = data[key] if _has(data, key) else None
         return data
+
+
+def _brief(value: Any) -> Any:
+    """A default as data, without the fields that are themselves at their default."""
+    data = plain(value)
+    if is_dataclass(value):
+        for field in fields(value):
+            if getattr(value, field.name) == default_of(field):
+                data.pop(field.name, None)
+    return data
 
 
 def _has(data: Any, key: Any) -> bool:

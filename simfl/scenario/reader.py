@@ -20,6 +20,7 @@ __all__ = ["MAX_ALIASES", "MAX_DEPTH", "MAX_VALUES", "Document", "read"]
 MAX_DEPTH = 64
 MAX_ALIASES = 100
 MAX_VALUES = 100_000
+MAX_PROBLEMS = 1000
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -250,6 +251,8 @@ class _Reader:
     def problem(self, place: Place, message: str, path: KeyPath = ()) -> None:
         named = tuple(part for part in path if part is not _REFUSED)
         self.document.problems.append(Problem(place, dotted(named), message))
+        if len(self.document.problems) >= MAX_PROBLEMS:
+            raise _Stop
 
     def refuse(self, mark: yaml.Mark, message: str) -> None:
         """Notes a problem with the value (or key) that stands here and reads on without it."""
