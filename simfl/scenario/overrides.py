@@ -7,7 +7,6 @@ the keys that both have keep what the file gave them.
 
 import re
 from collections.abc import Iterable
-from copy import deepcopy
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -37,12 +36,12 @@ def apply(document: Document, overrides: Iterable[str], top: Any) -> None:
     """
     for text in overrides:
         place = Place(f"override {text if len(text) <= 80 and text.isprintable() else shown(text)}")
-        before = deepcopy((document.value, document.places, document.spoiled))
+        before = document.copy()
         try:
             key, value = _split(text)
             _Override(document, place, top).set(key, value)
         except _Bad as error:
-            document.value, document.places, document.spoiled = before
+            document.value, document.places, document.spoiled = before.value, before.places, before.spoiled
             document.problems.append(Problem(place, "", str(error)))
 
 

@@ -44,6 +44,11 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
     spoiled: set[KeyPath] = field(default_factory=set)
 
+    def copy(self) -> "Document":
+        """The same, sharing nothing that can change."""
+        places = Places(self.places.top, dict(self.places.keys), dict(self.places.values))
+        return Document(_unshared(self.value), places, list(self.problems), set(self.spoiled))
+
 
 @dataclass
 class _Open:
