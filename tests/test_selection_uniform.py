@@ -1,6 +1,7 @@
 """The law of every choice, by chi-square against the enumerated family: uniform and fair, whole and partial."""
 
 from collections import Counter
+from math import comb
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy.stats import chisquare
 from selection_brute import law
 
 from simfl.selection import POLICIES, circle
+from simfl.selection.pairs import draw_pairs
 from simfl.types import View
 
 ALPHA = 1e-4
@@ -64,7 +66,7 @@ def test_half_partition_is_fair(n, k, t, pattern, used, tries, monkeypatch):
     rng = np.random.default_rng(n + k)
     participation = {"zero": np.zeros(n), "one": 1 + np.arange(n) ** 2 % n, "mixed": rng.integers(0, 3, n)}[used]
     policy = POLICIES["half_partition"](k=max(k, t), T=t, mode="fair")
-    check_law(policy, n, k, t, view_of(pattern, participation), 1200)
+    check_law(policy, n, k, t, view_of(pattern, participation), 800)
 
 
 def test_half_partition_counts_over_random_views(monkeypatch):
@@ -152,3 +154,53 @@ def test_batches_of_one_are_random_selection():
     view = view_of("11011111")
     assert law("batch_partition", 8, 3, 1, "uniform", view) == law("random", 8, 3, None, "uniform", view)
     check_law(POLICIES["batch_partition"](k=3, T=1, mode="uniform"), 8, 3, 1, view, 3000)
+
+
+def test_pairs_spread_over_long_runs():
+    """Two runs of one length and one of another, as C(L-j, j) says in whole numbers."""
+    lengths, pairs = np.array([30, 41, 30]), 22
+    ways = {
+        (a, b, pairs - a - b): comb(30 - a, a) * comb(41 - b, b) * comb(30 - (pairs - a - b), pairs - a - b)
+        for a in range(16)
+        for b in range(21)
+        if 0 <= pairs - a - b <= 15
+    }
+    draws, rng = 4000, np.random.default_rng(0)
+    seen = Counter(tuple(draw_pairs([lengths], pairs, rng)[1].tolist()) for _ in range(draws))
+    expected = {counts: draws * number / sum(ways.values()) for counts, number in ways.items()}
+    common = [counts for counts in expected if expected[counts] >= 5]
+    observed = [*(seen[counts] for counts in common), draws - sum(seen[counts] for counts in common)]
+    assert len(common) > 30 and set(seen) <= set(ways)
+    rest = draws - sum(expected[counts] for counts in common)
+    assert chisquare(observed, [*(expected[counts] for counts in common), rest]).pvalue > ALPHA
+
+
+def test_pairs_choose_between_alternatives():
+    """(alternative, placement) is uniform, also where one alternative can hold hardly any more pairs."""
+    alternatives = [np.array([5, 8, 0]), np.array([6, 7, 1])]
+    ways = {
+        (number, a, 5 - a): comb(lengths[0] - a, a) * comb(lengths[1] - (5 - a), 5 - a)
+        for number, lengths in enumerate(alternatives)
+        for a in range(1, lengths[0] // 2 + 1)
+    }
+    draws, rng = 3000, np.random.default_rng(1)
+    seen = Counter()
+    for _ in range(draws):
+        number, counts = draw_pairs(alternatives, 5, rng)
+        seen[(number, *counts[:2].tolist())] += 1
+        assert counts[2] == 0
+    assert all(ways[key] for key in seen)
+    possible = [key for key, number in ways.items() if number]
+    expected = np.array([ways[key] for key in possible], float)
+    assert chisquare([seen[key] for key in possible], expected * draws / expected.sum()).pvalue > ALPHA
+
+
+@pytest.mark.parametrize("mode", ["uniform", "fair", "least_total"])
+@pytest.mark.parametrize("k", [1000, 200_000])
+def test_half_partition_of_a_million_clients(mode, k):
+    """Any number of units of a million clients, without a table of half-batches times units."""
+    n, rng = 10**6, np.random.default_rng(0)
+    view = View(0, rng.random(n) < 0.7, rng.integers(0, 50, n))
+    units = POLICIES["half_partition"](k=k, T=2, mode=mode).select(view, k, rng)
+    assert len(np.unique(units)) == k and view.available[units].all()
+    assert np.array_equal(units[:, 1], (units[:, 0] + 1) % n)
