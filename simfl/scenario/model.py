@@ -98,7 +98,7 @@ class Scenario:
         default_factory=lambda: PROTOCOLS.of("plain")
     )
     privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(
-        default_factory=lambda: PRIVACY.of("none")
+        default_factory=lambda: PRIVACY.of("multi_round")
     )
     trace: Annotated[
         Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
