@@ -18,28 +18,16 @@ from importlib.metadata import EntryPoints, entry_points
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
-from pydantic import Field as Text
 from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from simfl.errors import MissingError
 
-__all__ = ["FAMILIES", "DataFile", "DataFolder", "Registry", "default_of", "plain", "required", "summary", "validate"]
+__all__ = ["FAMILIES", "Registry", "default_of", "plain", "required", "summary", "validate"]
 
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
 
 Class = TypeVar("Class", bound=type)
-
-DATA_FILE, DATA_FOLDER = "simfl: data file", "simfl: data folder"
-
-DataFile = Annotated[str, Text(min_length=1, max_length=4096), DATA_FILE]
-"""The type of a plugin field that names a file of the user; open it as ``scenario.file(self.path)``.
-
-In the scenario's digest it stands by its content, and it must exist when the scenario is read.
-"""
-
-DataFolder = Annotated[str, Text(min_length=1, max_length=4096), DATA_FOLDER]
-"""The type of a plugin field that says in which folder a known data set lies: no part of the digest."""
 
 
 class Registry(Mapping[str, type]):

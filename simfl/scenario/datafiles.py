@@ -16,8 +16,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from simfl.files import data_root
-from simfl.registry import DATA_FILE, DATA_FOLDER
+from simfl.files import DATA_FOLDER, DATA_PATH, data_root
 from simfl.scenario.places import KeyPath
 from simfl.scenario.plugins import mapped, walk
 
@@ -32,7 +31,7 @@ def _path_fields(cls: type) -> dict[str, str]:
 
 
 def _mark(annotation: Any) -> str:
-    for mark in (DATA_FILE, DATA_FOLDER):
+    for mark in (DATA_PATH, DATA_FOLDER):
         if get_origin(annotation) is Annotated and mark in annotation.__metadata__:
             return mark
     return next(
@@ -44,7 +43,7 @@ def named(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
     """Every data file that the scenario names, with the key that names it; no folders."""
     for path, plugin in walk(scenario):
         for field, mark in _path_fields(type(plugin)).items():
-            if mark == DATA_FILE:
+            if mark == DATA_PATH:
                 yield from _names(getattr(plugin, field), (*path, field))
 
 

@@ -16,10 +16,11 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
+from simfl.files import DATA_PATH
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.registry import DATA_FILE, plain, validate
+from simfl.registry import plain, validate
 from simfl.scenario import datafiles, overrides, plugins
 from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted
@@ -98,7 +99,7 @@ class Scenario:
         default_factory=lambda: PROTOCOLS.of("plain")
     )
     privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(
-        default_factory=lambda: PRIVACY.of("none")
+        default_factory=lambda: PRIVACY.of("multi_round")
     )
     trace: Annotated[
         Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
@@ -221,7 +222,7 @@ class Scenario:
             ScenarioError: a data file cannot be read.
         """
         known = {name: self._content(path, name) for path, name in datafiles.named(self)}
-        data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_FILE else ""))
+        data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_PATH else ""))
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
