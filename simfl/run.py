@@ -33,7 +33,7 @@ from simfl.world import Message, World
 
 __all__ = ["run", "verify", "Finished", "build"]
 
-CHECKPOINTS = 100
+CHECKPOINTS = 50
 """Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
 
 Progress = Callable[[int, int, float], None]
@@ -108,6 +108,7 @@ def run(
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
     if not force and (folder / "summary.json").exists() and not (events and not (folder / "events.jsonl").exists()):
+        _tidy(folder)
         finished = Finished(folder, scenario.digest, json.loads((folder / "summary.json").read_text()), True)
         names = None if timeline is None else scenario.network.build(scenario, Streams(scenario.seed)).names
     else:
@@ -155,7 +156,15 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def _tidy(folder: Path) -> None:
+    """Removes what only an unfinished run needs; a kill may have come before."""
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+    for part in folder.glob("*.part"):
+        part.unlink()
+
+
 def _clear(folder: Path) -> None:
+    (folder / "summary.json").unlink(missing_ok=True)  # first: without it the run is not complete
     for item in folder.iterdir():
         if item.is_dir():
             shutil.rmtree(item)
@@ -249,9 +258,7 @@ class _Run:
         folder, scenario = self.folder, self.scenario
         digests = {}
         for name, table in self.tables.items():
-            if name == "evaluation.csv" and table.empty:
-                table.discard()
-            elif name != "rounds.csv":
+            if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
                 digests[name] = table.finish()
         self.tables["rounds.csv"].mark()
         part = folder / "rounds.csv.part"
@@ -275,8 +282,7 @@ class _Run:
         }
         write_atomically(folder / "machine.json", _json(_versions()))
         write_atomically(folder / "summary.json", _json(summary))
-        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-        part.unlink()
+        _tidy(folder)
         return summary
 
 

@@ -67,14 +67,17 @@ class Table:
         self._size += len(data)
 
     def mark(self) -> tuple[int, str]:
-        """Makes what was appended durable; (bytes, SHA-256) to go on from."""
+        """Hands what was appended to the operating system; (bytes, SHA-256) to go on from.
+
+        No fsync: after a power cut the part may be short of its mark, and the digest shows it.
+        """
         self._file.flush()
-        os.fsync(self._file.fileno())
         return self._size, self._hash.hexdigest()
 
     def finish(self) -> str:
         """Renames the table into place; its SHA-256."""
         digest = self.mark()[1]
+        os.fsync(self._file.fileno())
         self._file.close()
         os.replace(self._part, self.path)
         return digest
@@ -83,11 +86,6 @@ class Table:
     def empty(self) -> bool:
         """True if the table holds no row."""
         return self._size == len(_csv([self._columns]) if self._columns else "")
-
-    def discard(self) -> None:
-        """Removes the table."""
-        self._file.close()
-        self._part.unlink()
 
     def close(self) -> None:
         """Closes the file where it is, to be resumed."""

@@ -31,7 +31,7 @@ class Trace:
     """
 
     path: Annotated[
-        DataPath | None, Field(description="CSV file of intervals, relative to the scenario file's folder")
+        DataPath | None, Field(description="CSV file of intervals, beside the scenario file or in the data folder")
     ] = None
     inline: Annotated[
         tuple[tuple[Name, Time, Time], ...] | None,

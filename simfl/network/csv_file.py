@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfl.errors import ScenarioError, suggestion
 from simfl.files import MAX_CELL, csv_rows
 from simfl.network.links import NARROWEST
-from simfl.network.topology import Edge, Topology
+from simfl.network.topology import MAX_EDGES, Edge, Topology
 
 __all__ = ["edge", "read_csv", "read_table"]
 
@@ -41,6 +41,8 @@ def _edges(rows: list[tuple[str, list[str]]], key: str) -> tuple[Edge, ...]:
         if name not in COLUMNS or header.count(name) > 1:
             problem = "unknown column" if name not in COLUMNS else "two columns are named"
             raise ScenarioError(key, f"{where}: {problem} '{name}'{suggestion(name, COLUMNS)}")
+    if len(lines) > MAX_EDGES:
+        raise ScenarioError(key, f"{where}: {len(lines)} links are too many; at most {MAX_EDGES}")
     edges, seen = [], {}
     for where, cells in lines:
         if len(cells) != len(header):
@@ -90,6 +92,8 @@ def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[lis
     if len(names) < 2 or len(set(names)) < len(names) or "" in names:
         form = "src,dst,rtt_ms (or latency_s), or a corner cell and then the names of a square table"
         raise ScenarioError(key, f"{rows[0][0] if rows else path.name}: wrong header; it must be {form}")
+    if len(names) ** 2 > MAX_EDGES:
+        raise ScenarioError(key, f"{rows[0][0]}: {len(names)} places are too many; at most {math.isqrt(MAX_EDGES)}")
     position = {name: i for i, name in enumerate(names)}
     table = np.full((len(names), len(names)), np.nan)
     done: set[str] = set()

@@ -28,7 +28,7 @@ SUFFIXES = (".csv", ".graphml", ".gexf")
 class NetworkFile:
     """A network from a file: .graphml, .gexf, or .csv (columns src,dst,rtt_ms, or a square table in ms)."""
 
-    path: Annotated[DataPath, Field(description="the file, relative to the scenario file's folder")]
+    path: Annotated[DataPath, Field(description="the file, beside the scenario file or in the data folder")]
     server: Annotated[Name, Field(description="the server's node")]
     clients: Clients = None
     placement: NodePlacement = "one_each"
@@ -48,7 +48,7 @@ class NetworkFile:
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
         topology = self._read(scenario)
         nodes = topology.nodes
-        for field, message in node_problems(list(nodes), self.server, self.clients, self.placement, scenario.clients):
+        for field, message in node_problems(nodes, self.server, self.clients, self.placement, scenario.clients):
             raise ScenarioError(f"network.{'path' if field == 'edges' else field}", message)
         rng = streams("placement")
         at, server = members(nodes, self.server, self.clients, self.placement, scenario.clients, rng)

@@ -68,9 +68,7 @@ class Graph:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
             elif (first := seen.setdefault(edge[:2], i)) < i:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
-        return problems + node_problems(
-            list(topology.nodes), self.server, self.clients, self.placement, scenario.clients
-        )
+        return problems + node_problems(topology.nodes, self.server, self.clients, self.placement, scenario.clients)
 
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
         topology = self._topology()

@@ -1,6 +1,6 @@
 """Who stands where on a graph: the server's node and the clients' nodes, checked and placed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -23,14 +23,16 @@ NodePlacement = Annotated[
     Field(description="one_each: one client a node; cycle: round the nodes again and again; random: any node"),
 ]
 
+MAX_PROBLEMS = 20
+
 
 def node_problems(
-    nodes: Sequence[str], server: str, clients: Sequence[str] | None, placement: str, number: int
+    nodes: Collection[str], server: str, clients: Sequence[str] | None, placement: str, number: int
 ) -> list[tuple[str, str]]:
     """What is wrong with the choice of nodes, as (field, message).
 
     Args:
-        nodes: all nodes of the graph.
+        nodes: all nodes of the graph, quick to look up.
         server: the server's node.
         clients: the clients' nodes, or None for all the others.
         placement: how clients are placed.
@@ -39,11 +41,15 @@ def node_problems(
     problems = []
     if server not in nodes:
         problems.append(("server", f"there is no node '{server}'{suggestion(server, nodes)}"))
+    listed: set[str] = set()
     for i, name in enumerate(clients or ()):
+        if len(problems) >= MAX_PROBLEMS:
+            break
         if name not in nodes:
             problems.append((f"clients.{i}", f"there is no node '{name}'{suggestion(name, nodes)}"))
-        elif clients.index(name) < i:
+        elif name in listed:
             problems.append((f"clients.{i}", f"node '{name}' is listed twice"))
+        listed.add(name)
     chosen = len(nodes) - (server in nodes) if clients is None else len(clients)
     if chosen == 0:
         problems.append(("edges", "no node is left for the clients"))

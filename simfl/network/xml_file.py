@@ -11,6 +11,8 @@ from simfl.network.topology import Topology
 
 __all__ = ["read_xml"]
 
+MAX_XML_BYTES = 16 * 2**20
+
 
 def read_xml(path: Path, key: str, directed: bool | None = None) -> Topology:
     """The network in a GraphML or GEXF file, by its suffix; node ids are strings.
@@ -25,7 +27,7 @@ def read_xml(path: Path, key: str, directed: bool | None = None) -> Topology:
     """
     import networkx
 
-    data = read_bytes(path, key)
+    data = read_bytes(path, key, MAX_XML_BYTES)
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise ScenarioError(key, f"{path.name}: document types and entities are refused")
     read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
