@@ -13,7 +13,8 @@ from simfl.learning.measure import Measure, summary
 from simfl.learning.models.build import build
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
-from simfl.learning.work import work
+from simfl.learning.variates import ControlVariates
+from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.types import Job, Updates
 
@@ -41,7 +42,9 @@ class SupervisedLearner:
         self.device = _device(choice.device)
         self.module = build(choice.model, self.data.shape, self.data.classes)
         self.dimension = size(layout(self.module))
-        self.model_bytes = 4 * self.dimension
+        scaffold = self.local.client.control_variates
+        self.variates = ControlVariates(scenario.clients, self.dimension) if scaffold else None
+        self.model_bytes = 4 * self.dimension * (2 if scaffold else 1)  # a variate travels beside the model
         if reason := choice.backend.supports(self.module, choice.bf16):
             raise ScenarioError("learning.backend", f"{choice.backend.name} cannot train this model: {reason}")
         largest = max(1, int(self.samples.max(initial=0)))
@@ -52,7 +55,7 @@ class SupervisedLearner:
                 x.to(self.device),
                 y.to(self.device),
                 min(self.local.batch_size or largest, largest),
-                Sgd(self.local.momentum, self.local.weight_decay, self.local.clip_norm),
+                Sgd(self.local.momentum, self.local.weight_decay, self.local.clip_norm, self.local.client.proximal),
                 crop=self.augment.crop if self.augment else 0,
                 flip=bool(self.augment and self.augment.flip),
                 bf16=choice.bf16,
@@ -87,22 +90,31 @@ class SupervisedLearner:
         loss = np.full(len(jobs), np.nan)
         busy = np.flatnonzero(examples)
         if len(busy):
-            works = [
-                work(job, self.partition[job.client], self.models[job.version], self.local, self.streams, self.augment)
-                for job in (jobs[i] for i in busy)
-            ]
+            works = [self._work(jobs[i]) for i in busy]
             deltas[busy], loss[busy] = self.engine.train(works)
+            if self.variates is not None:
+                for i, made in zip(busy, works, strict=True):
+                    self.variates.report(jobs[i], made.shift, deltas[i], made.steps * made.rate)
         return Updates(deltas, examples, loss)
+
+    def _work(self, job: Job) -> Work:
+        shift = None
+        if self.variates is not None:
+            self.variates.begin(job.version)
+            shift = self.variates.shift(job.client)
+        start = self.models[job.version]
+        return work(job, self.partition[job.client], start, self.local, self.streams, self.augment, shift)
 
     def evaluate(self, version: int) -> dict[str, float]:
         loss, predicted = self.measure(self.models[version], *self.test)
         return summary(loss, predicted, self.y_test)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {}
+        return {} if self.variates is None else self.variates.state()
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        pass
+        if self.variates is not None:
+            self.variates.restore(state)
 
 
 def _device(name: str) -> torch.device:

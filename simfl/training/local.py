@@ -1,11 +1,13 @@
 """Local training settings, shared by every rule: what one client does with the model it downloaded."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+
+from simfl.training.clients import CLIENTS, PlainSgd
 
 __all__ = ["LocalTraining"]
 
@@ -29,6 +31,14 @@ class LocalTraining:
     clip_norm: Annotated[
         Rate | None, Field(description="largest Euclidean norm of a step's gradient; null = no clipping")
     ] = None
+
+    client: Annotated[Any, CLIENTS, Field(description="variant of local training")] = PlainSgd()
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        if self.client.control_variates and self.momentum:
+            name = self.client.name
+            return [("momentum", f"is {self.momentum}, but {name}'s variates assume 0, the nearest valid value")]
+        return []
 
     def rate(self, version: int) -> float:
         """The learning rate for a model downloaded at ``version``."""
