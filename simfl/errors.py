@@ -1,6 +1,9 @@
 """What can go wrong in a user's hands; each becomes one line on stderr and an exit code."""
 
-__all__ = ["SimflError", "ScenarioError", "MissingError", "IntegrityError"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["SimflError", "ScenarioError", "MissingError", "IntegrityError", "suggestion"]
 
 
 class SimflError(Exception):
@@ -33,3 +36,9 @@ class MissingError(SimflError):
     """An extra package, data set or device is not there (exit 5); the message says how to get it."""
 
     exit_code = 5
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` with the known word nearest to a mistyped one, or nothing where none is near."""
+    near = get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

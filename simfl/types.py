@@ -60,3 +60,11 @@ class Updates:
     deltas: NDArray[np.float32]
     examples: NDArray[np.int64]
     loss: NDArray[np.float64]
+
+    @property
+    def mean_loss(self) -> float | None:
+        """Training loss averaged over examples; None where no example was seen."""
+        seen = self.examples > 0
+        if not seen.any() or np.isnan(self.loss[seen]).any():
+            return None
+        return float(np.average(self.loss[seen], weights=self.examples[seen]))

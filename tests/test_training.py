@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from simfl.training import AGGREGATES, RULES, SERVER_OPTIMISERS
-from simfl.training.local import LocalTraining
+from simfl.local import LocalTraining
 
 few = settings(max_examples=50, deadline=None)
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from simfl.learning.augment import Augment
 from simfl.rng import Streams
-from simfl.training.local import LocalTraining
+from simfl.local import LocalTraining
 from simfl.types import Job
 
 __all__ = ["Work", "work"]

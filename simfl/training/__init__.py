@@ -3,7 +3,6 @@
 from simfl.training import fedavg
 from simfl.training.aggregates import AGGREGATES
 from simfl.training.base import RULES, Rule
-from simfl.training.clients import CLIENTS
 from simfl.training.optimisers import SERVER_OPTIMISERS
 
-__all__ = ["AGGREGATES", "CLIENTS", "RULES", "SERVER_OPTIMISERS", "Rule", "fedavg"]
+__all__ = ["AGGREGATES", "RULES", "SERVER_OPTIMISERS", "Rule", "fedavg"]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.local import LocalTraining
 from simfl.training.base import RULES
-from simfl.training.local import LocalTraining
 from simfl.training.server import ServerStep
 
 __all__ = ["FedAvg"]
@@ -30,6 +30,9 @@ class FedAvg(LocalTraining, ServerStep):
     deadline_s: Annotated[
         float | None, Field(gt=0, description="simulated seconds after which missing clients count as failed")
     ] = None
+    skipped_round_s: Annotated[
+        float, Field(ge=0, description="simulated seconds until the server asks again when too few are available")
+    ] = 1.0
     announce: Annotated[
         bool, Field(description="send the new model to the round's clients as soon as it exists (costs bytes, no time)")
     ] = False
