@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from simfl.errors import MissingError, ScenarioError
-from simfl.files import data_root
+from simfl.files import data_file, data_root
 from simfl.network import NETWORKS
 from simfl.network.atlas import ATLAS, distance_km
-from simfl.network.measured import measured_atlas, measured_s, present
+from simfl.network.measured import TABLES, measured_atlas, measured_s
 from simfl.rng import Address, Streams
+from simfl.scenario import Scenario
 
-needs_data = pytest.mark.skipif(not present(), reason="the measured latencies are not in the data folder")
+HERE = data_root() is not None and all((data_root() / table).exists() for table in TABLES)
+needs_data = pytest.mark.skipif(not HERE, reason="the measured latencies are not in the data folder")
 
 
 def plugin(**fields):
@@ -20,7 +22,8 @@ def plugin(**fields):
 
 
 def build(clients, seed=0, **fields):
-    network, scenario = plugin(**fields), SimpleNamespace(clients=clients)
+    scenario = SimpleNamespace(clients=clients, file=data_file)
+    network = plugin(**fields).resolve(scenario)
     assert network.check(scenario) == []
     return network.build(scenario, Streams(seed))
 
@@ -105,9 +108,31 @@ def test_auto_becomes_what_is_there(folder, monkeypatch):
     assert plugin(server="East", rtt="great_circle").resolve(None).rtt == "great_circle"
     monkeypatch.setenv("SIMFL_DATA", str(folder / "nowhere"))
     assert plugin(server="Paris").resolve(None).rtt == "great_circle"
-    assert plugin(server="Paris", measured_jitter=True).resolve(None).rtt == "measured"
-    with pytest.raises(MissingError, match="latency/cities.csv not found"):
-        build(3, server="Paris", rtt="measured")
+    for fields in ({"rtt": "measured"}, {"measured_jitter": True}):
+        with pytest.raises(MissingError, match="latency/cities.csv not found"):
+            build(3, server="Paris", **fields)
+
+
+def test_the_tables_count_in_the_digest(folder):
+    text = "clients: 2\nselection: all\ntraining: {name: fedavg, rounds: 1}\nlearning: none\nnetwork: {name: cities, "
+    first = Scenario.parse(text + "server: East}")
+    assert first.network.tables == TABLES[:2]
+    assert Scenario.parse(first.to_yaml()) == first
+    jittered = Scenario.parse(text + "server: East, measured_jitter: true}")
+    assert jittered.network.tables == TABLES
+    digest = first.digest
+    table = folder / "city_rtt_avg_ms.csv"
+    table.write_text(table.read_text().replace("100", "101"))
+    assert Scenario.parse(text + "server: East}").digest != digest
+
+
+def test_tables_of_ones_own(folder, tmp_path):
+    (tmp_path / "mine.csv").write_text("x,East,North\nEast,,8\nNorth,6,\n")
+    own = {"server": "East", "cities": ["North"], "tables": ["latency/cities.csv", "mine.csv"]}
+    assert np.concatenate(delays(build(1, **own))).tolist() == [0.004, 0.003]
+    scenario = SimpleNamespace(clients=1, file=data_file)
+    assert [key for key, _ in plugin(**own, rtt="great_circle").check(scenario)][0] == "tables"
+    assert [key for key, _ in plugin(**own, measured_jitter=True).resolve(scenario).check(scenario)] == ["tables"]
 
 
 def test_placements(folder):
@@ -133,13 +158,13 @@ def test_bandwidth_of_the_clients_lines():
 
 
 def test_what_is_wrong_is_named(folder):
-    scenario = SimpleNamespace(clients=3)
-    found = dict(plugin(server="Esat", cities=["North", "Zeroo"], count=1).check(scenario))
+    scenario = SimpleNamespace(clients=3, file=data_file)
+    found = dict(plugin(server="Esat", cities=["North", "Zeroo"], count=1).resolve(scenario).check(scenario))
     assert "did you mean 'East'?" in found["server"] and "did you mean 'Zero'?" in found["cities.1"]
     assert "leave it out" in found["count"]
     found = dict(plugin(server="Paris", rtt="great_circle", measured_jitter=True, jitter_s=1).check(scenario))
     assert set(found) == {"measured_jitter", "jitter_s"}
-    found = dict(plugin(server="East", cities=["Zero"], placement="population").check(scenario))
+    found = dict(plugin(server="East", cities=["Zero"], placement="population").resolve(scenario).check(scenario))
     assert set(found) == {"placement"}
 
 
@@ -154,8 +179,12 @@ def test_what_is_wrong_is_named(folder):
 )
 def test_broken_tables(folder, file, content, message):
     (folder / file).write_text(content)
-    with pytest.raises(ScenarioError, match=f"network.rtt: {message}"):
-        plugin(server="East", cities=["North"], rtt="measured").build(SimpleNamespace(clients=1), Streams(0))
+    scenario = SimpleNamespace(clients=1, file=data_file)
+    network = plugin(server="East", cities=["North"], rtt="measured").resolve(scenario)
+    with pytest.raises(ScenarioError, match=f"network.tables: {message}"):
+        network.build(scenario, Streams(0))
+    if file == "cities.csv":
+        assert [key for key, _ in network.check(scenario)] == ["tables"]
 
 
 def test_the_built_in_atlas_can_be_used_alone():
@@ -173,7 +202,7 @@ def test_published_round_trips_of_boston():
 
 @needs_data
 def test_atlas_agrees_with_the_measured_cities():
-    known = measured_atlas()
+    known = measured_atlas(data_file(TABLES[0]))
     assert set(ATLAS) <= set(known)
     for name, city in ATLAS.items():
         if name == "Mexico":  # the table has the country's middle
@@ -185,7 +214,7 @@ def test_atlas_agrees_with_the_measured_cities():
 @needs_data
 def test_the_model_is_near_the_measurements():
     names = list(ATLAS)
-    measured = measured_s(names)
+    measured = measured_s(data_file(TABLES[1]), names)
     cities = np.array([ATLAS[name][:2] for name in names]).T
     defaults = plugin(server="Paris")
     modelled = defaults.access_s + defaults.path_factor * distance_km(*cities) / 200_000
