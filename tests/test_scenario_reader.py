@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (a message stands on one line)
 """The strict YAML reader: YAML 1.2 scalars, places, limits, and everything that is refused."""
 
 import json
@@ -81,7 +82,9 @@ plain_data = st.recursive(
     | st.integers(-LARGEST, LARGEST)
     | st.floats(allow_nan=False, allow_infinity=False)
     | printable.filter(lambda text: not reader.FORBIDDEN.search(text))
-    | st.sampled_from(["no", "1e-3", "012", "0o7", "~", "null", "<<", "a: b", "- a", "#", ".inf", "*a", "1:2", " x ", "\n"]),
+    | st.sampled_from(
+        ["no", "1e-3", "012", "0o7", "~", "null", "<<", "a: b", "- a", "#", ".inf", "*a", "1:2", " x ", "\n"]
+    ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcno"), inner, max_size=3),
     max_leaves=8,
 )
@@ -109,7 +112,10 @@ def test_every_key_and_value_has_its_place(loader):
     [
         ("a: 1\na: 2", "f:2:1: a: duplicate key 'a', first on line 1"),
         ("a: {b: 1, b: 2}", "f:1:11: a.b: duplicate key 'b', first on line 1"),
-        ("a: !!python/object/apply:os.system [ls]", "f:1:4: a: the tag 'tag:yaml.org,2002:python/object/apply:os.system'"),
+        (
+            "a: !!python/object/apply:os.system [ls]",
+            "f:1:4: a: the tag 'tag:yaml.org,2002:python/object/apply:os.system'",
+        ),
         ("a: !x 1", "f:1:4: a: the tag '!x' is not allowed (got '1')"),
         ("a: &m {b: 1}\nc:\n  <<: *m", "f:3:3: c: merge keys '<<' are not allowed"),
         ("1: a", "f:1:1: a key must be text; write it in quotes (got 1)"),
