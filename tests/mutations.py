@@ -8,7 +8,8 @@ NASTY = """null ~ true no -1 0 1 1.5 -0.0 1e-3 1e309 -1e309 .inf -.inf .nan 012 
 9223372036854775808 100000000000000000000000000 1e12 1000000000000 {} [] [[]] {{}} [1,a] {name:} {name: []} {name: {}}
 {name: null} {name: 3} '' "" '3' "\\0" "\\ud800" "\\U00110000" "\\x1b[31m" é \u2028 \ufeff ../../etc/passwd /dev/zero
 !!int !x !!python/object/apply:os.system &a *a &a*a << <<: ? - | > % @ ` # , : = --- ... %YAML %TAG \t \x00 \x7f
-fedavg random always bernoulli constant log_normal star supervised digits mlp batch_partition name value k T rounds""".split(" ")
+fedavg random always bernoulli constant log_normal star supervised digits mlp batch_partition name value
+k T rounds""".replace("\n", " ").split(" ")
 KEYS = "name seed clients network devices selection training learning secagg privacy trace source k rounds".split()
 
 TOKEN = re.compile(r"[\w.+-]+|\s+|.", re.DOTALL)
