@@ -1,6 +1,6 @@
 """The command ``simfl``: results on stdout, messages on stderr, one exit code for each kind of end.
 
-Each command is a module of this package, imported when it is asked for; what is slow to import (torch, scipy,
+Each command is a module, of this package or of its own room, imported when it is asked for; what is slow to import (torch, scipy,
 ...) is imported inside the command that needs it, so that help and checks start at once.
 """
 
@@ -14,17 +14,20 @@ from simfl.cli.failures import failures
 
 __all__ = ["main", "simfl"]
 
-COMMANDS = ("run", "validate", "show", "schema", "list", "doctor", "verify")
+COMMANDS = {
+    **{name: f"simfl.cli.{name}" for name in ("run", "validate", "show", "schema", "list", "theory", "doctor", "verify")},
+}
+"""The module that holds each command as ``command``, in the order in which help lists them."""
 
 
 class _Commands(click.Group):
-    """Finds a command in the module of its name; its failures become a line and an exit code."""
+    """Finds a command in its module; its failures become a line and an exit code."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        command: click.Command | None = import_module(f"simfl.cli.{name}").command if name in COMMANDS else None
+        command: click.Command | None = import_module(COMMANDS[name]).command if name in COMMANDS else None
         return command
 
     def invoke(self, context: click.Context) -> Any:

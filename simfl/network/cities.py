@@ -15,10 +15,12 @@ from simfl.network.links import PathLinks, Paths, seconds_per_byte
 from simfl.network.measured import measured_atlas, measured_s, present
 from simfl.network.sites import connect, place
 from simfl.rng import Streams
+from simfl.types import Name
 
 __all__ = ["Cities"]
 
 FIBRE_KM_PER_S = 200_000.0
+MAX_PROBLEMS = 20
 
 
 @NETWORKS("cities")
@@ -34,9 +36,9 @@ class Cities:
     deviation ping's deviation / sqrt(2) (two independent directions give the measured one), at most the mean.
     """
 
-    server: Annotated[str, Field(description="the server's city")]
+    server: Annotated[Name, Field(description="the server's city")]
     cities: Annotated[
-        tuple[str, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
+        tuple[Name, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
     ] = None
     count: Annotated[int | None, Field(ge=1, description="of the known cities only this many of most people")] = None
     placement: Annotated[
@@ -75,11 +77,9 @@ class Cities:
             atlas = self._atlas()
         except MissingError:
             return problems  # the build will say so
-        problems += [
-            (key, f"unknown city '{name}'{suggestion(name, atlas)}")
-            for key, name in [("server", self.server), *((f"cities.{i}", n) for i, n in enumerate(self.cities or ()))]
-            if name not in atlas
-        ]
+        named = [("server", self.server), *((f"cities.{i}", name) for i, name in enumerate(self.cities or ()))]
+        unknown = [(key, name) for key, name in named if name not in atlas]
+        problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
         if self.placement == "population" and not problems and not self._people(atlas).any():
             problems.append(("placement", "nothing is known of these cities' populations; use cycle or random"))
         return problems
@@ -87,17 +87,18 @@ class Cities:
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
         atlas = self._atlas()
         chosen = self._chosen(atlas)
-        names = list(dict.fromkeys([*chosen, self.server]))
+        number = {name: i for i, name in enumerate(dict.fromkeys([*chosen, self.server]))}
+        names = list(number)
         sites = self._sites(names, [atlas[name] for name in names])
         weights = self._people(atlas) if self.placement == "population" else None
         how = "cycle" if self.placement == "cycle" else "random"
-        at = place(scenario.clients, [names.index(name) for name in chosen], how, streams("placement"), weights)
+        at = place(scenario.clients, [number[name] for name in chosen], how, streams("placement"), weights)
         access = None
         if self.bandwidth_bytes_per_s is not None:
             bandwidth = per_client(self.bandwidth_bytes_per_s, scenario.clients, streams("bandwidth"))
             access = seconds_per_byte("network.bandwidth_bytes_per_s", bandwidth)
         jitter = Exponential(1.0) if self.measured_jitter else self.jitter_s
-        return connect(sites, names, at, names.index(self.server), streams, jitter, access)
+        return connect(sites, names, at, number[self.server], streams, jitter, access)
 
     def _source(self) -> str:
         if self.rtt != "auto":
