@@ -111,8 +111,11 @@ def fits(made, body, value):
     kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool,
              "null": type(None)}  # fmt: skip
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    kind = body.get("type")
-    if kind and (not isinstance(value, kinds[kind]) or kind in ("number", "integer") and not number):
+    wanted = body.get("type", list(kinds))
+    for kind in wanted if isinstance(wanted, list) else [wanted]:
+        if isinstance(value, kinds[kind]) and (number or kind not in ("number", "integer")):
+            break
+    else:
         return False
     if "const" in body and value != body["const"] or "enum" in body and value not in body["enum"]:
         return False
