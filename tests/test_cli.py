@@ -176,6 +176,13 @@ def test_list_shows_families_plugins_and_keys():
     assert "did you mean 'selection'?" in call("list", "selektion").stderr
 
 
+def test_no_color_is_heeded(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in call("list", "selection", color=True).stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in call("list", "selection", color=True).stdout
+
+
 # -- doctor ------------------------------------------------------------------------------------------
 
 

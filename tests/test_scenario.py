@@ -15,7 +15,8 @@ from simfl.errors import ScenarioError
 from simfl.files import DataFolder, DataPath
 from simfl.network import NETWORKS
 from simfl.registry import FAMILIES, Registry, plain
-from simfl.scenario import InvalidScenario, Scenario
+from simfl.scenario import InvalidScenario, Scenario, datafiles
+from simfl.scenario.fields import keys_of
 from simfl.scenario.plugins import checked, resolved
 
 HOME = Path(__file__).resolve().parent.parent
@@ -184,6 +185,16 @@ def test_an_error_of_the_build_is_located_too():
         == "override training.rounds=3: training.rounds: no"
     )
     assert str(scenario.located(ScenarioError("elsewhere.0", "no"))).startswith("s.yaml:1:1: elsewhere.0: no")
+
+
+def test_every_field_that_names_a_file_says_so():
+    for family in FAMILIES.values():
+        for name, cls in family.items():
+            for key in keys_of(Annotated[Any, family], name):
+                if key in ("path", "file", "root", "folder") or key.endswith(("_path", "_file")):
+                    assert key in datafiles._path_fields(cls), (
+                        f"{family.family} {name}.{key} is no DataPath or DataFolder"
+                    )
 
 
 # -- automatic fields and cross checks -----------------------------------------------------------------

@@ -184,11 +184,11 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     ids=lambda text: text[:12],
 )  # fmt: skip
 def test_hostile_texts_are_refused_quickly(text):
-    start = time.perf_counter()
+    start = time.process_time()
     document = read(text, "f")
     assert document.problems or document.value in ("A" * 240_000, {"x" * 900_000: 1})
     assert len(document.problems) <= reader.MAX_PROBLEMS
-    assert time.perf_counter() - start < 5, "seconds; on an idle machine all take less than one"
+    assert time.process_time() - start < 3, "seconds; on an idle machine all take less than one"
 
 
 def test_values_are_counted_as_unfolded(loader):
