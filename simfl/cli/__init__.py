@@ -14,7 +14,7 @@ from simfl.cli.failures import failures
 
 __all__ = ["main", "simfl"]
 
-COMMANDS = ("run", "validate", "show", "schema", "list", "doctor", "verify")
+COMMANDS = ("run", "sweep", "compare", "export", "validate", "show", "schema", "list", "doctor", "verify")
 
 
 class _Commands(click.Group):

@@ -1,0 +1,5 @@
+"""``simfl compare``"""
+
+from simfl.compare.command import command
+
+__all__ = ["command"]

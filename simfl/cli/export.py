@@ -1,0 +1,5 @@
+"""``simfl export``"""
+
+from simfl.export.command import command
+
+__all__ = ["command"]

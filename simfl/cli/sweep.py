@@ -1,0 +1,5 @@
+"""``simfl sweep``"""
+
+from simfl.sweep.command import command
+
+__all__ = ["command"]
