@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["SimflError", "ScenarioError", "MissingError", "IntegrityError", "suggestion"]
+__all__ = ["SimflError", "ScenarioError", "BusyError", "MissingError", "IntegrityError", "suggestion"]
 
 MAX_KNOWN = 5000
 
@@ -26,6 +26,10 @@ class ScenarioError(SimflError):
         super().__init__(f"{key}: {message}")
         self.key = key
         self.message = message
+
+
+class BusyError(SimflError):
+    """Another process is working on the same results (exit 2)."""
 
 
 class IntegrityError(SimflError):

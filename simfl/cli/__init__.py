@@ -15,9 +15,19 @@ from simfl.cli.failures import failures
 
 __all__ = ["main", "simfl"]
 
-OWN = ("run", "validate", "show", "schema", "list", "theory", "doctor", "verify")
-
-COMMANDS = {name: f"simfl.cli.{name}" for name in OWN}
+COMMANDS = {
+    "run": "simfl.cli.run",
+    "sweep": "simfl.sweep.command",
+    "compare": "simfl.compare.command",
+    "validate": "simfl.cli.validate",
+    "show": "simfl.cli.show",
+    "schema": "simfl.cli.schema",
+    "list": "simfl.cli.list",
+    "theory": "simfl.cli.theory",
+    "export": "simfl.export.command",
+    "verify": "simfl.cli.verify",
+    "doctor": "simfl.cli.doctor",
+}
 """The module that holds each command as ``command``, in the order in which help lists them."""
 
 
