@@ -10,7 +10,7 @@ VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = {"cli", "run", "results", "scenario", "audit", "sweep", "compare", "report", "__main__"}
-ONLY = {"simpy": {"world"}, "networkx": {"network"}, "yaml": {"scenario"}, "torch": {"learning", "training"}}
+ONLY = {"simpy": {"world"}, "networkx": {"network", "report"}, "yaml": {"scenario"}, "torch": {"learning", "training"}}
 
 
 def imports():
