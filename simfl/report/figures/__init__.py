@@ -4,20 +4,20 @@ from simfl.report.figures.base import FIGURES, Kind, NothingToDraw
 
 # isort: off  (the order of the page)
 from simfl.report.figures import (  # noqa: F401
+    effect,
     accuracy,
     accuracy_time,
     loss,
-    effect,
-    differences,
     labels,
+    differences,
     privacy,
     tradeoff,
     cardinality,
     fairness,
     participation,
     timeline,
-    staleness,
     latency,
+    staleness,
 )
 # isort: on
 

@@ -21,6 +21,8 @@ def draw(study: Study) -> Any:
     """
     from pandas import DataFrame
 
+    if not study.choosable:
+        raise NothingToDraw("needs a comparison of what the server chooses")
     baseline = study.group(study.baseline)
     others = [g for g in study.groups if g is not baseline and g.number is not None][:MOST_ROWS]
     known = [m for m in with_values(study) if m.name in SHOWN]

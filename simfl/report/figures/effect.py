@@ -40,11 +40,12 @@ def draw(study: Study) -> Any:
         axes.set_title(measure.label + (f" ({scale.unit})" if scale.unit else ""))
         axes.set_xlabel(swept.rsplit(".", 1)[-1].replace("_", " "))
         _spread(axes, sorted(set(table[swept])))
+        if measure.name.startswith("privacy"):
+            axes.yaxis.get_major_locator().set_params(integer=True)
         low, high = axes.get_ylim()
         if high - low < 0.2 * abs(high):
             axes.set_ylim(min(0.9 * low, low), 1.1 * high)
-    if len(others) > 1:
-        style.legend(fig, grid[0][0])
+    style.legend(fig, grid[0][0], own=True)
     return fig, table
 
 
