@@ -70,9 +70,7 @@ def advise(study: Study) -> Advice | None:
     quick = next((name for name in ("time_to_target_s", "time_s") if name in known), None)
     if quick:
         criteria.append((quick, -1))
-        rule.append(
-            f"{'then ' if len(criteria) > 1 else ''}the shortest {known[quick].label[0].lower()}{known[quick].label[1:]}"
-        )
+        rule.append(f"{'then ' if len(criteria) > 1 else ''}the shortest {known[quick].noun}")
     if not criteria:
         return None
 
@@ -100,7 +98,7 @@ def change(measure: Measure, group: Group, baseline: Group) -> Change | None:
 
 
 def _words(measure: Measure, found: Interval, before: float, after: float, told_apart: bool) -> str:
-    name = measure.label[0].lower() + measure.label[1:]
+    name = measure.noun
     if measure.kind == "share":
         points = Scale(0.01, "", 1)
         size = points.interval(Interval(abs(found.mean), found.half, found.count))
@@ -112,12 +110,9 @@ def _words(measure: Measure, found: Interval, before: float, after: float, told_
         return name
     if measure.kind in ("seconds", "bytes") and before > 0:
         ratio = after / before
-        size = (
-            f"{ratio:.1f} times the {name}"
-            if ratio >= 2
-            else f"{abs(ratio - 1):.0%} {'more' if ratio > 1 else 'less'} {name}"
-        )
-        return size.replace("%", "\u202f%")
+        if ratio >= 2:
+            return f"{ratio:.1f} times the {name}"
+        return f"{100 * abs(ratio - 1):.0f}\u202f% {'more' if ratio > 1 else 'less'} {name}"
     return f"a {name} of {scale.text(after)} instead of {scale.text(before)}"
 
 

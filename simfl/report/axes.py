@@ -60,7 +60,10 @@ def _outermost(families: list[str]) -> list[str]:
 
 
 def labels(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str]:
-    """A short name for each combination of values: the choice of a plugin speaks for itself, other values need their key."""
+    """A short name for each combination of values.
+
+    The choice of a plugin speaks for itself, other values need their key.
+    """
     short = {axis: _short(axis, axes) for axis in axes}
     return [
         ", ".join(

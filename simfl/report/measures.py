@@ -61,6 +61,11 @@ class Measure:
     of: Callable[[Run], float | None]
     about: str = ""
 
+    @property
+    def noun(self) -> str:
+        """The label inside a sentence."""
+        return self.label[0].lower() + self.label[1:]
+
     def by_seed(self, group: Group) -> dict[int, float]:
         """Its values for a group's runs."""
         return {run.seed: value for run in group.runs if (value := self.of(run)) is not None}
@@ -139,7 +144,7 @@ def measures(study: Study) -> tuple[Measure, ...]:
         *reach,
         Measure("time_s", "Simulated time", "seconds", -1, partial(_final, "time_s"), "Simulated time of all rounds."),
         Measure("privacy_weak_lower", "Weak guarantee", "number", 1, partial(_final, "privacy_weak_lower"),
-                "Fewest clients that any linear combination of the aggregates involves; a lower bound where not exact."),
+                "Fewest clients in any linear combination of the aggregates; a lower bound where not exact."),
         Measure("privacy_semi_strong", "Semi-strong", "number", 1, partial(_final, "privacy_semi_strong"),
                 "Fewest clients behind which each one hides in every linear combination, weighted."),
         Measure("privacy_strong", "Strong", "number", 1, partial(_final, "privacy_strong"),

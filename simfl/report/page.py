@@ -9,7 +9,7 @@ from typing import Any
 
 from simfl.report import style
 from simfl.report.advice import Advice, advise, change
-from simfl.report.figures import FIGURES, NothingToDraw
+from simfl.report.figures import NothingToDraw, figures
 from simfl.report.measures import with_values
 from simfl.report.saving import csv_text
 from simfl.report.study import Study
@@ -76,7 +76,7 @@ def page(study: Study) -> str:
     )
     environment.filters["listed"] = _listed
     advice = advise(study)
-    figures = list(_figures(study))
+    drawn = list(_drawn(study))
     groups = group_table(study)
     rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
     return environment.get_template("report.html").render(
@@ -86,7 +86,7 @@ def page(study: Study) -> str:
         sentences=told(study),
         facts=_facts(study),
         tiles=_tiles(study, advice),
-        sections={name: _paired(figures, name) for name in dict.fromkeys(figure.section for figure in figures)},
+        sections={name: _paired(drawn, name) for name in dict.fromkeys(figure.section for figure in drawn)},
         groups=groups,
         rows=rows,
         rows_title="Rounds" if study.kind == "run" else "Runs",
@@ -102,8 +102,8 @@ def page(study: Study) -> str:
     )
 
 
-def _figures(study: Study) -> Iterator[Drawn]:
-    for kind in FIGURES.values():
+def _drawn(study: Study) -> Iterator[Drawn]:
+    for kind in figures():
         try:
             with style.settings(svg_fonttype="none"):
                 fig, table = kind.draw(study)
@@ -115,9 +115,9 @@ def _figures(study: Study) -> Iterator[Drawn]:
         )
 
 
-def _paired(figures: list[Drawn], section: str) -> list[Drawn]:
+def _paired(drawn: list[Drawn], section: str) -> list[Drawn]:
     """The figures of a section; of an odd number of narrow ones, the last has a line for itself."""
-    found = [figure for figure in figures if figure.section == section]
+    found = [figure for figure in drawn if figure.section == section]
     narrow = [figure for figure in found if not figure.wide]
     return [replace(f, lone=True) if len(narrow) % 2 and f is narrow[-1] else f for f in found]
 

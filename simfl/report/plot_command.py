@@ -19,10 +19,10 @@ class _Figures(click.Command):
     """Lists the figures below the options."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        from simfl.report.figures import FIGURES
+        from simfl.report.figures import figures
 
         with formatter.section("Figures"):
-            formatter.write_dl([(kind.name, kind.title) for kind in FIGURES.values()])
+            formatter.write_dl([(kind.name, kind.title) for kind in figures()])
 
 
 @click.command("plot", cls=_Figures)

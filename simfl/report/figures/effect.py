@@ -7,7 +7,6 @@ import numpy as np
 from simfl.report import style
 from simfl.report.axes import labels
 from simfl.report.figures.base import NothingToDraw, figure
-from simfl.report.figures.lines import percent
 from simfl.report.measures import with_values
 from simfl.report.study import Study, number
 

@@ -15,8 +15,8 @@ CLIENTS = 240
 
 @figure("labels", "Labels of the clients", "Learning")
 def draw(study: Study) -> Any:
-    """Training samples of each class at each client, in the first seed: the stronger the colour, the more. Even rows mean
-    clients that are alike.
+    """Training samples of each class at each client, in the first seed: the stronger the colour, the more. Even rows
+    mean clients that are alike.
     """
     from matplotlib.ticker import MaxNLocator
     from pandas import DataFrame

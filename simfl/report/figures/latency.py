@@ -168,8 +168,9 @@ def _rings(axes: Any, places: NDArray[np.float64]) -> None:
     radii = [radius for radius in MaxNLocator(4).tick_values(0, reach) if 0 < radius <= 1.02 * reach]
     for radius in radii:
         axes.add_patch(Circle((0, 0), radius, fill=False, color=style.LINE, linewidth=0.6, zorder=0.5))
-        axes.text(0, radius, f"{radius * 1000:g} ms", fontsize=6.5, color=style.MUTED, ha="center", va="center", zorder=1,
-                  bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0})  # fmt: skip
+        behind = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0}
+        text = f"{radius * 1000:g} ms"
+        axes.text(0, radius, text, fontsize=6.5, color=style.MUTED, ha="center", va="center", zorder=1, bbox=behind)
     largest = max(radii, default=0.0)
     axes.set_aspect("equal")
     for limit, values in ((axes.set_xlim, places[:, 0]), (axes.set_ylim, places[:, 1])):
