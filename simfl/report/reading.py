@@ -102,8 +102,7 @@ def _described(runs: dict[Path, Run]) -> tuple[tuple[str, ...], list[Member]]:
     """Members of runs that no index describes: they say themselves in what they differ."""
     axes, values = varying([run.scenario for run in runs.values()])
     found = [
-        Member(run.digest, value, run.seed, "done", None, run)
-        for run, value in zip(runs.values(), values, strict=True)
+        Member(run.digest, value, run.seed, "done", None, run) for run, value in zip(runs.values(), values, strict=True)
     ]
     return axes, sorted(found, key=lambda m: (*(natural(m.values[axis]) for axis in axes), m.seed))
 

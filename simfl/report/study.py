@@ -19,6 +19,9 @@ COLOURED = 14
 
 EMPHASISED = 6
 
+CHOICES = {"selection", "training", "secagg", "privacy"}
+"""Top-level keys of a scenario that its server decides."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -185,9 +188,16 @@ class Study:
         return len(self.groups) == 1
 
     @property
+    def choosable(self) -> bool:
+        """Whether the groups differ in what a server can choose, not in their devices, network or data."""
+        return not self.single and all(axis.split(".")[0] in CHOICES for axis in self.axes)
+
+    @property
     def numeric_axes(self) -> tuple[str, ...]:
         """Axes all of whose values are numbers, at least two of them."""
-        return tuple(a for a in self.axes if len(found := self._values(a)) > 1 and all(number(v) is not None for v in found))
+        return tuple(
+            a for a in self.axes if len(found := self._values(a)) > 1 and all(number(v) is not None for v in found)
+        )
 
     def _values(self, axis: str) -> set[str]:
         return {group.values[axis] for group in self.groups}

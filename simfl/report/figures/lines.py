@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["band", "line", "lines", "one_panel", "percent", "tables"]
 
-BANDS = 9
+BANDS = 6
+"""Groups up to which confidence bands are drawn."""
+
 AXES = {"round": "Round", "time_s": "Simulated time (s)"}
 
 
@@ -65,8 +67,8 @@ def line(axes: "Axes", rows: "DataFrame", number: int, label: str, x: str = "rou
     """One named line with its band, where the axes show several quantities of one group."""
     drawstyle: Any = "steps-post" if steps else "default"
     look = style.look(number) | style.marker(number, len(rows))
-    axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, label=label, **look)
-    band(axes, rows, x, look["color"], "", steps)
+    axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, label=label, gid=f"own-{label}", **look)
+    band(axes, rows, x, look["color"], f"own-{label}", steps)
     axes.set_xlabel(AXES[x])
     axes.margins(x=0.01)
 
