@@ -1,4 +1,4 @@
-"""Named probability distributions: durations, latencies, speeds.
+"""Named probability distributions (durations, latencies, speeds), and values that each client has of its own.
 
 A number where a distribution may stand means the constant. Sampling is vectorised and has the
 prefix property of :mod:`simfl.rng`. Samples are non-negative.
@@ -9,16 +9,31 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
+from simfl.errors import ScenarioError
 from simfl.registry import Registry
 
-__all__ = ["DISTRIBUTIONS", "Distribution", "DistributionField", "Constant"]
+__all__ = [
+    "DISTRIBUTIONS",
+    "Choices",
+    "Constant",
+    "Distribution",
+    "DistributionField",
+    "NonNegative",
+    "PerClient",
+    "Probabilities",
+    "equal",
+    "listed",
+    "per_client",
+    "probabilities",
+]
 
 DISTRIBUTIONS = Registry("distribution", number=("constant", "value"))
 
 Positive = Annotated[float, Field(gt=0, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0, le=1e12)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Distribution(Protocol):
@@ -62,7 +77,9 @@ class Uniform:
     high: Annotated[NonNegative, Field(description="upper end, at least low")]
 
     def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return [] if self.low <= self.high else [("high", f"is below low ({self.low}); the nearest valid value is {self.low}")]
+        if self.low <= self.high:
+            return []
+        return [("high", f"is below low ({self.low}); the nearest valid value is {self.low}")]
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return self.low + (self.high - self.low) * rng.random(size)
@@ -127,3 +144,84 @@ class Empirical:
     @property
     def mean(self) -> float:
         return float(np.mean(self.values))
+
+
+# -- one value a client ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Each client gets one of these values, uniformly at random from the seed."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    choices: Annotated[tuple[Probability, ...], Field(min_length=1, description="values to draw from")]
+
+    def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        return np.asarray(self.choices, dtype=float)[rng.integers(len(self.choices), size=size)]
+
+
+def _form(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "list"
+    if isinstance(value, Choices) or (isinstance(value, dict) and "name" not in value):
+        return "one of"
+    return "number" if isinstance(value, (int, float)) else "distribution"
+
+
+def _value_form(value: Any) -> str:
+    form = _form(value)
+    return "distribution" if form == "one of" else form
+
+
+PerClient = Annotated[
+    Annotated[NonNegative, Tag("number")]
+    | Annotated[tuple[NonNegative, ...], Tag("list")]
+    | Annotated[DistributionField, Tag("distribution")],
+    Discriminator(_value_form),
+]
+"""A number for all clients, a list with one value a client, or a distribution drawn once for each client."""
+
+Probabilities = Annotated[
+    Annotated[Probability, Tag("number")]
+    | Annotated[tuple[Probability, ...], Tag("list")]
+    | Annotated[Choices, Tag("one of")]
+    | Annotated[DistributionField, Tag("distribution")],
+    Discriminator(_form),
+]
+"""As :data:`PerClient`, within [0, 1]; also ``{choices: [...]}``."""
+
+
+def per_client(value: Any, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """The value of each client, shape (clients,); the stream is used only by a distribution."""
+    if isinstance(value, (int, float)):
+        return np.full(clients, float(value))
+    return np.asarray(value, dtype=float) if isinstance(value, tuple) else value.sample(rng, clients)
+
+
+def probabilities(key: str, value: Any, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """As :func:`per_client`.
+
+    Raises:
+        ScenarioError: the distribution gave ``key`` a value above 1.
+    """
+    drawn = per_client(value, clients, rng)
+    if (highest := drawn.max(initial=0)) > 1:
+        raise ScenarioError(key, f"the distribution gave {highest:.6g}, but a probability is at most 1")
+    return drawn
+
+
+def listed(key: str, value: Any, clients: int, of: str = "clients") -> list[tuple[str, str]]:
+    """The problem of a list whose length is not the number of clients (for a plugin's ``check``)."""
+    if not isinstance(value, tuple) or len(value) == clients:
+        return []
+    return [(key, f"lists {len(value)} values but there are {clients} {of}; give {clients} values or one number")]
+
+
+def equal(value: Any) -> bool:
+    """Whether all clients certainly have the same value."""
+    if isinstance(value, tuple):
+        return len(set(value)) <= 1
+    if isinstance(value, Choices):
+        return len(set(value.choices)) == 1
+    return isinstance(value, (int, float)) or getattr(value, "name", None) == "constant"

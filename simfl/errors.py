@@ -1,6 +1,11 @@
 """What can go wrong in a user's hands; each becomes one line on stderr and an exit code."""
 
-__all__ = ["SimflError", "ScenarioError", "MissingError", "IntegrityError"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["SimflError", "ScenarioError", "BusyError", "MissingError", "IntegrityError", "suggestion"]
+
+MAX_KNOWN = 5000
 
 
 class SimflError(Exception):
@@ -23,6 +28,10 @@ class ScenarioError(SimflError):
         self.message = message
 
 
+class BusyError(SimflError):
+    """Another process is working on the same results (exit 2)."""
+
+
 class IntegrityError(SimflError):
     """A stored result or checkpoint does not match its digest (exit 4)."""
 
@@ -33,3 +42,10 @@ class MissingError(SimflError):
     """An extra package, data set or device is not there (exit 5); the message says how to get it."""
 
     exit_code = 5
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` with the known word nearest to a mistyped one, or nothing where none is near."""
+    words = list(known)
+    near = get_close_matches(word, words, n=1) if len(words) <= MAX_KNOWN else []
+    return f"; did you mean '{near[0]}'?" if near else ""

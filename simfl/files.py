@@ -1,11 +1,41 @@
 """Where optional real data lies: measured latencies, images, tables that simfl does not ship."""
 
+import csv
+import io
 import os
 from pathlib import Path
+from typing import Annotated
 
-from simfl.errors import MissingError
+from pydantic import Field
 
-__all__ = ["data_root", "data_file"]
+from simfl.errors import MissingError, ScenarioError
+
+__all__ = [
+    "DATA_FOLDER",
+    "DATA_PATH",
+    "DataFolder",
+    "DataPath",
+    "MAX_CELL",
+    "csv_rows",
+    "data_file",
+    "data_root",
+    "read_bytes",
+]
+
+MAX_BYTES = 64 * 2**20
+MAX_CELL = 200
+
+DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
+"""Mark the types of plugin fields that name a file or folder of the user."""
+
+DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
+"""The type of a plugin field that names a data file: beside the scenario file, or in the data folder.
+
+Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
+"""
+
+DataFolder = Annotated[str, Field(min_length=1, max_length=4096), DATA_FOLDER]
+"""The type of a plugin field that says in which folder a known data set lies: no part of the digest."""
 
 
 def data_root() -> Path | None:
@@ -33,3 +63,49 @@ def data_file(*names: str) -> Path:
         if root is not None and (root / name).exists():
             return root / name
     raise MissingError(f"{' or '.join(names)} not found: put it into ./data or name the data folder in SIMFL_DATA")
+
+
+def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:
+    """The whole file.
+
+    Raises:
+        ScenarioError: it cannot be read, or has more than ``most`` bytes.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise ScenarioError(key, f"{path.name}: {error.strerror or error}") from None
+    if len(data) > most:
+        raise ScenarioError(key, f"{path.name}: larger than {most} bytes")
+    return data
+
+
+def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
+    """The lines of a comma-separated UTF-8 file that are not blank: ("file:line", stripped cells).
+
+    Raises:
+        ScenarioError: the file cannot be read, has more than 64 MiB, or is no such text.
+    """
+    data = read_bytes(path, key)
+    reader = csv.reader(io.StringIO(_text(data, path, key), newline=""))
+    rows = []
+    try:
+        for row in reader:
+            if any(cells := [cell.strip() for cell in row]):
+                where = f"{path.name}:{reader.line_num}"
+                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in cells):
+                    problem = f"a value has control characters or more than {MAX_CELL} characters"
+                    raise ScenarioError(key, f"{where}: {problem}")
+                rows.append((where, cells))
+    except csv.Error as error:
+        raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
+    return rows
+
+
+def _text(data: bytes, path: Path, key: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScenarioError(key, f"{path.name}:{line}: not UTF-8 text") from None

@@ -12,14 +12,17 @@ Packages add plugins through the entry point group ``simfl.<family>``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import PydanticCustomError, core_schema, to_json
 
-__all__ = ["FAMILIES", "Registry", "plain"]
+from simfl.errors import MissingError
+
+__all__ = ["FAMILIES", "Registry", "default_of", "plain", "required", "summary", "validate"]
 
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
@@ -47,12 +50,18 @@ class Registry(Mapping[str, type]):
         self._loaded = False
         FAMILIES[family] = self
 
+    # A mapping compares by content and cannot be hashed; what stands in a union of types must be.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     def __call__(self, name: str) -> Callable[[Class], Class]:
         def register(cls: Class) -> Class:
             if not is_dataclass(cls):
                 raise TypeError(f"{self.family} '{name}' must be a dataclass")
             if name in self._plugins:
                 raise ValueError(f"{self.family} '{name}' is registered twice")
+            if any(f.name == "name" for f in fields(cls)):
+                raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
             cls.name = name
             cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
             self._plugins[name] = cls
@@ -63,8 +72,11 @@ class Registry(Mapping[str, type]):
     def _load(self) -> dict[str, type]:
         if not self._loaded:
             self._loaded = True
-            for entry in entry_points(group=f"simfl.{self.family}"):
-                entry.load()
+            for entry in _entry_points().select(group=f"simfl.{self.family}"):
+                try:
+                    entry.load()
+                except Exception as error:  # somebody else's package may fail in any way
+                    raise MissingError(f"the plugin '{entry.name}' ({entry.value}) does not load: {error}") from error
         return self._plugins
 
     def __getitem__(self, name: str) -> type:
@@ -76,8 +88,16 @@ class Registry(Mapping[str, type]):
     def __len__(self) -> int:
         return len(self._load())
 
+    def of(self, value: Any) -> Any:
+        """The plugin that a YAML value (a name, a mapping, perhaps a number) stands for.
+
+        Raises:
+            pydantic.ValidationError: the value names no plugin or does not fit its fields.
+        """
+        return validate(Annotated[Any, self], value)
+
     def normalise(self, value: Any) -> Any:
-        """The mapping that a bare name or a bare number is short for; anything else as it is."""
+        """The mapping that a bare name, a bare number or a mapping without name is short for; else the value itself."""
         if isinstance(value, str):
             return {"name": value}
         if self.number and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -86,6 +106,12 @@ class Registry(Mapping[str, type]):
         if self.default and isinstance(value, dict) and "name" not in value:
             return {"name": self.default, **value}
         return value
+
+    def chosen(self, value: Any) -> type | None:
+        """The class that a YAML value chooses, None if it chooses none."""
+        value = self.normalise(value)
+        name = value.get("name") if isinstance(value, dict) else None
+        return self._load().get(name) if isinstance(name, str) else None
 
     # -- pydantic: validation ------------------------------------------------------------------
 
@@ -101,32 +127,79 @@ class Registry(Mapping[str, type]):
         if type(value) in self._plugins.values():
             return {"name": value.name, **{f.name: getattr(value, f.name) for f in fields(value)}}
         value = self.normalise(value)
+        context = {"family": self.family, "known": ", ".join(self) or "none is installed"}
         if not isinstance(value, dict):
-            raise PydanticCustomError("plugin", "a name or a mapping with 'name' is needed")
-        name = value.get("name")
-        if name is None:
-            raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", {"known": ", ".join(self)})
-        if name not in set(self):
+            also = " or a number" if self.number else ""
             raise PydanticCustomError(
-                "plugin_unknown", "unknown {family} '{name}'", {"family": self.family, "name": str(name)}
+                "plugin", "a name{also} or a mapping with 'name' is needed", context | {"also": also}
             )
+        if value.get("name") is None:
+            raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
+        if self.chosen(value) is None:
+            raise PydanticCustomError("plugin_unknown", "unknown {family} (one of {known})", context)
         return value
 
     # -- pydantic: JSON Schema -------------------------------------------------------------------
 
     def __get_pydantic_json_schema__(self, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
-        options: list[dict[str, Any]] = [{"enum": list(self), "title": f"{self.family} (name only)"}]
+        options: list[dict[str, Any]] = [
+            {"const": name, "title": f"{self.family} {name}", "description": summary(self[name])}
+            for name in self
+            if not required(self[name])
+        ]
         if self.number:
             options.append({"type": "number", "title": f"{self.number[0]}: {self.number[1]}"})
         for name, choice in schema["schema"]["choices"].items():
             body = dict(handler.resolve_ref_schema(handler(choice["schema"])))
-            doc = (self[name].__doc__ or "").strip().split("\n\n")[0]
-            tag = {"const": name, "title": "name", "description": " ".join(doc.split())}
-            body["properties"] = {"name": tag, **body.get("properties", {})}
+            body["description"] = summary(self[name])
+            tag = {"const": name, "title": "name", "description": summary(self[name])}
+            body["properties"] = {"name": tag, **_with_defaults(self[name], body.get("properties", {}))}
             body["required"] = [*([] if name == self.default else ["name"]), *body.get("required", [])]
             body["title"] = f"{self.family} {name}"
             options.append(body)
-        return {"anyOf": options}
+        return {"x-family": self.family, "anyOf": options}
+
+
+@cache
+def _entry_points() -> EntryPoints:
+    return entry_points()
+
+
+def _with_defaults(cls: type, properties: dict[str, Any]) -> dict[str, Any]:
+    """The properties with the fields' defaults as YAML data: pydantic would leave out the plugins' names."""
+    known = {f.name: {"default": plain(default_of(f))} for f in fields(cls) if default_of(f) is not MISSING}
+    return {key: {**body, **known.get(key, {})} for key, body in properties.items()}
+
+
+def validate(annotation: Any, value: Any) -> Any:
+    """YAML data as an instance of a type that may hold plugins.
+
+    Raises:
+        pydantic.ValidationError: it does not fit.
+    """
+    plugins = sum(len(family) for family in list(FAMILIES.values()))
+    return _adapter(annotation, plugins).validate_json(to_json(value), strict=True)
+
+
+@cache
+def _adapter(annotation: Any, plugins: int) -> TypeAdapter[Any]:
+    """Made anew when plugins have been registered since."""
+    return TypeAdapter(annotation)
+
+
+def default_of(field: "Field[Any]") -> Any:
+    """The default of a dataclass field, ``dataclasses.MISSING`` if it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def required(cls: type) -> list[str]:
+    """The fields of a dataclass that have no default."""
+    return [f.name for f in fields(cls) if f.init and default_of(f) is MISSING]
+
+
+def summary(cls: type) -> str:
+    """The first paragraph of a class's docstring, on one line."""
+    return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def _without_name(value: dict[str, Any]) -> dict[str, Any]:
@@ -135,14 +208,20 @@ def _without_name(value: dict[str, Any]) -> dict[str, Any]:
 
 def _frozen(value: Any) -> Any:
     """Sequences of a frozen plugin are tuples."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
     return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def plain(value: Any) -> Any:
-    """The value as YAML/JSON data: plugins become mappings with their ``name`` first."""
+    """The value as YAML/JSON data: plugins become mappings with their ``name`` first.
+
+    A field with ``metadata={"yaml": False}`` is left out.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         named = {"name": value.name} if hasattr(type(value), "__pydantic_config__") and hasattr(value, "name") else {}
-        return named | {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        shown = (f.name for f in fields(value) if f.metadata.get("yaml", True))
+        return named | {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, dict):

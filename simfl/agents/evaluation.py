@@ -1,0 +1,44 @@
+"""When the global model is measured; a model that has not changed is not measured twice."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.parts import Parts
+
+__all__ = ["Evaluation"]
+
+
+class Evaluation:
+    """Measures the model every ``evaluate_every`` rounds and after the last one; never if that is 0."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.values: dict[str, float] = {}
+        self.changed = True
+
+    def after(self, t: int, changed: bool, last: bool) -> dict[str, float]:
+        """The measurements due after round t (of version t + 1), by name; empty if none are.
+
+        Args:
+            t: the round just played.
+            changed: whether it changed the model.
+            last: whether the run ends with it.
+        """
+        self.changed |= changed
+        every = self.parts.evaluate_every
+        if every == 0 or not ((t + 1) % every == 0 or last):
+            return {}
+        if self.changed:
+            self.values, self.changed = self.parts.learner.evaluate(t + 1), False
+        return self.values
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The latest measurements and whether the model has changed since."""
+        return {"changed": np.bool_(self.changed), **{f"value/{k}": np.float64(v) for k, v in self.values.items()}}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Takes back a :meth:`state`."""
+        self.changed = bool(state["changed"])
+        self.values = {name[len("value/") :]: float(v) for name, v in state.items() if name.startswith("value/")}

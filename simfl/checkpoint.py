@@ -1,0 +1,61 @@
+"""Checkpoints: named arrays in one file that begins with its own SHA-256; the newest two are kept.
+
+No pickle: arrays are read with ``allow_pickle=False`` and only after the digest matched.
+"""
+
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.errors import IntegrityError
+from simfl.trace import write_atomically
+
+__all__ = ["save", "load", "stored"]
+
+KEPT = 2
+
+
+def save(folder: Path, round: int, arrays: dict[str, NDArray[Any]], marks: dict[str, tuple[int, str]]) -> None:
+    """Writes the checkpoint of a round boundary, whole or not at all.
+
+    Args:
+        folder: the run's ``checkpoint/`` folder, made if need be.
+        round: rounds done.
+        arrays: the server's state.
+        marks: (bytes, SHA-256) of every table at this moment.
+    """
+    folder.mkdir(exist_ok=True)
+    buffer = io.BytesIO()
+    np.savez(buffer, **{f"state/{key}": value for key, value in arrays.items()}, marks=np.array(json.dumps(marks)))
+    data = buffer.getvalue()
+    write_atomically(_path(folder, round), hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    for old in stored(folder)[KEPT:]:
+        old.unlink()
+
+
+def load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, tuple[int, str]]]:
+    """The arrays and table marks of a checkpoint.
+
+    Raises:
+        IntegrityError: the file is damaged.
+    """
+    digest, _, data = path.read_bytes().partition(b"\n")
+    if hashlib.sha256(data).hexdigest().encode() != digest:
+        raise IntegrityError(f"{path}: damaged checkpoint (its SHA-256 does not match)")
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        marks = {name: (size, sha) for name, (size, sha) in json.loads(str(file["marks"])).items()}
+        return {key[len("state/") :]: file[key] for key in file.files if key != "marks"}, marks
+
+
+def stored(folder: Path) -> list[Path]:
+    """Checkpoint files, newest first."""
+    return sorted(folder.glob("*.ckpt"), reverse=True)
+
+
+def _path(folder: Path, round: int) -> Path:
+    return folder / f"{round:010d}.ckpt"

@@ -1,0 +1,67 @@
+"""The command ``simfl``: results on stdout, messages on stderr, one exit code for each kind of end.
+
+Each command is a module, of this package or of its own room, imported when it is asked for; what is slow to import
+(torch, scipy, ...) is imported inside the command that needs it, so that help and checks start at once.
+"""
+
+import os
+from importlib import import_module
+from typing import Any
+
+import click
+
+from simfl import __version__
+from simfl.cli.failures import failures
+
+__all__ = ["main", "simfl"]
+
+COMMANDS = {
+    "run": "simfl.cli.run",
+    "sweep": "simfl.sweep.command",
+    "compare": "simfl.compare.command",
+    "validate": "simfl.cli.validate",
+    "show": "simfl.cli.show",
+    "schema": "simfl.cli.schema",
+    "list": "simfl.cli.list",
+    "theory": "simfl.cli.theory",
+    "audit": "simfl.audit.command",
+    "export": "simfl.export.command",
+    "verify": "simfl.cli.verify",
+    "doctor": "simfl.cli.doctor",
+}
+"""The module that holds each command as ``command``, in the order in which help lists them."""
+
+
+class _Commands(click.Group):
+    """Finds a command in its module; its failures become a line and an exit code."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        command: click.Command | None = import_module(COMMANDS[name]).command if name in COMMANDS else None
+        return command
+
+    def invoke(self, context: click.Context) -> Any:
+        with failures(context, debug=bool(context.params.get("debug"))):
+            return super().invoke(context)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 internal error, 2 bad usage or scenario, 3 some runs of a sweep failed, 4 results do "
+    "not match their digest, 5 something to install is missing, 6 out of disk or memory, 130/143 interrupted.",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+@click.pass_context
+def simfl(context: click.Context, debug: bool) -> None:
+    """Simulate federated learning: who takes part, when updates arrive, what the server learns, what it costs."""
+    if os.environ.get("NO_COLOR"):  # rich heeds it by itself, click does not
+        context.color = False
+
+
+def main() -> None:
+    """The console command."""
+    simfl(prog_name="simfl")

@@ -1,0 +1,60 @@
+"""Devices that drop out independently of one another and of the past."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.devices.base import AVAILABILITY
+from simfl.distributions import Probabilities, equal, listed, probabilities
+from simfl.rng import Streams
+
+__all__ = ["Bernoulli"]
+
+
+@AVAILABILITY("bernoulli")
+@dataclass(frozen=True)
+class Bernoulli:
+    """In every round each client is unavailable with its own probability, independently.
+
+    Reference: the dropout model of "Securing Secure Aggregation" (arXiv 2106.03328), section 3.
+    """
+
+    dropout: Annotated[
+        Probabilities,
+        Field(
+            description="probability of being unavailable: a number, one a client, {choices: [...]} to draw each "
+            "client's from, or a distribution"
+        ),
+    ]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all clients certainly drop out equally often."""
+        return equal(self.dropout)
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        return listed("dropout", self.dropout, scenario.clients)
+
+    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "IndependentDropout":
+        rates = probabilities("devices.availability.dropout", self.dropout, scenario.clients, streams("dropout"))
+        return IndependentDropout(rates, streams)
+
+
+@dataclass
+class IndependentDropout:
+    """One uniform draw a client and round, from the stream ("availability", round)."""
+
+    dropout: NDArray[np.float64]
+    streams: Streams
+
+    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+        return self.streams("availability", round).random(len(self.dropout)) >= self.dropout
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        pass

@@ -1,0 +1,90 @@
+"""How long local training takes."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.devices.base import COMPUTATION
+from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, listed, per_client
+from simfl.rng import Address, Streams
+
+__all__ = ["ConstantTime", "PerSample", "RandomTime"]
+
+Speed = Annotated[
+    PerClient,
+    Field(
+        description="factor of each client's durations (2 = takes twice as long): a number, one a client, or a "
+        "distribution drawn once for each client"
+    ),
+]
+
+
+@COMPUTATION("constant")
+@dataclass(frozen=True)
+class ConstantTime:
+    """Every job takes the same time; a bare number is short for it."""
+
+    seconds: Annotated[NonNegative, Field(description="seconds of local training")] = 0.0
+
+    def build(self, scenario: Any, streams: Streams) -> "Timing":
+        return Timing(np.full(scenario.clients, float(self.seconds)))
+
+
+@COMPUTATION("per_sample")
+@dataclass(frozen=True)
+class PerSample:
+    """Seconds per sample, times samples, times local epochs, times the client's own factor."""
+
+    seconds: Annotated[NonNegative, Field(description="seconds for one sample in one epoch")]
+    speed: Speed = 1.0
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        return listed("speed", self.speed, scenario.clients)
+
+    def build(self, scenario: Any, streams: Streams) -> "Timing":
+        return Timing(self.seconds * per_client(self.speed, scenario.clients, streams("speed")), per_sample=True)
+
+
+@COMPUTATION("random")
+@dataclass(frozen=True)
+class RandomTime:
+    """A fresh draw for every job, times the client's own factor; e.g. half_normal as in the FedBuff paper."""
+
+    distribution: Annotated[DistributionField, Field(description="seconds of one job")]
+    speed: Speed = 1.0
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        return listed("speed", self.speed, scenario.clients)
+
+    def build(self, scenario: Any, streams: Streams) -> "Timing":
+        factor = per_client(self.speed, scenario.clients, streams("speed"))
+        return Timing(factor, distribution=self.distribution, streams=streams)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Duration = the client's factor, times samples and epochs, times a draw, where these apply.
+
+    Attributes:
+        factor: float64, shape (clients,).
+        per_sample: whether samples and epochs count.
+        distribution: of the draw, from the stream "computation" at the job's address; None = no draw.
+    """
+
+    factor: NDArray[np.float64]
+    per_sample: bool = False
+    distribution: Distribution | None = None
+    streams: Streams | None = None
+
+    def duration_s(
+        self, clients: NDArray[np.integer], samples: NDArray[np.int64], epochs: float, where: Address
+    ) -> NDArray[np.float64]:
+        duration = self.factor[clients]
+        if self.per_sample:
+            duration = duration * samples * epochs
+        if self.distribution is not None:
+            duration = duration * self.streams.at("computation", where, self.distribution.sample)
+        return duration

@@ -1,0 +1,66 @@
+"""Devices that die after they were selected, in the middle of their work."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.devices.base import FAILURE
+from simfl.distributions import Probabilities, listed, probabilities
+from simfl.rng import Address, Streams
+
+__all__ = ["BernoulliFailure", "NoFailure"]
+
+
+@FAILURE("none")
+@dataclass(frozen=True)
+class NoFailure:
+    """A selected client always delivers."""
+
+    def build(self, scenario: Any, streams: Streams) -> "Reliable":
+        return Reliable()
+
+
+@FAILURE("bernoulli")
+@dataclass(frozen=True)
+class BernoulliFailure:
+    """Each job fails with the client's own probability, at a uniformly random moment of its computation."""
+
+    probability: Annotated[
+        Probabilities,
+        Field(
+            description="probability that a job fails: a number, one a client, {choices: [...]} to draw each "
+            "client's from, or a distribution"
+        ),
+    ]
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        return listed("probability", self.probability, scenario.clients)
+
+    def build(self, scenario: Any, streams: Streams) -> "RandomFailure":
+        rng = streams("failure probability")
+        rates = probabilities("devices.failure.probability", self.probability, scenario.clients, rng)
+        return RandomFailure(rates, streams)
+
+
+@dataclass(frozen=True)
+class Reliable:
+    """No job fails, and nothing is drawn."""
+
+    def draw(self, clients: NDArray[np.integer], where: Address) -> NDArray[np.float64]:
+        return np.full(len(clients), np.nan)
+
+
+@dataclass(frozen=True)
+class RandomFailure:
+    """One uniform draw u a job, from the stream "failure": it fails if u < p, and then at the fraction u / p."""
+
+    probability: NDArray[np.float64]
+    streams: Streams
+
+    def draw(self, clients: NDArray[np.integer], where: Address) -> NDArray[np.float64]:
+        u = self.streams.at("failure", where, lambda rng, size: rng.random(size))
+        p = self.probability[clients]
+        return np.divide(u, p, out=np.full(len(clients), np.nan), where=u < p)

@@ -1,0 +1,76 @@
+"""What a backend is: a way to compute many clients' local training. All give the same updates up to rounding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.learning.work import Work
+from simfl.registry import Registry
+
+__all__ = ["BACKENDS", "Backend", "Engine", "Sgd", "Task"]
+
+BACKENDS = Registry("backend")
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """What every step of every job has in common.
+
+    The gradient of the mean loss over the step's samples plus proximal / 2 * |x - start|^2 is clipped to
+    ``clip_norm``; the job's shift and weight_decay * x are added; then the momentum of torch.optim.SGD.
+    """
+
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    proximal: float = 0.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a backend trains on.
+
+    Attributes:
+        module: the model, a torch.nn.Module.
+        x: torch.float32 (n, *shape), the training samples.
+        y: torch.int64 (n,), their classes.
+        batch_size: samples of the largest step that any client makes.
+        sgd: the settings of the local optimiser.
+        crop: border of augmented images in pixels.
+        flip: images are mirrored at random.
+        bf16: compute products in bfloat16.
+    """
+
+    module: Any
+    x: Any
+    y: Any
+    batch_size: int
+    sgd: Sgd
+    crop: int = 0
+    flip: bool = False
+    bf16: bool = False
+
+
+class Engine(Protocol):
+    """A backend at work on one task."""
+
+    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Deltas (n, d) and mean losses of the last pass (n,) of n >= 1 works, each with at least one step.
+
+        The same works give the same bits. On a processor a work's result has the same bits whatever other works are
+        in the call, ``vmap`` excepted.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """A backend's YAML choice; ``build`` imports torch."""
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        """Why this backend cannot train the module (in bfloat16), or None."""
+        ...
+
+    def build(self, task: Task) -> Engine: ...

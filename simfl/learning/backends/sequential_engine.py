@@ -1,0 +1,96 @@
+"""The flat sequential loop. Imported only where torch is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+from simfl.learning.backends.base import Task
+from simfl.learning.backends.batch import take
+from simfl.learning.models.flat import attach, layout, size, views
+from simfl.learning.work import Work
+
+__all__ = ["SequentialEngine"]
+
+
+class SequentialEngine:
+    """Trains one work after the other in place, in one flat vector that the module's parameters view."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.slots = layout(task.module)
+        self.flat = torch.zeros(size(self.slots), device=task.x.device)
+        self.parameters = attach(task.module, self.flat)
+        self.images = task.x.dim() == 4 and any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
+
+    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        deltas = np.empty((len(works), len(self.flat)), dtype=np.float32)
+        loss = np.empty(len(works))
+        for i, work in enumerate(works):
+            loss[i] = self._one(work)
+            np.subtract(self.flat.cpu().numpy(), work.start, out=deltas[i])
+        return deltas, loss
+
+    def _one(self, work: Work) -> float:
+        task, sgd = self.task, self.task.sgd
+        device = task.x.device
+        start = torch.from_numpy(work.start).to(device)
+        self.flat.copy_(start)
+        plain = work.shift is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm)
+        step = self._plain_step if plain else _Step(self, work, start)
+        order = torch.from_numpy(work.order).to(device)
+        versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
+        bounds = work.bounds
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        for s in range(work.steps):
+            now = slice(bounds[s], bounds[s + 1])
+            chosen = order[now]
+            x = take(task.x, chosen, None if versions is None else versions[now], task.crop)
+            if self.images:
+                x = x.to(memory_format=torch.channels_last)  # .contiguous() would leave one channel as it is
+            with torch.autocast(device.type, torch.bfloat16, enabled=task.bf16):
+                logits = task.module(x)
+            loss = cross_entropy(logits.float(), task.y.index_select(0, chosen))
+            gradients = torch.autograd.grad(loss, self.parameters)
+            with torch.no_grad():
+                step(gradients, work.rate)
+            if s >= work.last_pass:
+                total += loss.detach() * len(chosen)
+        return float(total) / (bounds[-1] - bounds[work.last_pass])
+
+    def _plain_step(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
+        if decay := self.task.sgd.weight_decay:
+            torch._foreach_mul_(self.parameters, 1 - rate * decay)
+        torch._foreach_add_(self.parameters, gradients, alpha=-rate)
+
+
+class _Step:
+    """A step with memory: momentum, proximal term, shift or clipping, over whole flat vectors."""
+
+    def __init__(self, engine: SequentialEngine, work: Work, start: torch.Tensor) -> None:
+        self.sgd, self.x, self.start = engine.task.sgd, engine.flat, start
+        self.gradient = torch.zeros_like(self.x)
+        self.parts = views(self.gradient, engine.slots)
+        self.shift = None if work.shift is None else torch.from_numpy(work.shift).to(self.x.device)
+        self.velocity: torch.Tensor | None = None
+
+    def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
+        sgd, g = self.sgd, self.gradient
+        torch._foreach_copy_(self.parts, gradients)
+        if sgd.proximal:
+            g.add_(self.x, alpha=sgd.proximal).sub_(self.start, alpha=sgd.proximal)
+        if sgd.clip_norm is not None:
+            g.mul_((sgd.clip_norm / torch.linalg.vector_norm(g)).clamp_(max=1))
+        if self.shift is not None:
+            g.add_(self.shift)
+        if sgd.weight_decay:
+            g.add_(self.x, alpha=sgd.weight_decay)
+        if sgd.momentum:
+            if self.velocity is None:
+                self.velocity = g.clone()
+            else:
+                self.velocity.mul_(sgd.momentum).add_(g)
+            g = self.velocity
+        self.x.add_(g, alpha=-rate)

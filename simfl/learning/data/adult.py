@@ -1,0 +1,49 @@
+"""UCI Adult: does a person of the 1994 census earn more than 50,000 dollars a year?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simfl.errors import MissingError
+from simfl.files import data_root
+from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.csv import read_csv
+from simfl.learning.data.images import broken
+from simfl.learning.data.mnist import Root
+from simfl.learning.data.table import encode
+from simfl.rng import Streams
+
+__all__ = ["Adult"]
+
+COLUMNS = (
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
+    "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
+)  # fmt: skip
+
+
+@DATA("adult")
+@dataclass(frozen=True)
+class Adult:
+    """32,561 + 16,281 people, 14 columns, income above 50K or not. Reference: Becker and Kohavi 1996 (UCI)."""
+
+    root: Root = None
+
+    def load(self, scenario: Any, streams: Streams) -> Dataset:
+        root = scenario.file(self.root) if self.root else data_root()
+        for folder in (Path(root), Path(root) / "adult") if root else ():
+            paths = folder / "adult.data", folder / "adult.test"
+            if all(path.is_file() for path in paths):
+                break
+        else:
+            raise MissingError(
+                f"learning.data: no adult.data and adult.test in {root or 'the data folder'}; "
+                "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
+            )
+        train, test = (
+            read_csv(path, names=COLUMNS, index_col=False, comment="|", skip_blank_lines=True) for path in paths
+        )
+        for part, path in ((train, paths[0]), (test, paths[1])):
+            if part["income"].isna().any():
+                raise broken(path, "has rows of fewer than 15 columns")
+            part["income"] = part["income"].astype(str).str.rstrip(".")
+        return encode(train, test, "income", folder)

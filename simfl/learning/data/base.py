@@ -1,0 +1,58 @@
+"""What a data set is: arrays in memory, already scaled, split into training and test part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.registry import Registry
+from simfl.rng import Streams
+
+__all__ = ["DATA", "Data", "Dataset"]
+
+DATA = Registry("data")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples for classification.
+
+    Attributes:
+        x_train: float32, shape (n, *shape): scaled features or normalised images (channels first).
+        y_train: int64, shape (n,): class of each training sample, 0 .. classes - 1.
+        x_test: float32, shape (m, *shape).
+        y_test: int64, shape (m,).
+        label_names: one name a class.
+        columns: what the ``natural`` partition may split by: name -> value of each training sample, shape (n,).
+    """
+
+    x_train: NDArray[np.float32]
+    y_train: NDArray[np.int64]
+    x_test: NDArray[np.float32]
+    y_test: NDArray[np.int64]
+    label_names: tuple[str, ...]
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return self.x_train.shape[1:]
+
+    @property
+    def classes(self) -> int:
+        return len(self.label_names)
+
+
+class Data(Protocol):
+    """A data set's YAML choice."""
+
+    def load(self, scenario: Any, streams: Streams) -> Dataset:
+        """The data set, in memory.
+
+        Raises:
+            MissingError: its files are not there; the message says how to get them.
+            ScenarioError: its files are not what they should be.
+        """
+        ...

@@ -1,0 +1,82 @@
+"""Decoded data sets on disk: one folder of .npy files a data set, keyed by what it was decoded from.
+
+The arrays are mapped into memory, so that the processes of a sweep share one copy.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["cached", "cache_root"]
+
+Arrays = dict[str, NDArray]
+
+
+def cache_root() -> Path | None:
+    """``$SIMFL_CACHE``, else ``simfl`` in the user's cache folder; None where ``SIMFL_CACHE`` is empty."""
+    if (named := os.environ.get("SIMFL_CACHE")) is not None:
+        return Path(named) if named else None
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simfl"
+
+
+def cached(recipe: str, sources: Sequence[Path], decode: Callable[[], Arrays]) -> Arrays:
+    """The arrays that ``decode`` makes of the source files, decoded at most once.
+
+    Args:
+        recipe: name and version of the decoding; part of the key.
+        sources: files whose content is part of the key.
+        decode: makes the arrays, name -> array.
+
+    An entry that is damaged, or a cache that cannot be written, costs time and nothing else.
+    """
+    root = cache_root()
+    if root is None:
+        return decode()
+    entry = root / f"{recipe.split()[0]}-{_key(recipe, sources)}"
+    if (arrays := _read(entry)) is not None:
+        return arrays
+    arrays = decode()
+    try:
+        _write(entry, arrays)
+    except OSError:
+        return arrays
+    return _read(entry) or arrays
+
+
+def _key(recipe: str, sources: Sequence[Path]) -> str:
+    digest = blake2b(recipe.encode(), digest_size=16)
+    for source in sources:
+        with open(source, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        digest.update(b"|")
+    return digest.hexdigest()
+
+
+def _read(entry: Path) -> Arrays | None:
+    try:
+        names = (entry / "complete").read_text().split()
+        # mode "c": pages are shared until written to, and torch takes only writable arrays
+        return {name: np.load(entry / f"{name}.npy", mmap_mode="c", allow_pickle=False) for name in names}
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _write(entry: Path, arrays: Arrays) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
+    try:
+        for name, array in arrays.items():
+            np.save(scratch / f"{name}.npy", array, allow_pickle=False)
+        (scratch / "complete").write_text(" ".join(arrays))
+        if entry.exists():  # damaged, or another process was faster
+            shutil.rmtree(entry, ignore_errors=True)
+        os.replace(scratch, entry)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,107 @@
+"""CIFAR-10 and CIFAR-100, from an .npz file or torchvision's copy of the official archives."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from simfl.errors import MissingError
+from simfl.files import data_root
+from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.cache import cache_root, cached
+from simfl.learning.data.images import image_arrays
+from simfl.learning.data.mnist import Download, Root
+from simfl.learning.data.npz import read_npz
+from simfl.rng import Streams
+
+__all__ = ["Cifar10", "Cifar100"]
+
+
+@DATA("cifar10")
+@dataclass(frozen=True)
+class Cifar10:
+    """60,000 colour pictures of 32 x 32 pixels in 10 classes. Reference: Krizhevsky 2009."""
+
+    root: Root = None
+    download: Download = False
+
+    torchvision_name: ClassVar[str] = "CIFAR10"
+    archive: ClassVar[str] = "cifar-10-batches-py"
+    classes: ClassVar[int] = 10
+
+    def load(self, scenario: Any, streams: Streams) -> Dataset:
+        root = scenario.file(self.root) if self.root else data_root()
+        if root is not None and (path := self._npz(Path(root))):
+            sources, decode = [path], lambda: self._from_npz(path)
+        else:
+            folder = self._archive(root)
+            sources, decode = sorted(folder.iterdir()), lambda: self._from_archive(folder)
+        arrays = cached(f"{self.name} v1", sources, decode)
+        names = tuple(str(name) for name in arrays.pop("label_names"))
+        return Dataset(**arrays, label_names=names)
+
+    def _npz(self, root: Path) -> Path | None:
+        name = f"{self.name}.npz"
+        return next((path for path in (root / name, root / self.name / name) if path.is_file()), None)
+
+    def _archive(self, root: Path | None) -> Path:
+        downloads = (cache_root() or Path.cwd()) / "downloads"
+        places = [Path(root)] if root else []
+        if self.download and not self.root:
+            places.append(downloads)
+        for place in places:
+            if (place / self.archive).is_dir():
+                return place / self.archive
+        if not self.download:
+            raise MissingError(self._advice(root))
+        from simfl.learning.torchvision_import import download
+
+        target = Path(root) if self.root else downloads
+        download(self.torchvision_name, target)
+        return target / self.archive
+
+    def _advice(self, root: Path | None) -> str:
+        missing = f"learning.data: neither {self.name}.npz nor {self.archive}/ in {root or 'the data folder'}"
+        if root is not None and (Path(root) / self.name).is_dir() and (Path(root) / "unpack_cifar.py").is_file():
+            return f"{missing}; run  python {Path(root) / 'unpack_cifar.py'} DIR  and name DIR in learning.data.root"
+        return (
+            f"{missing}; set learning.data to {{name: {self.name}, download: true}}, or run  python -c "
+            f"\"from torchvision.datasets import {self.torchvision_name} as D; D('DIR', download=True)\"  "
+            "and name DIR in learning.data.root"
+        )
+
+    def _from_npz(self, path: Path) -> dict[str, np.ndarray]:
+        stored = read_npz(path)
+        names = stored.get("label_names", np.arange(self.classes)).astype(str)
+        return self._arrays(stored, path) | {"label_names": names}
+
+    def _from_archive(self, folder: Path) -> dict[str, np.ndarray]:
+        from simfl.learning.torchvision_import import torchvision
+
+        maker = getattr(torchvision().datasets, self.torchvision_name)
+        try:
+            train, test = (maker(str(folder.parent), train=part, download=False) for part in (True, False))
+        except RuntimeError as error:  # torchvision compares the files with their published md5
+            raise MissingError(f"learning.data: {folder}: {error}") from error
+        stored = {
+            "x_train": train.data,
+            "y_train": np.array(train.targets),
+            "x_test": test.data,
+            "y_test": np.array(test.targets),
+        }
+        return self._arrays(stored, folder) | {"label_names": np.array(train.classes)}
+
+    def _arrays(self, stored: dict[str, np.ndarray], what: Path) -> dict[str, np.ndarray]:
+        parts = {part: stored[part] for part in ("x_train", "y_train", "x_test", "y_test")}
+        return image_arrays(**parts, classes=self.classes, what=what)
+
+
+@DATA("cifar100")
+@dataclass(frozen=True)
+class Cifar100(Cifar10):
+    """60,000 colour pictures of 32 x 32 pixels in 100 classes. Reference: Krizhevsky 2009."""
+
+    torchvision_name: ClassVar[str] = "CIFAR100"
+    archive: ClassVar[str] = "cifar-100-python"
+    classes: ClassVar[int] = 100

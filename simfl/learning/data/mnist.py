@@ -1,0 +1,85 @@
+"""MNIST and Fashion-MNIST, from their idx files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from simfl.errors import MissingError
+from simfl.files import DataFolder, data_root
+from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.cache import cache_root, cached
+from simfl.learning.data.idx import read_idx
+from simfl.learning.data.images import image_arrays
+from simfl.rng import Streams
+
+__all__ = ["FashionMnist", "Mnist"]
+
+PARTS = {
+    "x_train": ("train-images-idx3-ubyte", 3),
+    "y_train": ("train-labels-idx1-ubyte", 1),
+    "x_test": ("t10k-images-idx3-ubyte", 3),
+    "y_test": ("t10k-labels-idx1-ubyte", 1),
+}
+
+Root = Annotated[DataFolder | None, Field(description="folder that holds the data; null = the data folder")]
+Download = Annotated[bool, Field(description="get missing files through torchvision, into root or the cache folder")]
+
+
+@DATA("mnist")
+@dataclass(frozen=True)
+class Mnist:
+    """70,000 handwritten digits of 28 x 28 pixels in 10 classes. Reference: LeCun et al. 1998."""
+
+    root: Root = None
+    download: Download = False
+
+    torchvision_name: ClassVar[str] = "MNIST"
+    label_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
+
+    def load(self, scenario: Any, streams: Streams) -> Dataset:
+        files = self._files(scenario)
+
+        def decode() -> dict:
+            parts = {part: read_idx(files[part], dimensions) for part, (_, dimensions) in PARTS.items()}
+            return image_arrays(**parts, classes=10, what=files["x_train"].parent)
+
+        return Dataset(**cached(f"{self.name} v1", list(files.values()), decode), label_names=self.label_names)
+
+    def _files(self, scenario: Any) -> dict[str, Path]:
+        root = scenario.file(self.root) if self.root else data_root()
+        if root is not None and (found := self._found(Path(root))):
+            return found
+        if not self.download:
+            raise MissingError(
+                f"learning.data: no {self.torchvision_name}/raw/*-ubyte[.gz] in {root or 'the data folder'}; "
+                f"set learning.data to {{name: {self.name}, download: true}}, or run  python -c "
+                f"\"from torchvision.datasets import {self.torchvision_name} as D; D('DIR', download=True)\"  "
+                "and name DIR in learning.data.root"
+            )
+        from simfl.learning.torchvision_import import download
+
+        target = Path(root) if self.root else (cache_root() or Path.cwd()) / "downloads"
+        download(self.torchvision_name, target)
+        return self._found(target)
+
+    def _found(self, root: Path) -> dict[str, Path]:
+        """The four files, gzipped or not; empty if one is missing."""
+        files = {}
+        for part, (name, _) in PARTS.items():
+            for path in (root / self.torchvision_name / "raw" / f"{name}{end}" for end in ("", ".gz")):
+                if path.is_file():
+                    files.setdefault(part, path)
+        return files if len(files) == len(PARTS) else {}
+
+
+@DATA("fashion_mnist")
+@dataclass(frozen=True)
+class FashionMnist(Mnist):
+    """70,000 pictures of clothes, 28 x 28 pixels, in 10 classes. Reference: Xiao, Rasul and Vollgraf 2017."""
+
+    torchvision_name: ClassVar[str] = "FashionMNIST"
+    label_names: ClassVar[tuple[str, ...]] = (
+        "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+    )  # fmt: skip

@@ -1,0 +1,32 @@
+"""When and on what a global model is measured."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+__all__ = ["Evaluation", "EvaluationField"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test loss and accuracy every so many rounds; more on request."""
+
+    every: Annotated[int, Field(ge=0, description="evaluate after every so many rounds; 0 = only the last model")] = 1
+    samples: Annotated[
+        int | None, Field(ge=1, description="use so many test samples, drawn once; null = all of them")
+    ] = None
+    per_class: Annotated[bool, Field(description="loss and accuracy of every class too")] = False
+    per_client: Annotated[
+        bool, Field(description="accuracy on each client's own training samples too: mean, minimum, worst decile")
+    ] = False
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+
+def _short(value: Any) -> Any:
+    return {"every": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+EvaluationField = Annotated[Evaluation, BeforeValidator(_short)]
+"""A field that holds an evaluation; a number is short for ``{every: n}``."""

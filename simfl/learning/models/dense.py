@@ -1,0 +1,43 @@
+"""Models of fully connected layers only."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from simfl.learning.models.base import MODELS
+
+__all__ = ["Logistic", "Mlp"]
+
+
+@MODELS("logistic")
+@dataclass(frozen=True)
+class Logistic:
+    """Multinomial logistic regression: one linear layer and a softmax."""
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        return _dense((prod(shape), classes))
+
+
+@MODELS("mlp")
+@dataclass(frozen=True)
+class Mlp:
+    """Multilayer perceptron with ReLU units."""
+
+    hidden: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=100_000)], ...],
+        Field(min_length=1, max_length=20, description="units of each hidden layer"),
+    ] = (64,)
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        return _dense((prod(shape), *self.hidden, classes))
+
+
+def _dense(sizes: tuple[int, ...]) -> Any:
+    from torch import nn
+
+    layers: list[nn.Module] = [nn.Flatten()]
+    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])

@@ -1,0 +1,16 @@
+"""Partitions of the training samples over the clients: one file a way."""
+
+from simfl.learning.partitions import dirichlet, iid, label_skew, natural, quantity, shards
+from simfl.learning.partitions.base import PARTITIONS, Partition, Split
+
+__all__ = [
+    "PARTITIONS",
+    "Partition",
+    "Split",
+    "dirichlet",
+    "iid",
+    "label_skew",
+    "natural",
+    "quantity",
+    "shards",
+]

@@ -1,0 +1,71 @@
+"""What a partition is: which client holds which training samples."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.learning.data.base import Dataset
+from simfl.registry import Registry
+
+__all__ = ["PARTITIONS", "Partition", "Split"]
+
+PARTITIONS = Registry("partition")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Every client's training samples, one behind the other.
+
+    Attributes:
+        offsets: int64, shape (clients + 1,): client i holds ``indices[offsets[i]:offsets[i + 1]]``.
+        indices: int64: positions in the training part.
+    """
+
+    offsets: NDArray[np.int64]
+    indices: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, parts: Iterable[NDArray[np.integer]]) -> "Split":
+        """From one array of positions a client."""
+        parts = list(parts)
+        offsets = np.zeros(len(parts) + 1, dtype=np.int64)
+        np.cumsum([len(part) for part in parts], out=offsets[1:])
+        return cls(offsets, np.concatenate([*parts, np.empty(0, np.int64)]).astype(np.int64))
+
+    @classmethod
+    def cut(cls, order: NDArray[np.integer], sizes: NDArray[np.integer]) -> "Split":
+        """The positions ``order``, cut into consecutive parts of the given sizes, shape (clients,)."""
+        return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), order.astype(np.int64))
+
+    @classmethod
+    def owned(cls, order: NDArray[np.integer], owners: NDArray[np.integer], clients: int) -> "Split":
+        """The positions ``order``, each given to the client named beside it in ``owners``; both of shape (n,)."""
+        sizes = np.bincount(owners, minlength=clients)
+        return cls.cut(order[np.argsort(owners, kind="stable")], sizes)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, client: int) -> NDArray[np.int64]:
+        """The positions that one client holds."""
+        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Samples of each client, int64, shape (clients,)."""
+        return np.diff(self.offsets)
+
+
+class Partition(Protocol):
+    """A partition's YAML choice."""
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        """Gives every training sample to a client; a client may go empty where the choice allows it.
+
+        Raises:
+            ScenarioError: the data cannot be split so.
+        """
+        ...

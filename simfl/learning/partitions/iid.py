@@ -1,0 +1,21 @@
+"""Independent and identically distributed clients."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.deal import equal_sizes
+
+__all__ = ["Iid"]
+
+
+@PARTITIONS("iid")
+@dataclass(frozen=True)
+class Iid:
+    """The samples are shuffled and dealt out in parts whose sizes differ by at most one."""
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        samples = len(data.y_train)
+        return Split.cut(rng.permutation(samples), equal_sizes(samples, clients))

@@ -1,0 +1,71 @@
+"""Clients with a majority of few classes and some of all others."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.errors import ScenarioError
+from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.deal import by_class, equal_sizes
+
+__all__ = ["LabelSkew"]
+
+
+@PARTITIONS("label_skew")
+@dataclass(frozen=True)
+class LabelSkew:
+    """A client takes ``majority`` of its samples from a few classes of its own and the rest from all the others.
+
+    Clients hold equally many samples and every sample is used once. The classes are dealt so that each is
+    somebody's majority about equally often; where a class runs out, the others stand in for it. The setting
+    of Mugunthan (MIT thesis, 2022), appendix B.2 (two classes, 90 %).
+    """
+
+    majority: Annotated[float, Field(ge=0, le=1, description="share of a client's samples from its own classes")] = 0.9
+    classes: Annotated[int, Field(ge=1, le=10_000, description="classes of its own that each client has")] = 2
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        pools = by_class(data, rng)
+        present = np.flatnonzero([len(pool) for pool in pools])
+        if self.classes > len(present):
+            raise ScenarioError(
+                "learning.partition.classes", f"is {self.classes}; the data have {len(present)} classes"
+            )
+        own = _deal(present, clients, self.classes, rng)
+        sizes = equal_sizes(len(data.y_train), clients)
+        left = np.array([len(pool) for pool in pools])
+        counts = np.zeros((len(pools), clients), dtype=np.int64)
+        # everybody's majority first, then the others' rest, then whatever is left over
+        mine = np.zeros((clients, len(pools)), dtype=bool)
+        mine[np.arange(clients)[:, None], own] = True
+        aim = np.round(sizes * self.majority).astype(np.int64)
+        for allowed, upto in ((mine, aim), (~mine, sizes), (np.ones_like(mine), sizes)):
+            for client in rng.permutation(clients):
+                take = _take(left, allowed[client], int(upto[client] - counts[:, client].sum()), rng)
+                counts[:, client] += take
+                left -= take
+        owners = np.concatenate([np.repeat(np.arange(clients), count) for count in counts])
+        return Split.owned(np.concatenate(pools), owners, clients)
+
+
+def _deal(classes: NDArray[np.int64], clients: int, each: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """``each`` different classes for every client, shape (clients, each), all classes about equally often."""
+    rows = np.empty((clients, each), dtype=np.int64)
+    used = np.zeros(len(classes), dtype=np.int64)
+    for client in range(clients):
+        chosen = np.lexsort((rng.random(len(classes)), used))[:each]
+        used[chosen] += 1
+        rows[client] = classes[chosen]
+    return rows
+
+
+def _take(
+    left: NDArray[np.int64], allowed: NDArray[np.bool_], wanted: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Up to ``wanted`` random samples among those left of the allowed classes: how many of each, shape (classes,)."""
+    pool = np.where(allowed, left, 0)
+    return rng.multivariate_hypergeometric(pool, max(0, min(wanted, int(pool.sum()))), method="marginals")

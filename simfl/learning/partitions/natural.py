@@ -1,0 +1,45 @@
+"""Clients that the data themselves name."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from simfl.errors import ScenarioError
+from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.base import PARTITIONS, Split
+
+__all__ = ["Natural"]
+
+
+@PARTITIONS("natural")
+@dataclass(frozen=True)
+class Natural:
+    """The samples of one value of a column belong to one client, e.g. an occupation or a country.
+
+    With fewer clients than values, whole values are dealt, the largest first, to the client with the fewest samples.
+    """
+
+    column: Annotated[str, Field(min_length=1, description="column of the table to split by")]
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        if self.column not in data.columns:
+            known = ", ".join(data.columns) or "none"
+            raise ScenarioError(
+                "learning.partition.column", f"no column '{self.column}' to split by; there are: {known}"
+            )
+        values, code = np.unique(data.columns[self.column], return_inverse=True)
+        if clients > len(values):
+            raise ScenarioError(
+                "learning.partition.column",
+                f"'{self.column}' has {len(values)} values for {clients} clients; the nearest valid value of clients "
+                f"is {len(values)}",
+            )
+        sizes = np.bincount(code)
+        client_of = np.empty(len(values), dtype=np.int64)
+        load = np.zeros(clients, dtype=np.int64)
+        for value in np.argsort(-sizes, kind="stable"):
+            client_of[value] = load.argmin()
+            load[client_of[value]] += sizes[value]
+        return Split.owned(np.arange(len(code)), client_of[code], clients)

@@ -1,0 +1,64 @@
+"""Clients that know a few labels only."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from simfl.errors import ScenarioError
+from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.deal import apportion, by_class, equal_sizes
+
+__all__ = ["DataSharing", "Shards"]
+
+
+@PARTITIONS("shards")
+@dataclass(frozen=True)
+class Shards:
+    """Samples sorted by label, cut into shards of one label each, and a few shards dealt to every client.
+
+    As McMahan et al. 2017 (section 3), but no shard crosses from one label to the next: every class gets shards in
+    proportion to its size, so that shards are equally large up to rounding, and a client holds at most
+    ``labels_per_client`` labels.
+    """
+
+    labels_per_client: Annotated[int, Field(ge=1, le=10_000, description="shards of each client")] = 2
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        pools = [pool for pool in by_class(data, rng) if len(pool)]
+        count = clients * self.labels_per_client
+        if not len(pools) <= count <= len(data.y_train):
+            raise ScenarioError(
+                "learning.partition.labels_per_client",
+                f"makes {count} shards for {clients} clients; at least one for each of the {len(pools)} classes and at "
+                f"most one for each of the {len(data.y_train)} samples is needed",
+            )
+        sizes = np.array([len(pool) for pool in pools])
+        shards_of = 1 + apportion(count - len(pools), np.maximum(sizes * count / sizes.sum() - 1, 1e-9))
+        shards = [part for pool, n in zip(pools, shards_of, strict=True) for part in np.array_split(pool, n)]
+        dealt = rng.permutation(count).reshape(clients, self.labels_per_client)
+        return Split.of(np.concatenate([shards[i] for i in row]) for row in dealt)
+
+
+@PARTITIONS("data_sharing")
+@dataclass(frozen=True)
+class DataSharing:
+    """One sorted shard a client, and a small random share of the data that everybody holds (Zhao et al. 2018).
+
+    The setting of arXiv 2106.03328, appendix E: 200 shared samples; the others sorted by label and cut into one
+    shard a client.
+    """
+
+    shared: Annotated[int, Field(ge=0, le=10**9, description="samples that every client holds")] = 200
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        order = rng.permutation(len(data.y_train))
+        if self.shared > len(order):
+            raise ScenarioError("learning.partition.shared", f"is {self.shared} of {len(order)} training samples")
+        common, private = order[: self.shared], order[self.shared :]
+        private = private[np.argsort(data.y_train[private], kind="stable")]
+        sizes = equal_sizes(len(private), clients)
+        shards = np.split(private, np.cumsum(sizes)[:-1])
+        return Split.of(np.concatenate([common, shards[i]]) for i in rng.permutation(clients))

@@ -1,0 +1,46 @@
+"""Supervised learning on real data: the learner of every scenario that trains something."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from simfl.learning.augment import Augment
+from simfl.learning.backends import BACKENDS, Auto
+from simfl.learning.base import LEARNING, Learner
+from simfl.learning.data import DATA
+from simfl.learning.evaluation import Evaluation, EvaluationField
+from simfl.learning.models import MODELS
+from simfl.learning.partitions import PARTITIONS
+from simfl.learning.partitions.iid import Iid
+from simfl.rng import Streams
+
+__all__ = ["Supervised"]
+
+
+@LEARNING("supervised")
+@dataclass(frozen=True)
+class Supervised:
+    """Classification: a data set, split over the clients, and a model that they train together."""
+
+    data: Annotated[Any, DATA]
+    model: Annotated[Any, MODELS]
+    partition: Annotated[Any, PARTITIONS] = Iid()
+    augment: Annotated[Augment | None, Field(description="random crops and flips of training images")] = None
+    evaluate: EvaluationField = Evaluation()
+    backend: Annotated[Any, BACKENDS] = Auto()
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], Field(description="where tensors live; auto = cuda where there is one")
+    ] = "cpu"
+    bf16: Annotated[bool, Field(description="compute products in bfloat16: faster on many machines, less exact")] = (
+        False
+    )
+
+    @property
+    def evaluate_every(self) -> int:
+        return self.evaluate.every
+
+    def build(self, scenario: Any, streams: Streams) -> Learner:
+        from simfl.learning.learner import SupervisedLearner
+
+        return SupervisedLearner(self, scenario, streams)

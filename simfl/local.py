@@ -1,0 +1,106 @@
+"""Local training settings, shared by every rule: what one client does with the model it downloaded."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.registry import Registry
+
+__all__ = ["CLIENTS", "ClientVariant", "FedProx", "LocalTraining", "PlainSgd", "Scaffold"]
+
+Rate = Annotated[float, Field(gt=0, le=1e6)]
+
+CLIENTS = Registry("client")
+
+
+class ClientVariant(Protocol):
+    """What the learner reads.
+
+    Attributes:
+        proximal: mu of the term mu/2 * |x - x(downloaded)|^2 added to the local loss.
+        control_variates: gradients are corrected by the difference of the server's and the client's variate.
+    """
+
+    proximal: float
+    control_variates: bool
+
+
+@CLIENTS("plain")
+@dataclass(frozen=True)
+class PlainSgd:
+    """Nothing is added."""
+
+    proximal = 0.0
+    control_variates = False
+
+
+@CLIENTS("fedprox")
+@dataclass(frozen=True)
+class FedProx:
+    """A proximal term keeps the local model near the downloaded one. Reference: Li et al. 2020 (MLSys)."""
+
+    mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
+
+    control_variates = False
+
+    @property
+    def proximal(self) -> float:
+        return self.mu
+
+
+@CLIENTS("scaffold")
+@dataclass(frozen=True)
+class Scaffold:
+    """Control variates correct the clients' drift; messages are twice as large.
+
+    Reference: Karimireddy et al. 2020, algorithm 1 with option II for the variates.
+    """
+
+    proximal = 0.0
+    control_variates = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTraining:
+    """Mini-batch SGD on the client's own samples, reshuffled every epoch, last partial batch kept."""
+
+    local_epochs: Annotated[int, Field(ge=1, le=10_000, description="passes over the client's samples")] = 1
+    local_steps: Annotated[
+        int | None, Field(ge=1, le=10**7, description="SGD steps instead of whole epochs; null = local_epochs")
+    ] = None
+    batch_size: Annotated[int | None, Field(ge=1, description="samples in a step; null = all")] = 32
+    learning_rate: Annotated[Rate, Field(description="the clients' step size")] = 0.1
+    decay_at: Annotated[tuple[int, ...], Field(description="rounds at which the learning rate is multiplied")] = ()
+    decay: Annotated[Rate, Field(description="factor applied at each round of decay_at")] = 0.1
+    momentum: Annotated[float, Field(ge=0, lt=1, description="of the clients' SGD; starts anew in every job")] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, le=1e6, description="L2 penalty, added to the gradient")] = 0.0
+    clip_norm: Annotated[
+        Rate | None, Field(description="largest Euclidean norm of a step's gradient; null = no clipping")
+    ] = None
+    client: Annotated[Any, CLIENTS, Field(description="variant of local training")] = PlainSgd()
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        if self.client.control_variates and self.momentum:
+            name = self.client.name
+            return [("momentum", f"is {self.momentum}, but {name}'s variates assume 0, the nearest valid value")]
+        return []
+
+    def rate(self, version: int) -> float:
+        """The learning rate for a model downloaded at ``version``."""
+        return self.learning_rate * self.decay ** sum(version >= at for at in self.decay_at)
+
+    def steps(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """SGD steps of a job whose client holds so many samples, shape (n,); none without samples."""
+        if self.local_steps is not None:
+            return np.where(samples > 0, self.local_steps, 0)
+        return self.local_epochs * -(-samples // (self.batch_size or np.maximum(samples, 1)))
+
+    def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Passes over its samples that a job makes, shape (n,): what its computation time is proportional to."""
+        if self.local_steps is None:
+            return np.full(len(samples), float(self.local_epochs))
+        batch = np.minimum(self.batch_size or samples, samples)
+        return np.divide(self.local_steps * batch, samples, out=np.zeros(len(samples)), where=samples > 0)

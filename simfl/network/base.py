@@ -1,0 +1,65 @@
+"""What a network is: the delay of one message between two addresses. The link owns it; the sender never knows."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.registry import Registry
+from simfl.rng import Address, Streams
+
+__all__ = ["NETWORKS", "Links", "Network"]
+
+NETWORKS = Registry("network")
+
+
+class Links(Protocol):
+    """A built network: the delays of many messages at once.
+
+    A message takes the latency of its path, plus its bytes over the bandwidth of the path's narrowest link, plus
+    jitter. ``where`` addresses the jitter's draws, one a message; they lie in the streams "jitter/down",
+    "jitter/up" and "jitter/between", so two messages in one direction differ only if their addresses do.
+
+    Attributes:
+        names: a name for each client, or None where they have only their numbers.
+    """
+
+    names: tuple[str, ...] | None
+
+    def down_s(
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+    ) -> NDArray[np.float64]:
+        """Seconds from the server to each of ``clients``, shape (n,)."""
+        ...
+
+    def up_s(
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+    ) -> NDArray[np.float64]:
+        """Seconds from each of ``clients`` to the server, shape (n,)."""
+        ...
+
+    def between_s(
+        self,
+        sources: NDArray[np.integer],
+        destinations: NDArray[np.integer],
+        size_bytes: float | NDArray[Any],
+        where: Address,
+    ) -> NDArray[np.float64]:
+        """Seconds from each source to the destination of the same position, shape (n,).
+
+        Both are clients or :data:`simfl.types.SERVER`; a message to oneself takes no time.
+        """
+        ...
+
+
+class Network(Protocol):
+    """The scenario's ``network`` choice: a frozen dataclass whose fields are its YAML keys."""
+
+    def build(self, scenario: Any, streams: Streams) -> Links:
+        """Draws what stays fixed for the run.
+
+        Raises:
+            ScenarioError: a client and the server cannot reach one another, or a data file is broken.
+            MissingError: a data file is not there.
+        """
+        ...

@@ -1,0 +1,173 @@
+"""Clients in cities of the world, with measured or modelled latencies."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.distributions import DistributionField, Exponential, NonNegative, PerClient, listed, per_client
+from simfl.errors import MissingError, ScenarioError, suggestion
+from simfl.files import DataPath, data_file
+from simfl.network.atlas import ATLAS, City, distance_km
+from simfl.network.base import NETWORKS
+from simfl.network.links import PathLinks, Paths, seconds_per_byte
+from simfl.network.measured import TABLES, measured_atlas, measured_s
+from simfl.network.sites import connect, place
+from simfl.rng import Streams
+from simfl.types import Name
+
+__all__ = ["Cities"]
+
+FIBRE_KM_PER_S = 200_000.0
+MAX_PROBLEMS = 20
+
+
+@NETWORKS("cities")
+@dataclass(frozen=True, kw_only=True)
+class Cities:
+    """Clients in cities; one-way latency is half the measured round-trip time, or modelled by great-circle distance.
+
+    The model is access_s + path_factor * distance / (200,000 km/s), the speed of light in fibre; with the defaults
+    half of the measured times are within 20 % of it. A pair measured in one direction only has that value in both;
+    where neither was measured, and between clients of one city, the model stands in.
+
+    ``measured_jitter`` makes the one-way delay a shifted exponential: its mean is half the mean round-trip time, its
+    deviation ping's deviation / sqrt(2) (two independent directions give the measured one), at most the mean.
+    """
+
+    server: Annotated[Name, Field(description="the server's city")]
+    cities: Annotated[
+        tuple[Name, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
+    ] = None
+    count: Annotated[int | None, Field(ge=1, description="of the known cities only this many of most people")] = None
+    placement: Annotated[
+        Literal["cycle", "random", "population"],
+        Field(description="cycle: round the cities again and again; random: any city; population: as people live"),
+    ] = "cycle"
+    rtt: Annotated[
+        Literal["auto", "measured", "great_circle"],
+        Field(description="where latencies come from; auto: measured if the data folder has the tables"),
+    ] = "auto"
+    tables: Annotated[
+        tuple[DataPath, ...] | None,
+        Field(description="CSV files of cities, mean and deviation of measured times; null = those of the data folder"),
+    ] = None
+    path_factor: Annotated[float, Field(ge=1, le=100, description="length of cables over great-circle distance")] = 1.6
+    access_s: Annotated[NonNegative, Field(description="latency of the modelled path beside its cable, seconds")] = 0.01
+    bandwidth_bytes_per_s: Annotated[
+        PerClient | None, Field(description="bytes per second of a client's line: a number, list or distribution")
+    ] = None
+    jitter_s: Annotated[
+        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
+    ] = None
+    measured_jitter: Annotated[
+        bool,
+        Field(description="latencies vary by the measured deviation around their means; needs measured"),
+    ] = False
+
+    def resolve(self, scenario: Any) -> "Cities":
+        """Decides ``auto`` and names the tables, so that their content counts in the scenario's digest.
+
+        Raises:
+            MissingError: measurements are asked for and are not in the data folder.
+        """
+        if self.rtt == "great_circle" or self.tables is not None:
+            return replace(self, rtt="great_circle" if self.rtt == "great_circle" else "measured")
+        tables = TABLES if self.measured_jitter else TABLES[:2]
+        try:
+            for table in tables:
+                data_file(table)
+        except MissingError:
+            if self.rtt == "measured" or self.measured_jitter:
+                raise
+            return replace(self, rtt="great_circle")
+        return replace(self, rtt="measured", tables=tables)
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        problems = listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, scenario.clients)
+        if self.cities is not None and self.count is not None:
+            problems.append(("count", "chooses among all known cities; leave it out where cities are listed"))
+        if self.measured_jitter and self.rtt == "great_circle":
+            problems.append(("measured_jitter", "needs rtt: measured"))
+        if self.tables is not None and self.rtt == "great_circle":
+            problems.append(("tables", "are not used by rtt: great_circle; leave them out or set rtt: measured"))
+        if self.rtt == "measured" and len(self.tables or ()) != (needed := 3 if self.measured_jitter else 2):
+            problems.append(("tables", f"{needed} files are needed: {', '.join(TABLES[:needed])}"))
+            return problems
+        if self.measured_jitter and self.jitter_s is not None:
+            problems.append(("jitter_s", "is given beside measured_jitter; leave out one of them"))
+        try:
+            atlas = self._atlas(scenario)
+        except ScenarioError as error:
+            return [*problems, (error.key.removeprefix("network."), error.message)]
+        named = [("server", self.server), *((f"cities.{i}", name) for i, name in enumerate(self.cities or ()))]
+        unknown = [(key, name) for key, name in named if name not in atlas]
+        problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
+        if self.placement == "population" and not problems and not self._people(atlas).any():
+            problems.append(("placement", "nothing is known of these cities' populations; use cycle or random"))
+        return problems
+
+    def build(self, scenario: Any, streams: Streams) -> PathLinks:
+        atlas = self._atlas(scenario)
+        chosen = self._chosen(atlas)
+        number = {name: i for i, name in enumerate(dict.fromkeys([*chosen, self.server]))}
+        names = list(number)
+        sites = self._sites(names, [atlas[name] for name in names], scenario)
+        weights = self._people(atlas) if self.placement == "population" else None
+        how = "cycle" if self.placement == "cycle" else "random"
+        at = place(scenario.clients, [number[name] for name in chosen], how, streams("placement"), weights)
+        access = None
+        if self.bandwidth_bytes_per_s is not None:
+            bandwidth = per_client(self.bandwidth_bytes_per_s, scenario.clients, streams("bandwidth"))
+            access = seconds_per_byte("network.bandwidth_bytes_per_s", bandwidth)
+        jitter = Exponential(1.0) if self.measured_jitter else self.jitter_s
+        return connect(sites, names, at, number[self.server], streams, jitter, access)
+
+    def _atlas(self, scenario: Any) -> dict[str, City]:
+        return measured_atlas(scenario.file(self.tables[0])) if self.tables else ATLAS
+
+    def _chosen(self, atlas: dict[str, City]) -> list[str]:
+        if self.cities is not None:
+            return list(self.cities)
+        return sorted(atlas, key=lambda name: (-atlas[name].population, name))[: self.count]
+
+    def _people(self, atlas: dict[str, City]) -> NDArray[np.float64]:
+        return np.array([atlas[name].population for name in self._chosen(atlas)])
+
+    def _sites(self, names: list[str], cities: list[City], scenario: Any) -> "Table":
+        latitude, longitude, _ = np.array(cities).T
+        distance = distance_km(latitude, longitude)
+        np.fill_diagonal(distance, 0.0)
+        latency = self.access_s + self.path_factor * distance / FIBRE_KM_PER_S
+        spread = np.zeros_like(latency)
+        if self.tables:
+            measured = measured_s(scenario.file(self.tables[1]), names)
+            latency = np.where(np.isnan(measured), latency, measured)
+        if self.measured_jitter:
+            spread = np.nan_to_num(measured_s(scenario.file(self.tables[2]), names)) * np.sqrt(2)
+            spread = np.minimum(spread, latency)
+        if (unknown := np.argwhere(np.isnan(latency))).size:
+            here, there = (names[i] for i in unknown[0])
+            raise ScenarioError("network.cities", f"neither measurements nor coordinates for '{here}' to '{there}'")
+        if not self.measured_jitter:
+            return Table(latency, np.ones_like(latency))
+        return Table(latency - spread, spread)
+
+
+class Table(NamedTuple):
+    """Sites with a known path between every two.
+
+    Attributes:
+        latency_s, jitter: as in :class:`Paths`, shape (sites, sites), from row to column.
+    """
+
+    latency_s: NDArray[np.float64]
+    jitter: NDArray[np.float64]
+
+    def paths_from(self, site: int) -> Paths:
+        return Paths(self.latency_s[site], np.zeros(len(self.latency_s)), self.jitter[site])
+
+    def paths_to(self, site: int) -> Paths:
+        return Paths(self.latency_s[:, site], np.zeros(len(self.latency_s)), self.jitter[:, site])

@@ -1,0 +1,97 @@
+"""The one implementation of :class:`simfl.network.base.Links`: arrays of paths."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.distributions import Distribution
+from simfl.errors import ScenarioError
+from simfl.rng import Address, Streams
+
+__all__ = ["NARROWEST", "PathLinks", "Paths", "seconds_per_byte"]
+
+NARROWEST = 1e-9
+"""The least bandwidth in bytes per second: delays stay finite."""
+
+
+class Paths(NamedTuple):
+    """Paths, one an entry.
+
+    Attributes:
+        latency_s: propagation delay.
+        s_per_byte: reciprocal of the narrowest link's bandwidth; 0 = unlimited.
+        jitter: factor of the path's jitter draws.
+    """
+
+    latency_s: NDArray[np.float64]
+    s_per_byte: NDArray[np.float64]
+    jitter: NDArray[np.float64]
+
+    def take(self, index: NDArray[Any]) -> "Paths":
+        """The paths at the given positions."""
+        return Paths(self.latency_s[index], self.s_per_byte[index], self.jitter[index])
+
+
+@dataclass(frozen=True)
+class PathLinks:
+    """Delays along known paths.
+
+    Attributes:
+        names: as in :class:`~simfl.network.base.Links`.
+        down: the path from the server to each client, shape (clients,) or longer.
+        up: the path from each client to the server, likewise.
+        between: the paths from sources to destinations, (n,), (n,) -> (n,).
+        jitter: draws added to each message, times the path's factor; None = no jitter, and nothing is drawn.
+        streams: the run's streams.
+    """
+
+    names: tuple[str, ...] | None
+    down: Paths
+    up: Paths
+    between: Callable[[NDArray[np.integer], NDArray[np.integer]], Paths]
+    jitter: Distribution | None
+    streams: Streams
+
+    def down_s(
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+    ) -> NDArray[np.float64]:
+        return self._delay_s(self.down.take(clients), size_bytes, "jitter/down", where)
+
+    def up_s(
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+    ) -> NDArray[np.float64]:
+        return self._delay_s(self.up.take(clients), size_bytes, "jitter/up", where)
+
+    def between_s(
+        self,
+        sources: NDArray[np.integer],
+        destinations: NDArray[np.integer],
+        size_bytes: float | NDArray[Any],
+        where: Address,
+    ) -> NDArray[np.float64]:
+        sources, destinations = np.asarray(sources), np.asarray(destinations)
+        delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between", where)
+        return np.where(sources == destinations, 0.0, delay)
+
+    def _delay_s(
+        self, paths: Paths, size_bytes: float | NDArray[Any], purpose: str, where: Address
+    ) -> NDArray[np.float64]:
+        delay = paths.latency_s + size_bytes * paths.s_per_byte
+        if self.jitter is None:
+            return delay
+        return delay + paths.jitter * self.streams.at(purpose, where, self.jitter.sample)
+
+
+def seconds_per_byte(key: str, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The reciprocal of bandwidths in bytes per second.
+
+    Raises:
+        ScenarioError: a bandwidth under ``key`` is zero, or next to it.
+    """
+    if bandwidth.size and bandwidth.min() < NARROWEST:
+        problem = f"a bandwidth of {bandwidth.min():g} bytes/s carries nothing"
+        raise ScenarioError(key, f"{problem}; it must be at least {NARROWEST:g}")
+    return 1 / bandwidth

@@ -1,0 +1,75 @@
+"""Every client has its own line to the server: arrays only, so that a million clients fit."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.distributions import DistributionField, PerClient, listed, per_client
+from simfl.network.base import NETWORKS
+from simfl.network.links import PathLinks, Paths, seconds_per_byte
+from simfl.rng import Streams
+from simfl.types import Name
+
+__all__ = ["Star"]
+
+
+@NETWORKS("star")
+@dataclass(frozen=True)
+class Star:
+    """A line of its own between each client and the server; clients reach one another through the server."""
+
+    latency_s: Annotated[
+        PerClient,
+        Field(description="one-way latency in seconds: a number, one value a client, or a distribution drawn for each"),
+    ] = 0.0
+    bandwidth_bytes_per_s: Annotated[
+        PerClient | None, Field(description="the line's bytes per second, in the same three forms; null = unlimited")
+    ] = None
+    up_bandwidth_bytes_per_s: Annotated[
+        PerClient | None, Field(description="bytes per second from client to server; null = bandwidth_bytes_per_s")
+    ] = None
+    jitter_s: Annotated[
+        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
+    ] = None
+    names: Annotated[tuple[Name, ...] | None, Field(description="a name for each client; null = numbers")] = None
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        problems = [
+            problem
+            for key in ("latency_s", "bandwidth_bytes_per_s", "up_bandwidth_bytes_per_s", "names")
+            for problem in listed(key, getattr(self, key), scenario.clients)
+        ]
+        if self.names is not None and len(set(self.names)) < len(self.names):
+            problems.append(("names", "a name is given to two clients; each needs its own"))
+        return problems
+
+    def build(self, scenario: Any, streams: Streams) -> PathLinks:
+        clients = scenario.clients
+        latency = _with_server(per_client(self.latency_s, clients, streams("latency")))
+        jitter = np.broadcast_to(1.0, clients + 1)
+        down = Paths(latency, self._line("bandwidth_bytes_per_s", clients, streams("bandwidth/down")), jitter)
+        up = down
+        if self.up_bandwidth_bytes_per_s is not None:
+            up = Paths(latency, self._line("up_bandwidth_bytes_per_s", clients, streams("bandwidth/up")), jitter)
+
+        def between(sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> Paths:
+            first, second = up.take(sources), down.take(destinations)
+            return Paths(
+                first.latency_s + second.latency_s, np.maximum(first.s_per_byte, second.s_per_byte), first.jitter
+            )
+
+        return PathLinks(self.names, down, up, between, self.jitter_s, streams)
+
+    def _line(self, key: str, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        bandwidth = getattr(self, key)
+        if bandwidth is None:
+            return np.zeros(clients + 1)
+        return _with_server(seconds_per_byte(f"network.{key}", per_client(bandwidth, clients, rng)))
+
+
+def _with_server(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values and a last one, of the server itself, at position SERVER = -1: its own line costs nothing."""
+    return np.append(values, 0.0)

@@ -1,0 +1,116 @@
+"""What a finished run leaves on disk, and how to open it again.
+
+``results/<scenario name>/<digest>/``: ``scenario.yaml`` (fully resolved), ``rounds.csv``, ``participation.csv``,
+``evaluation.csv`` and ``events.jsonl`` where asked for, ``model.npy``, ``summary.json`` (final values and the
+SHA-256 of each table) and ``machine.json``, the one file that may differ between reruns.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simfl.errors import SimflError
+from simfl.scenario import Scenario
+from simfl.trace import PARTICIPATION
+
+__all__ = ["Result", "participation_matrix", "fill_columns", "summarise"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes:
+        path: its folder.
+        scenario: the resolved scenario.
+        rounds: pandas DataFrame, one row a server round.
+        participation: scipy CSR array (rounds, clients), the real-valued participation matrix P.
+        summary: final values.
+    """
+
+    path: Path
+    scenario: Scenario
+    rounds: Any
+    participation: Any
+    summary: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path | str) -> "Result":
+        """Reads a results folder.
+
+        Raises:
+            SimflError: it holds no finished run.
+        """
+        import pandas
+
+        path = Path(path)
+        try:
+            summary = json.loads((path / "summary.json").read_text())
+            scenario = Scenario.load(path / "scenario.yaml")
+            rounds = pandas.read_csv(path / "rounds.csv")
+        except (OSError, ValueError) as error:
+            raise SimflError(f"{path}: no finished run here ({error})") from None
+        matrix = participation_matrix(path / "participation.csv", len(rounds), scenario.clients)
+        return cls(path, scenario, rounds, matrix, summary)
+
+    def figure(self, name: str) -> Any:
+        """A figure of the run, as a matplotlib Figure."""
+        from simfl.report import figure
+
+        return figure(self.path, name)
+
+
+def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
+    """The participation matrix of a ``participation.csv``, scipy CSR array of shape (rounds, clients)."""
+    import pandas
+    from scipy.sparse import csr_array
+
+    table = pandas.read_csv(path, dtype={"round": np.int64, "client": np.int64, "weight": np.float64})
+    round, client, weight = (table[name].to_numpy() for name in PARTICIPATION)
+    return csr_array((weight, (round, client)), shape=(rounds, clients))
+
+
+def fill_columns(table: str, columns: dict[str, Iterable[Any]]) -> tuple[str, list[dict[str, str]]]:
+    """A CSV text with whole columns replaced; the new text and its rows as mappings."""
+    rows = list(csv.DictReader(io.StringIO(table)))
+    for name, values in columns.items():
+        for row, value in zip(rows, values, strict=True):
+            row[name] = "" if value is None else value
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue(), rows
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Final values of a run from the rows of its ``rounds.csv``."""
+
+    def last(name: str) -> float | None:
+        return next((float(row[name]) for row in reversed(rows) if row[name] not in ("", None)), None)
+
+    def total(name: str) -> int:
+        return sum(int(row[name] or 0) for row in rows)
+
+    accuracies = [float(row["test_accuracy"]) for row in rows if row["test_accuracy"] not in ("", None)]
+    return {
+        "rounds": len(rows),
+        "skipped": total("skipped"),
+        "time_s": last("time_s"),
+        "mean_cardinality": last("mean_cardinality"),
+        "fairness_gap": last("fairness_gap"),
+        **{f"privacy_{kind}": last(f"privacy_{kind}") for kind in ("strong", "semi_strong", "weak_lower", "weak_upper")},
+        "failed": total("failed"),
+        "bytes_down": total("bytes_down"),
+        "bytes_up": total("bytes_up"),
+        "train_loss": last("train_loss"),
+        "test_loss": last("test_loss"),
+        "test_accuracy": last("test_accuracy"),
+        "best_test_accuracy": max(accuracies, default=None),
+    }

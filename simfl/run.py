@@ -1,0 +1,320 @@
+"""Wires a scenario into a world, plays it and writes its results; resumes what was interrupted."""
+
+import csv
+import fcntl
+import io
+import itertools
+import json
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simfl import checkpoint
+from simfl.agents import Parts, Round, SynchronousServer
+from simfl.api import CallableModule
+from simfl.errors import BusyError, IntegrityError, SimflError
+from simfl.metrics import Tally
+from simfl.results import fill_columns, participation_matrix, summarise
+from simfl.rng import Streams
+from simfl.scenario import Scenario
+from simfl.selection.base import shuffled
+from simfl.selection.families import theory
+from simfl.timeline import write_timeline
+from simfl.trace import PARTICIPATION, ROUNDS, Table, sha256, write_atomically
+from simfl.world import Message, World
+
+__all__ = ["run", "verify", "Finished", "build"]
+
+CHECKPOINTS = 50
+"""Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
+
+Progress = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run whose results are on disk.
+
+    Attributes:
+        path: the results folder.
+        digest: the scenario's digest, also the folder's name.
+        summary: the contents of ``summary.json``.
+        reused: True if the folder was there already and nothing was played.
+    """
+
+    path: Path
+    digest: str
+    summary: dict[str, Any]
+    reused: bool
+
+
+def build(scenario: Scenario) -> Parts:
+    """Everything drawn or loaded before the first round.
+
+    Raises:
+        SimflError: a data file, extra or network path is missing or impossible.
+    """
+    streams = Streams(scenario.seed)
+    devices, n = scenario.devices, scenario.clients
+    policy = scenario.selection
+    if getattr(policy, "shuffle", False):
+        policy = shuffled(policy, streams("assignment").permutation(n))
+    links = scenario.network.build(scenario, streams)
+    return Parts(
+        clients=n,
+        streams=streams,
+        links=links,
+        available=devices.availability.build(scenario, streams, links.names),
+        computing=devices.computation.build(scenario, streams),
+        failing=devices.failure.build(scenario, streams),
+        policy=policy,
+        rule=scenario.training,
+        learner=scenario.learning.build(scenario, streams),
+        evaluate_every=scenario.learning.evaluate_every,
+    )
+
+
+def run(
+    scenario: Scenario,
+    out: Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    timeline: Path | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Plays a scenario into ``out/<name>/<digest>/``; a complete folder is reused.
+
+    Args:
+        scenario: what to play.
+        out: root of all results.
+        resume: go on from the last checkpoint of an interrupted run, if there is one.
+        force: play again even if the folder is complete.
+        timeline: also write a Chrome/Perfetto trace to this file.
+        progress: called with (rounds done, rounds, simulated seconds) after every round.
+
+    Raises:
+        IntegrityError: resuming found only damaged checkpoints.
+        BusyError: another process is playing it.
+        SimflError: the scenario cannot be built.
+    """
+    folder = out / scenario.name / scenario.digest
+    events = scenario.trace == "events" or timeline is not None
+    if not force and (folder / "summary.json").exists() and not (events and not (folder / "events.jsonl").exists()):
+        _tidy(folder)
+        finished = Finished(folder, scenario.digest, json.loads((folder / "summary.json").read_text()), True)
+        names = None if timeline is None else scenario.network.build(scenario, Streams(scenario.seed)).names
+    else:
+        parts = build(scenario)
+        names = parts.links.names
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            if not resume:
+                _clear(folder)
+            write_atomically(folder / "scenario.yaml", scenario.to_yaml(folder).encode())
+            finished = Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(), False)
+    if timeline is not None:
+        write_timeline(folder / "events.jsonl", timeline, names)
+    return finished
+
+
+def verify(folder: Path) -> dict[str, bool]:
+    """Plays a finished run again elsewhere; for every table, whether its bytes came out the same.
+
+    Raises:
+        SimflError: the folder holds no finished run.
+        IntegrityError: a stored table does not match the digest in its summary.
+    """
+    try:
+        stored = json.loads((folder / "summary.json").read_text())["sha256"]
+    except (OSError, ValueError, KeyError):
+        raise SimflError(f"{folder}: no finished run here (summary.json is missing or unreadable)") from None
+    for name, digest in stored.items():
+        if not (folder / name).exists() or sha256(folder / name) != digest:
+            raise IntegrityError(f"{folder / name}: does not match the SHA-256 in summary.json")
+    scenario = Scenario.load(folder / "scenario.yaml")
+    with tempfile.TemporaryDirectory() as scratch:
+        timeline = Path(scratch) / "timeline.json" if "events.jsonl" in stored else None
+        again = run(scenario, Path(scratch), timeline=timeline).summary["sha256"]
+    return {name: again.get(name) == digest for name, digest in stored.items()}
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(f"{folder}: another process is playing this run") from None
+        yield
+
+
+def _tidy(folder: Path) -> None:
+    """Removes what only an unfinished run needs; a kill may have come before."""
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+    for part in folder.glob("*.part"):
+        part.unlink()
+
+
+def _clear(folder: Path) -> None:
+    (folder / "summary.json").unlink(missing_ok=True)  # first: without it the run is not complete
+    for item in folder.iterdir():
+        if item.is_dir():
+            shutil.rmtree(item)
+        elif item.name != ".lock":
+            item.unlink()
+
+
+class _Run:
+    """One play of a scenario: the server in its world, the tables it fills, the checkpoints it leaves."""
+
+    def __init__(
+        self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None
+    ) -> None:
+        self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
+        self.every = max(1, parts.rule.rounds // CHECKPOINTS)
+        self.columns: dict[str, Any] = {"rounds.csv": ROUNDS, "participation.csv": PARTICIPATION}
+        self.columns["evaluation.csv"] = ("round", "name", "value")
+        if events:
+            self.columns["events.jsonl"] = None
+        self.tables: dict[str, Table] = {}
+        self.server = self._start()
+
+    def play(self) -> dict[str, Any]:
+        """Plays to the end; the summary."""
+        try:
+            self.server.world.run(self.server.world.spawn(self.server.play()))
+            return self._finish()
+        finally:
+            for table in self.tables.values():
+                table.close()
+
+    # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
+
+    def _start(self) -> SynchronousServer:
+        found = checkpoint.stored(self.folder / "checkpoint")
+        for path in found:
+            try:
+                state, marks = checkpoint.load(path)
+                if set(marks) != set(self.columns):
+                    raise IntegrityError(f"{path}: belongs to a run with other tables; play it again with --force")
+                self.tables = {name: self._table(name, marks[name]) for name in self.columns}
+            except IntegrityError as error:
+                print(f"warning: {error}", file=sys.stderr)
+                continue
+            server = self._server(float(state["time_s"]))
+            server.restore(state, self._tally(int(state["rounds"])))
+            return server
+        if found:
+            raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force plays the run from the start")
+        self.tables = {name: self._table(name, None) for name in self.columns}
+        return self._server(0.0)
+
+    def _table(self, name: str, keep: tuple[int, str] | None) -> Table:
+        return Table(self.folder / name, self.columns[name], keep)
+
+    def _server(self, start_s: float) -> SynchronousServer:
+        log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
+        world = World(start_s, None if log is None else _message_log(log))
+        return SynchronousServer(self.parts, world, self._round, log)
+
+    def _tally(self, rounds: int) -> Tally:
+        """Participation so far, from the table that records it."""
+        tally = Tally(self.parts.clients)
+        with open(self.folder / "participation.csv.part", newline="") as file:
+            clients = np.array([int(row["client"]) for row in csv.DictReader(file)], dtype=np.int64)
+        tally.rounds, tally.aggregated = rounds, len(clients)
+        tally.participation += np.bincount(clients, minlength=self.parts.clients)
+        return tally
+
+    # -- while it plays ----------------------------------------------------------------------------
+
+    def _round(self, done: Round) -> None:
+        row = {name: _cell(value) for name, value in done.row.items()}
+        self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
+        self.tables["participation.csv"].append(
+            zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
+        )
+        extra = [(done.number, name, value) for name, value in row.items() if name not in ROUNDS and value is not None]
+        self.tables["evaluation.csv"].append(extra)
+        rounds = self.parts.rule.rounds
+        if (done.number + 1) % self.every == 0 and done.number + 1 < rounds:
+            marks = {name: table.mark() for name, table in self.tables.items()}
+            checkpoint.save(self.folder / "checkpoint", done.number + 1, self.server.state(), marks)
+        if self.progress is not None:
+            self.progress(done.number + 1, rounds, done.row["time_s"])
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _finish(self) -> dict[str, Any]:
+        """Writes the final files; ``summary.json`` comes last and makes the run complete."""
+        folder, scenario = self.folder, self.scenario
+        digests = {}
+        for name, table in self.tables.items():
+            if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
+                digests[name] = table.finish()
+        self.tables["rounds.csv"].mark()
+        part = folder / "rounds.csv.part"
+        matrix = participation_matrix(folder / "participation.csv", self.server.tally.rounds, self.parts.clients)
+        text, rows = fill_columns(part.read_text(), scenario.privacy.columns(matrix))
+        write_atomically(folder / "rounds.csv", text.encode())
+        digests["rounds.csv"] = sha256(folder / "rounds.csv")
+        if self.parts.learner.dimension:
+            buffer = io.BytesIO()
+            np.save(buffer, self.server.model)
+            write_atomically(folder / "model.npy", buffer.getvalue())
+            digests["model.npy"] = sha256(folder / "model.npy")
+        summary = {
+            "name": scenario.name,
+            "digest": scenario.digest,
+            "seed": scenario.seed,
+            "clients": scenario.clients,
+            "expected_cardinality": _cell(theory(scenario)["expected_cardinality"]),
+            **{name: _cell(value) for name, value in summarise(rows).items()},
+            "sha256": dict(sorted(digests.items())),
+        }
+        write_atomically(folder / "machine.json", _json(_versions()))
+        write_atomically(folder / "summary.json", _json(summary))
+        _tidy(folder)
+        return summary
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _cell(value: Any) -> Any:
+    """A number as CSV and JSON hold it: None for NaN, whole numbers without a point where they are integers."""
+    if isinstance(value, (float, np.floating)):
+        return None if np.isnan(value) else float(value)
+    return value
+
+
+def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, float, float], None]:
+    def record(message: Message, sent_s: float, arrives_s: float) -> None:
+        log({"event": "message", "kind": message.kind, "from": message.sender, "to": message.to,
+             "bytes": message.size_bytes, "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
+
+    return record
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

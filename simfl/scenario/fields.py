@@ -1,0 +1,163 @@
+"""What the keys of a scenario may be, read off the dataclasses: their fields, types, defaults and descriptions."""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic.fields import FieldInfo
+
+from simfl.registry import Registry, default_of, plain
+from simfl.scenario.places import KeyPath
+
+__all__ = ["Description", "annotation_at", "describe", "keys_of", "options", "owner", "registry_of"]
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {f.name: hints[f.name] for f in fields(cls) if f.init and f.metadata.get("yaml", True)}
+
+
+def options(annotation: Any) -> Iterator[Any]:
+    """The alternatives of a type, flat: registries, classes and generics; ``Annotated`` and unions are opened."""
+    if get_origin(annotation) is Annotated:
+        registries = [part for part in annotation.__metadata__ if isinstance(part, Registry)]
+        if registries:
+            yield from registries
+        else:
+            yield from options(annotation.__origin__)
+    elif get_origin(annotation) in (Union, UnionType):
+        for part in get_args(annotation):
+            yield from options(part)
+    else:
+        yield annotation
+
+
+def registry_of(annotation: Any) -> Registry | None:
+    """The family of plugins that may stand at a place of this type."""
+    return next((option for option in options(annotation) if isinstance(option, Registry)), None)
+
+
+def owner(annotation: Any, value: Any) -> type | None:
+    """The dataclass whose fields are the keys of ``value``, a piece of YAML data at a place of this type."""
+    known = list(options(annotation))
+    plugins = (option.chosen(value) for option in known if isinstance(option, Registry))
+    classes = (option for option in known if is_dataclass(option) and isinstance(value, (dict, NoneType)))
+    return next((cls for cls in (*plugins, *classes) if cls is not None), None)
+
+
+def keys_of(annotation: Any, value: Any) -> dict[str, Any]:
+    """The keys that fit into ``value`` at a place of this type, with their types; empty if it takes none."""
+    cls = owner(annotation, value)
+    if cls is None:
+        return {}
+    chooser: dict[str, Any] = {} if registry_of(annotation) is None else {"name": str}
+    return chooser | _hints(cls)
+
+
+def _inside(annotation: Any, value: Any, key: Any) -> Any:
+    if isinstance(key, str) and (known := keys_of(annotation, value).get(key)) is not None:
+        return known
+    for option in options(annotation):
+        arguments = get_args(option)
+        if get_origin(option) is dict and isinstance(key, str):
+            return arguments[1]
+        if get_origin(option) in (tuple, list) and isinstance(key, int) and arguments:
+            homogeneous = get_origin(option) is list or arguments[-1] is Ellipsis
+            return arguments[0 if homogeneous else min(key, len(arguments) - 1)]
+    return Any
+
+
+def annotation_at(annotation: Any, data: Any, path: KeyPath) -> Any:
+    """The type of the place at ``path``; ``Any`` where the data leaves what is known."""
+    for key in path:
+        annotation = _inside(annotation, data, key)
+        data = data.get(key) if isinstance(data, dict) else None if not isinstance(data, list) else _item(data, key)
+    return annotation
+
+
+def _item(data: list[Any], key: Any) -> Any:
+    return data[key] if isinstance(key, int) and 0 <= key < len(data) else None
+
+
+# -- for readers ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Description:
+    """A field in words.
+
+    Attributes:
+        type: e.g. ``integer >= 1``.
+        default: YAML data; ``dataclasses.MISSING`` if the field is required.
+    """
+
+    name: str
+    type: str
+    default: Any
+    description: str
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+
+def describe(cls: type) -> list[Description]:
+    """The YAML keys of a dataclass, in order."""
+    defaults = {f.name: default_of(f) for f in fields(cls)}
+    return [
+        Description(
+            name, _words(hint), defaults[name] if defaults[name] is MISSING else plain(defaults[name]), _text(hint)
+        )
+        for name, hint in _hints(cls).items()
+    ]
+
+
+def _text(annotation: Any) -> str:
+    if get_origin(annotation) is not Annotated:
+        return ""
+    infos = [part for part in annotation.__metadata__ if isinstance(part, FieldInfo)]
+    return next((info.description for info in reversed(infos) if info.description), _text(annotation.__origin__))
+
+
+_NAMES = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", Any: "anything"}
+_BOUNDS = {Ge: (">=", "ge"), Gt: (">", "gt"), Le: ("<=", "le"), Lt: ("<", "lt")}
+
+
+def _words(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        for part in annotation.__metadata__:
+            if isinstance(part, Registry):
+                return part.family + (" or number" if part.number else "")
+        return _bounded(_words(annotation.__origin__), annotation.__metadata__)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_words(part) for part in arguments))
+    if origin is Literal:
+        return " | ".join(str(part) for part in arguments)
+    if origin in (tuple, list):
+        if origin is list or arguments[-1:] == (Ellipsis,):
+            return f"list of {_words(arguments[0])}"
+        return "[" + ", ".join(_words(part) for part in arguments) + "]"
+    if origin is dict:
+        return f"mapping to {_words(arguments[1])}"
+    if is_dataclass(annotation):
+        return "{" + ", ".join(_hints(annotation)) + "}"
+    return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _bounded(words: str, metadata: tuple[Any, ...]) -> str:
+    bounds = [
+        f"{sign} {getattr(constraint, attribute):g}"
+        for info in metadata
+        for constraint in (info.metadata if isinstance(info, FieldInfo) else [info])
+        for kind, (sign, attribute) in _BOUNDS.items()
+        if isinstance(constraint, kind)
+    ]
+    if not bounds:
+        return words
+    words, _, rest = words.partition(" or ")  # "integer or null"
+    return f"{words} {', '.join(bounds)}" + (f" or {rest}" if rest else "")

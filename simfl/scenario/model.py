@@ -1,0 +1,248 @@
+"""The scenario: what a YAML file says, complete, checked and frozen."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, core_schema
+
+from simfl.devices import Devices
+from simfl.errors import ScenarioError
+from simfl.files import DATA_PATH
+from simfl.learning import LEARNING
+from simfl.network import NETWORKS
+from simfl.privacy import PRIVACY
+from simfl.registry import plain, validate
+from simfl.scenario import datafiles, overrides, plugins
+from simfl.scenario.messages import in_order, problems
+from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted, shown
+from simfl.scenario.reader import Document, read
+from simfl.scenario.scalars import LARGEST
+from simfl.scenario.text import MAX_BYTES, decode
+from simfl.scenario.writer import dump
+from simfl.secagg import PROTOCOLS
+from simfl.selection import POLICIES
+from simfl.training import RULES
+
+__all__ = ["Scenario", "Source"]
+
+MAX_CLIENTS = 10**8
+DIGEST_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a scenario was read.
+
+    Attributes:
+        folder: what its data files are relative to.
+        places: where its keys stand.
+    """
+
+    folder: Path = Path()
+    places: Places = field(default_factory=lambda: Places(Place("scenario")))
+
+
+class _NotAKey:
+    """Marks a field of the scenario that no YAML key sets."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(_NotAKey.refuse)
+
+    @staticmethod
+    def refuse(value: Any) -> Any:
+        raise PydanticCustomError("unexpected_keyword_argument", "unknown key")
+
+    @staticmethod
+    def __get_pydantic_json_schema__(schema: Any, handler: Any) -> dict[str, Any]:
+        return {"not": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One simulated federated training run, complete. Every field but ``source`` is a key of the YAML file."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$",
+            max_length=100,
+            description="names the results' folder: letters, digits, '.', '_' and '-', beginning with none of '.-'; "
+            "default: the file's name",
+        ),
+    ] = "scenario"
+    seed: Annotated[int, Field(ge=0, le=LARGEST, description="decides every random draw")] = 0
+    clients: Annotated[int, Field(ge=1, le=MAX_CLIENTS, description="number of clients")]
+    network: Annotated[Any, NETWORKS, Field(description="how long messages take")] = field(
+        default_factory=lambda: NETWORKS.of("star")
+    )
+    devices: Annotated[Devices, Field(description="availability, computation and failures of the clients")] = field(
+        default_factory=Devices
+    )
+    selection: Annotated[Any, POLICIES, Field(description="who takes part in an aggregation")]
+    training: Annotated[Any, RULES, Field(description="rounds, local training and the server's step")]
+    learning: Annotated[Any, LEARNING, Field(description="data set, its partition and the model")] = field(
+        default_factory=lambda: LEARNING.of({"data": "digits", "partition": "iid", "model": "mlp"})
+    )
+    secagg: Annotated[Any, PROTOCOLS, Field(description="how the updates are added up")] = field(
+        default_factory=lambda: PROTOCOLS.of("plain")
+    )
+    privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(
+        default_factory=lambda: PRIVACY.of("multi_round")
+    )
+    trace: Annotated[
+        Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
+    ] = "rounds"
+    source: Annotated[Source, _NotAKey] = field(
+        default_factory=Source, compare=False, repr=False, metadata={"yaml": False}
+    )
+
+    # -- reading -------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: Path | str, overrides: Iterable[str] = ()) -> Self:
+        """Reads a scenario file.
+
+        Args:
+            path: a YAML file.
+            overrides: ``key=value`` texts, applied in turn.
+
+        Raises:
+            InvalidScenario: with everything that is wrong, each with file, line, column and key.
+        """
+        path = Path(path)
+        try:
+            with open(path, "rb") as file:
+                text = decode(file.read(MAX_BYTES + 1))
+        except (OSError, ValueError) as error:
+            raise InvalidScenario([Problem(Place(str(path)), "", _unreadable(path, error))]) from None
+        return cls._made(text, str(path), path.stem, path.parent, overrides)
+
+    @classmethod
+    def parse(cls, text: str, name: str = "scenario", overrides: Iterable[str] = (), folder: Path = Path()) -> Self:
+        """Reads a scenario from a text.
+
+        Args:
+            text: YAML.
+            name: the scenario's name if the text gives none; also how messages call the text.
+            overrides: ``key=value`` texts, applied in turn.
+            folder: what data files are relative to.
+
+        Raises:
+            InvalidScenario: with everything that is wrong.
+        """
+        return cls._made(text, name, name, folder, overrides)
+
+    @classmethod
+    def _made(cls, text: str, source: str, name: str, folder: Path, changes: Iterable[str]) -> Self:
+        document = read(text, source)
+        overrides.apply(document, changes, cls)
+        if () in document.spoiled:
+            raise InvalidScenario(in_order(document.problems))
+        data = document.value
+        if isinstance(data, dict):
+            data = {"name": _safe(name), **data}
+        try:
+            scenario = validate(cls, data)
+        except ValidationError as error:
+            found = problems(error.errors(include_url=False), document, cls)
+            raise InvalidScenario(in_order([*document.problems, *found])) from None
+        scenario = replace(scenario, source=Source(folder, document.places))
+        return scenario._completed(document)
+
+    def _completed(self, document: Document) -> Self:
+        scenario, found = plugins.resolved(self)
+        if not found:
+            found = [*plugins.checked(scenario), *scenario._missing_files()]
+        located = [scenario._problem(path, message) for path, message in found]
+        if located or document.problems:
+            raise InvalidScenario(in_order([*document.problems, *located]))
+        return scenario
+
+    def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
+        for path, name in datafiles.named(self):
+            if not os.path.isfile(self.file(name)):
+                yield path, f"{shown(name)} is no file beside the scenario or in the data folder"
+
+    def _problem(self, path: KeyPath, message: str) -> Problem:
+        return Problem(self.source.places.of(path), dotted(path), message)
+
+    # -- using ---------------------------------------------------------------------------------
+
+    def file(self, name: str) -> Path:
+        """The path of a data file that the scenario names.
+
+        Args:
+            name: relative to the scenario file's folder or, if it is not there, to the data folder; or absolute.
+        """
+        return datafiles.find(name, self.source.folder)
+
+    def located(self, error: ScenarioError) -> InvalidScenario:
+        """An error that shows only when the scenario is built, with the place of its key in the file."""
+        if isinstance(error, InvalidScenario):
+            return error
+        path = tuple(int(key) if key.isdecimal() else key for key in error.key.split("."))
+        return InvalidScenario([self._problem(path, error.message)])
+
+    def plain(self, folder: Path | None = None) -> dict[str, Any]:
+        """The scenario as plain data, all defaults and automatic fields filled in.
+
+        Args:
+            folder: where the data will be read from; relative data files are named as seen from there.
+        """
+        home = self.source.folder
+        scenario = self
+        if folder is not None:
+            scenario = datafiles.renamed(self, lambda name, mark: datafiles.seen_from(name, home, folder))
+        data: dict[str, Any] = plain(scenario)
+        return data
+
+    def to_yaml(self, folder: Path | None = None) -> str:
+        """The resolved scenario as a file that ``load`` reads back as the same scenario, from ``folder`` if given."""
+        return dump(self.plain(folder))
+
+    @cached_property
+    def digest(self) -> str:
+        """The first 12 hex digits of the SHA-256 of the resolved scenario's canonical JSON.
+
+        Data files count by their content; where a known data set lies does not count.
+
+        Raises:
+            ScenarioError: a data file cannot be read.
+        """
+        known = {name: self._content(path, name) for path, name in datafiles.named(self)}
+        data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_PATH else ""))
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+    def _content(self, path: KeyPath, name: str) -> str:
+        try:
+            return datafiles.content(self.file(name))
+        except OSError as error:
+            raise ScenarioError(dotted(path), f"cannot be read: {error.strerror or error}") from None
+
+
+def _safe(stem: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:100].lstrip(".-") or "scenario"
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        folder = path.parent
+        others = [item.name for item in folder.iterdir() if item.suffix in (".yaml", ".yml")] if folder.is_dir() else []
+        near = get_close_matches(path.name, sorted(others), n=1)
+        return "no such file" + (f"; did you mean {str(folder / near[0])!r}?" if near else "")
+    return f"cannot be read: {error.strerror or error}"

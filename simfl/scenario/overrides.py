@@ -1,0 +1,211 @@
+"""Overrides from the command line: ``training.rounds=50 selection=batch_partition:T=3 learning.partition.alpha=0.1``.
+
+A value is read like an unquoted YAML scalar, or as YAML if it begins with ``[``, ``{`` or a quote. Every key
+must exist; a key that the file leaves out starts from its default. Where a plugin takes another's place,
+the keys that both have keep what the file gave them.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from simfl.registry import Registry, default_of, plain
+from simfl.scenario.fields import annotation_at, keys_of, owner, registry_of
+from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
+from simfl.scenario.reader import MAX_DEPTH, Document, read
+from simfl.scenario.scalars import scalar
+
+__all__ = ["apply"]
+
+_KEY = re.compile(r"[A-Za-z_][\w-]*|[0-9]+")
+_SHORTHAND = re.compile(r"([A-Za-z_][\w-]*):(?=[A-Za-z_][\w.-]*=)")
+
+
+class _Bad(Exception):
+    """An override that cannot be applied; the message says why."""
+
+
+def apply(document: Document, overrides: Iterable[str], top: Any) -> None:
+    """Changes the document's data by each override in turn; what cannot be applied becomes a problem.
+
+    Args:
+        document: a scenario as read.
+        overrides: ``key=value`` texts.
+        top: the type of the whole, i.e. Scenario.
+    """
+    for text in overrides:
+        place = Place(f"override {text if len(text) <= 80 and text.isprintable() else shown(text)}")
+        before = document.copy()
+        try:
+            key, value = _split(text)
+            _Override(document, place, top).set(key, value)
+        except _Bad as error:
+            document.value, document.places, document.spoiled = before.value, before.places, before.spoiled
+            document.problems.append(Problem(place, "", str(error)))
+
+
+def _split(text: str) -> tuple[KeyPath, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise _Bad("an override has the form key=value, e.g. training.rounds=50")
+    return _path(key), value.strip()
+
+
+def _path(key: str) -> KeyPath:
+    parts = key.strip().split(".")
+    if len(parts) > MAX_DEPTH:
+        raise _Bad(f"the key is nested more than {MAX_DEPTH} deep")
+    for part in parts:
+        if len(part) > 100 or not _KEY.fullmatch(part):
+            raise _Bad(f"{shown(key)} is not a key; keys are names joined by dots, e.g. training.rounds")
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
+
+
+def _value(text: str) -> Any:
+    if text[:1] in ("[", "{", "'", '"'):
+        inner = read(text, "value")
+        if inner.problems:
+            raise _Bad("; ".join(problem.message for problem in inner.problems[:5]))
+        return inner.value
+    try:
+        text.encode("utf-8")
+        value = scalar(text)
+    except ValueError as error:
+        raise _Bad(
+            "the text is not UTF-8" if isinstance(error, UnicodeError) else f"{error} (got {shown(text)})"
+        ) from None
+    if isinstance(value, str) and "\0" in value:
+        raise _Bad("the text holds a character that is not allowed")
+    return value
+
+
+class _Override:
+    def __init__(self, document: Document, place: Place, top: Any) -> None:
+        self.document = document
+        self.place = place
+        self.top = top
+
+    def set(self, path: KeyPath, text: str) -> None:
+        if not isinstance(self.document.value, dict):
+            self.document.value = {}
+        if path[-1] == "name" and registry_of(self.type_at(path[:-1])):
+            path = path[:-1]
+        parent = self.parent(path)
+        registry = registry_of(self.type_at(path))
+        fitting = _SHORTHAND.match(text) if registry else None
+        inner = _commas(text[fitting.end() :]) if fitting else []
+        value = fitting[1] if fitting else _value(text)
+        given = parent[path[-1]] if _has(parent, path[-1]) else None
+        if registry and (isinstance(value, str) or isinstance(value, dict) and "name" in value):
+            self.choose(parent, path, registry, given, value)
+        else:
+            self.put(parent, path, value)
+        for item in inner:
+            key, part = _split(item)
+            self.set((*path, *key), part)
+
+    def choose(self, parent: Any, path: KeyPath, registry: Registry, given: Any, value: Any) -> None:
+        """Puts a plugin where another (or the same) stands; keys that both have stay."""
+        wanted = registry.normalise(value)
+        known = keys_of(self.type_at(path), wanted)
+        before = registry.normalise(given) if given is not None else {}
+        if not known or not isinstance(before, dict):
+            self.put(parent, path, value)
+            return
+        kept = {key: item for key, item in before.items() if key in known and key not in wanted}
+        places = self.document.places
+        stay = [
+            {where: spot for where, spot in spots.items() if self._stays(where, path, kept)}
+            for spots in (places.keys, places.values)
+        ]
+        self.put(parent, path, {"name": wanted["name"], **kept, **wanted})
+        places.keys.update(stay[0])
+        places.values.update(stay[1])
+
+    @staticmethod
+    def _stays(where: KeyPath, path: KeyPath, kept: dict[str, Any]) -> bool:
+        return len(where) > len(path) and where[: len(path)] == path and where[len(path)] in kept
+
+    def put(self, parent: Any, path: KeyPath, value: Any) -> None:
+        parent[path[-1]] = value
+        self.document.places.replace(path, self.place)
+        spoiled = self.document.spoiled
+        spoiled -= {bad for bad in spoiled if bad[: len(path)] == path}
+
+    def parent(self, path: KeyPath) -> Any:
+        """The mapping or list that holds the last key of ``path``; what is short or missing on the way is opened."""
+        data = self.document.value
+        for depth in range(1, len(path)):
+            here = path[:depth]
+            self.step(here, data)
+            inner = data[here[-1]] if _has(data, here[-1]) else None
+            if not isinstance(inner, (dict, list)):
+                inner = self.opened(here, inner)
+                self.put(data, here, inner)
+            data = inner
+        self.step(path, data)
+        return data
+
+    @staticmethod
+    def step(path: KeyPath, data: Any) -> None:
+        """Refuses a last key that cannot be one of ``data``."""
+        key, holder = path[-1], f"'{dotted(path[:-1])}'" if path[:-1] else "the scenario"
+        if isinstance(data, dict) and not isinstance(key, str):
+            raise _Bad(f"{holder} is not a list; {key} is no key of it")
+        if isinstance(data, list) and not _has(data, key):
+            valid = f"its indices are 0 to {len(data) - 1}" if data else "it is empty"
+            raise _Bad(f"{holder} is a list; {valid} (got {shown(key)})")
+
+    def opened(self, path: KeyPath, value: Any) -> Any:
+        """What a value is short for, or stands there by default, as a mapping or list that can be changed."""
+        if value is None:
+            cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
+            default = {field.name: default_of(field) for field in fields(cls)}.get(path[-1]) if cls else None
+            value = {} if default is None or default is MISSING else _brief(default)
+        registry = registry_of(self.type_at(path))
+        value = registry.normalise(value) if registry else value
+        if not isinstance(value, (dict, list)):
+            raise _Bad(f"'{dotted(path)}' is {shown(value)} and has no keys")
+        return value
+
+    def type_at(self, path: KeyPath) -> Any:
+        return annotation_at(self.top, self.document.value, path)
+
+    def value_at(self, path: KeyPath) -> Any:
+        data = self.document.value
+        for key in path:
+            data = data[key] if _has(data, key) else None
+        return data
+
+
+def _brief(value: Any) -> Any:
+    """A default as data, without the fields that are themselves at their default."""
+    data = plain(value)
+    if is_dataclass(value):
+        for field in fields(value):
+            if getattr(value, field.name) == default_of(field):
+                data.pop(field.name, None)
+    return data
+
+
+def _has(data: Any, key: Any) -> bool:
+    if isinstance(data, dict):
+        return key in data
+    return isinstance(data, list) and isinstance(key, int) and 0 <= key < len(data)
+
+
+def _commas(text: str) -> list[str]:
+    """The parts between commas that stand in no bracket and no quote."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        depth += (character in "[{") - (character in "]}") if not quote else 0
+        if character == "," and depth == 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

@@ -1,0 +1,85 @@
+"""What only the whole scenario shows: automatic fields are filled in, impossible combinations found."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from simfl.errors import ScenarioError
+from simfl.scenario.places import KeyPath
+
+__all__ = ["checked", "mapped", "resolved", "walk"]
+
+
+def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Every dataclass in ``value`` with its path, the inner ones before those that hold them."""
+    for key, item in _parts(value):
+        yield from walk(item, (*path, key))
+    if is_dataclass(value):
+        yield path, value
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """``value`` with every dataclass in it replaced by ``change(it)``, the inner ones first."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(mapped(item, change) for item in value)
+    if isinstance(value, dict):
+        return {key: mapped(item, change) for key, item in value.items()}
+    if not is_dataclass(value):
+        return value
+    changed = {key: mapped(item, change) for key, item in _parts(value)}
+    return change(replace(value, **changed))
+
+
+def resolved(scenario: Any) -> tuple[Any, list[tuple[KeyPath, str]]]:
+    """The scenario after every plugin's ``resolve(scenario)``, and the problems that this met.
+
+    Each plugin sees what those before it (the inner ones, then in the order of the keys) have become.
+    """
+    problems: list[tuple[KeyPath, str]] = []
+    for path, _ in list(walk(scenario)):
+        plugin = _at(scenario, path)
+        if path and hasattr(plugin, "resolve"):
+            try:
+                scenario = _put(scenario, path, plugin.resolve(scenario))
+            except ScenarioError as error:
+                problems.append((tuple(error.key.split(".")), error.message))
+    return scenario, problems
+
+
+def checked(scenario: Any) -> list[tuple[KeyPath, str]]:
+    """The problems that the plugins' ``check(scenario)`` find, with full paths."""
+    problems: list[tuple[KeyPath, str]] = []
+    for path, plugin in walk(scenario):
+        if path and hasattr(plugin, "check"):
+            problems += [((*path, *_keys(key)), message) for key, message in plugin.check(scenario)]
+    return problems
+
+
+def _keys(dotted: str) -> KeyPath:
+    return tuple(int(key) if key.isdecimal() else key for key in dotted.split(".")) if dotted else ()
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
+    if is_dataclass(value):
+        yield from ((f.name, getattr(value, f.name)) for f in fields(value) if f.metadata.get("yaml", True))
+    elif isinstance(value, (tuple, list)):
+        yield from enumerate(value)
+    elif isinstance(value, dict):
+        yield from value.items()
+
+
+def _at(value: Any, path: KeyPath) -> Any:
+    for key in path:
+        value = getattr(value, key) if is_dataclass(value) else value[key]
+    return value
+
+
+def _put(value: Any, path: KeyPath, item: Any) -> Any:
+    if not path:
+        return item
+    key = path[0]
+    if is_dataclass(value):
+        return replace(value, **{key: _put(getattr(value, key), path[1:], item)})
+    if isinstance(value, dict):
+        return {**value, key: _put(value[key], path[1:], item)}
+    return type(value)([*value[:key], _put(value[key], path[1:], item), *value[key + 1 :]])

@@ -1,0 +1,60 @@
+"""The JSON Schema of scenario files, for completion, hover text and checks in editors."""
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from simfl.scenario.model import Scenario
+
+__all__ = ["schema"]
+
+
+def schema() -> dict[str, Any]:
+    """The schema, JSON Schema draft 7; each family of plugins stands once, under ``definitions``.
+
+    What only the whole scenario shows (the plugins' checks) is not in it: ``simfl validate`` decides.
+    """
+    made = TypeAdapter(Scenario).json_schema(ref_template="#/definitions/{model}")
+    made["properties"].pop("source")
+    families: dict[str, Any] = {}
+    body, classes = _tidy(made, families), _tidy(made.get("$defs", {}), families)
+    body["properties"]["name"].pop("default")  # it is the file's name
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "simfl scenario",
+        "description": "One simulated federated training run.",
+        **{key: value for key, value in body.items() if key not in ("title", "description", "$defs")},
+        "definitions": classes | dict(sorted(families.items())),
+    }
+
+
+def _tidy(value: Any, families: dict[str, Any]) -> Any:
+    """``value`` for editors of draft 7, with the alternatives of each family moved to ``families``."""
+    if isinstance(value, list):
+        return [_tidy(item, families) for item in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: _tidy(item, families) for key, item in value.items() if key != "discriminator"}
+    for key, body in value.get("properties", {}).items():
+        if isinstance(body, dict):
+            body["title"] = key
+    if isinstance(value.get("oneOf"), list):
+        value["anyOf"] = _alternatives(value.pop("oneOf"))
+    if "prefixItems" in value:
+        value["items"] = value.pop("prefixItems")
+    reference = value.pop("$ref", None)
+    if family := value.pop("x-family", None):
+        families[family] = {"title": family, "anyOf": value.pop("anyOf")}
+        reference = f"#/definitions/{family}"
+        if "name" not in value.get("default", {"name": ""}):  # pydantic leaves the plugin's name out
+            del value["default"]
+    if reference is None:
+        return value
+    return value | {"allOf": [{"$ref": reference}]} if value else {"$ref": reference}  # draft 7 sees $ref alone
+
+
+def _alternatives(options: list[Any]) -> list[Any]:
+    """Of a number and a family: the number's own bounds decide, not those of the plugin that it could be short for."""
+    if not any(option.get("type") in ("number", "integer") for option in options):
+        return options
+    return [{"allOf": [option, {"not": {"type": "number"}}]} if "$ref" in option else option for option in options]

@@ -1,0 +1,31 @@
+"""Data as YAML that simfl reads back as the same data."""
+
+from typing import Any
+
+import yaml
+
+from simfl.scenario.scalars import scalar
+
+__all__ = ["dump"]
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    # PyYAML quotes what YAML 1.1 would take for something else; simfl reads YAML 1.2.
+    try:
+        is_text = scalar(value) == value
+    except ValueError:
+        is_text = False
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if is_text and value != "<<" else "'")
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(data: Any) -> str:
+    """Block style outside, flow style for the innermost lists and mappings; keys in their order."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=100)

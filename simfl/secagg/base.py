@@ -1,0 +1,7 @@
+"""The family of aggregation protocols."""
+
+from simfl.registry import Registry
+
+__all__ = ["PROTOCOLS"]
+
+PROTOCOLS = Registry("secagg")

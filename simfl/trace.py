@@ -1,0 +1,146 @@
+"""Append-only flat tables, one a kind, that survive a kill and are renamed into place when the run ends."""
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from simfl.errors import IntegrityError
+
+__all__ = ["Table", "write_atomically", "sha256", "ROUNDS", "PARTICIPATION"]
+
+ROUNDS = (
+    "round", "time_s", "skipped", "cardinality", "mean_cardinality", "fairness_gap",
+    "privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper",
+    "staleness_mean", "staleness_max", "failed", "bytes_down", "bytes_up",
+    "train_loss", "test_loss", "test_accuracy",
+)  # fmt: skip
+"""Columns of rounds.csv; one row a server round, empty where a column does not apply."""
+
+PARTICIPATION = ("round", "client", "weight")
+"""Columns of participation.csv: the non-zero entries of the participation matrix."""
+
+
+class Table:
+    """A text table that grows at the end of ``<path>.part`` and becomes ``<path>`` when it is whole.
+
+    Args:
+        path: the table's final path.
+        columns: CSV header; None for a file of JSON lines.
+        keep: (bytes, SHA-256) of the part to go on from; None starts anew.
+
+    Raises:
+        IntegrityError: the part on disk does not begin with what ``keep`` describes.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str] | None, keep: tuple[int, str] | None = None) -> None:
+        self.path = path
+        self._part = path.with_name(path.name + ".part")
+        self._hash = hashlib.sha256()
+        self._size = 0
+        self._columns = columns
+        if keep is None:
+            self._file = open(self._part, "wb")
+            if columns:
+                self.append([columns])
+        else:
+            if path.exists() and not self._part.exists():
+                os.replace(path, self._part)
+            self._file = _continue(self._part, *keep, self._hash)
+            self._size = keep[0]
+
+    def append(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Adds CSV rows; None is an empty cell, floats keep every digit."""
+        self._write(_csv(rows))
+
+    def append_json(self, record: dict[str, Any]) -> None:
+        """Adds one JSON line."""
+        self._write(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n")
+
+    def _write(self, text: str) -> None:
+        data = text.encode()
+        self._file.write(data)
+        self._hash.update(data)
+        self._size += len(data)
+
+    def mark(self) -> tuple[int, str]:
+        """Hands what was appended to the operating system; (bytes, SHA-256) to go on from.
+
+        No fsync: after a power cut the part may be short of its mark, and the digest shows it.
+        """
+        self._file.flush()
+        return self._size, self._hash.hexdigest()
+
+    def finish(self) -> str:
+        """Renames the table into place; its SHA-256."""
+        digest = self.mark()[1]
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._part, self.path)
+        return digest
+
+    @property
+    def empty(self) -> bool:
+        """True if the table holds no row."""
+        return self._size == len(_csv([self._columns]) if self._columns else "")
+
+    def close(self) -> None:
+        """Closes the file where it is, to be resumed."""
+        self._file.close()
+
+
+class _Text:
+    """A file-like list of the strings written to it."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.parts.append(text)
+
+
+def _csv(rows: Iterable[Sequence[Any]]) -> str:
+    text = _Text()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return "".join(text.parts)
+
+
+def _continue(part: Path, size: int, digest: str, hasher: Any) -> Any:
+    try:
+        file = open(part, "r+b")
+    except FileNotFoundError:
+        raise IntegrityError(f"{part}: the table that the checkpoint continues is gone") from None
+    left = size
+    while left and (block := file.read(min(left, 1 << 20))):
+        hasher.update(block)
+        left -= len(block)
+    if left or hasher.hexdigest() != digest:
+        file.close()
+        raise IntegrityError(f"{part}: does not match the checkpoint")
+    file.truncate(size)
+    file.seek(size)
+    return file
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a whole file or nothing: temporary file, fsync, rename, fsync of the folder."""
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
