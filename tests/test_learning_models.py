@@ -253,3 +253,20 @@ def test_augmenting_features_is_refused():
     rule = SimpleNamespace(client=None)
     with pytest.raises(ScenarioError, match="no images"):
         choice.build(SimpleNamespace(clients=3, training=rule), Streams(0))
+
+
+def test_the_page_on_learning_holds():
+    """Its scenario is valid, and it names every choice."""
+    from pathlib import Path
+
+    from simfl.learning.backends import BACKENDS
+    from simfl.learning.data import DATA
+    from simfl.learning.partitions import PARTITIONS
+    from simfl.scenario import Scenario
+    from simfl.training import AGGREGATES, SERVER_OPTIMISERS
+
+    page = (Path(__file__).parent.parent / "docs" / "learning.md").read_text()
+    scenario = Scenario.parse(page.split("```yaml\n")[1].split("```")[0])
+    assert scenario.learning.augment.crop == 2 and scenario.training.client.mu == 0.01
+    for family in (DATA, PARTITIONS, MODELS, BACKENDS, AGGREGATES, SERVER_OPTIMISERS):
+        assert [name for name in family if name not in page] == []
