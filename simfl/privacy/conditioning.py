@@ -14,26 +14,24 @@ CONDITION = 1e6
 FRACTION = 10_000  # work of one operation on fractions
 
 
-def well_conditioned(
-    rows: NDArray[np.float64], exact: NDArray[np.int32], values: Values, budget: Budget
-) -> NDArray[np.float64] | None:
-    """The rows, each with largest entry 1, or if they are nearly dependent the exact reduced echelon form.
+def well_conditioned(codes: NDArray[np.int32], values: Values, budget: Budget) -> NDArray[np.float64] | None:
+    """The rows, each with largest entry 1, or if they are nearly dependent their exact reduced echelon form.
 
     Args:
-        rows: float64, shape (r, M), exactly independent.
-        exact: the numbers of their entries in ``values``, shape (r, M).
+        codes: the numbers of the entries in ``values``, shape (r, M); the rows are exactly independent.
         values: the exact values by number.
         budget: for the work on fractions.
 
     Returns:
         float64, shape (r, M), or None if the budget does not allow for it or it does not help.
     """
-    scaled = rows / rows.max(axis=1, keepdims=True)
-    if _condition(scaled) <= CONDITION:
-        return scaled
-    if not budget.take(FRACTION * rows.shape[0] ** 2 * rows.shape[1]):
+    rows = values.floats[codes]
+    rows /= rows.max(axis=1, keepdims=True)
+    if _condition(rows) <= CONDITION:
+        return rows
+    if not budget.take(FRACTION * codes.shape[0] ** 2 * codes.shape[1]):
         return None
-    form = _echelon([[values.fraction(code) for code in row] for row in exact])
+    form = _echelon([[values.fraction(code) for code in row] for row in codes])
     return form if _condition(form) <= CONDITION else None
 
 

@@ -110,9 +110,7 @@ def _at(
             if not budget.take(float(len(size)) ** 3):
                 break
             columns = present[first]
-            rows = well_conditioned(
-                basis.floats(rank)[:, columns], basis.codes[:rank, columns], basis.of.values, budget
-            )
+            rows = well_conditioned(basis.codes[:rank, columns], basis.of.values, budget)
             if rows is None:
                 break
             programme = Programme(rows, size)

@@ -63,6 +63,8 @@ def weak(basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, 
     for c in np.flatnonzero(basis.isolated):
         if basis.size[c] < state.upper[basis.isolated[c]]:
             state.found(int(basis.isolated[c]), int(basis.size[c]), np.array([c]))
+    if not ranks:
+        return state
     ranks = sorted(ranks)
     _descend(basis, state, ranks, Budget(limit), seed)
     _enumerate(basis, state, ranks, last, Budget(limit))
