@@ -5,6 +5,8 @@ from difflib import get_close_matches
 
 __all__ = ["SimflError", "ScenarioError", "BusyError", "MissingError", "IntegrityError", "suggestion"]
 
+MAX_KNOWN = 5000
+
 
 class SimflError(Exception):
     """A failure with a message for the user and an exit code; never shown as a traceback."""
@@ -44,5 +46,6 @@ class MissingError(SimflError):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the known word nearest to a mistyped one, or nothing where none is near."""
-    near = get_close_matches(word, list(known), n=1)
+    words = list(known)
+    near = get_close_matches(word, words, n=1) if len(words) <= MAX_KNOWN else []
     return f"; did you mean '{near[0]}'?" if near else ""

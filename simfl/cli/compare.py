@@ -1,5 +1,0 @@
-"""``simfl compare``"""
-
-from simfl.compare.command import command
-
-__all__ = ["command"]

@@ -1,5 +1,0 @@
-"""``simfl export``"""
-
-from simfl.export.command import command
-
-__all__ = ["command"]

@@ -1,5 +1,0 @@
-"""``simfl sweep``"""
-
-from simfl.sweep.command import command
-
-__all__ = ["command"]
