@@ -140,7 +140,8 @@ def disturbed_sweep(tmp_path, faulty, numbers, replications, kills, limit_s):
     assert (calm.returncode, beset.returncode) == (3, 3), ends
     assert len(killed) == kills
     for name in ("calm", "beset"):
-        whole = [path.parent for path in (tmp_path / name).glob("tiny/*/*") if path.name in ("summary.json", "index.csv")]
+        files = (tmp_path / name).glob("tiny/*/*")
+        whole = [path.parent for path in files if path.name in ("summary.json", "index.csv")]
         assert len(whole) > 20 and not [path for folder in whole for path in folder.glob("*.tmp")]
     first, second = (index_of(tmp_path / name).read_bytes() for name in ("calm", "beset"))
     assert first == second
@@ -251,8 +252,9 @@ def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
     assert process.returncode == 0, stderr
     assert index_of(tmp_path / "r").read_bytes() == (calm.path / "index.csv").read_bytes()
     for digest in calm.runs.digest:
+        once, resumed = calm.path.parent / digest, tmp_path / "r" / "tiny" / digest
         for table in ("rounds.csv", "participation.csv"):
-            assert (tmp_path / "r/tiny" / digest / table).read_bytes() == (calm.path.parent / digest / table).read_bytes()
+            assert (once / table).read_bytes() == (resumed / table).read_bytes()
 
 
 def test_no_worker_outlives_a_killed_sweep(tiny, tmp_path):

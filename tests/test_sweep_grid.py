@@ -32,7 +32,7 @@ def tiny(tmp_path):
         ("seed=1, 2,3", ("1", "2", "3")),
         ("a=[1,2],[3]", ("[1,2]", "[3]")),
         ("a={name: x, k: 4},y", ("{name: x, k: 4}", "y")),
-        ("a='1,2',\"3,'4\"", ("'1,2'", "\"3,'4\"")),
+        ("a='1,2',\"3,'4\"", ("'1,2'", '"3,\'4"')),
         ("selection=random,batch_partition:T=3;mode=fair", ("random", "batch_partition:T=3,mode=fair")),
         ("selection=x:a=[1;2];b={c: ';'},y", ("x:a=[1;2],b={c: ';'}", "y")),
         ("a=x;y", ("x;y",)),  # no plugin with fields: a semicolon is a semicolon
@@ -70,7 +70,8 @@ def test_values_without_commas_come_back_as_they_were(values):
 
 
 def test_python_values_become_the_texts_of_overrides():
-    found = axes_of({"seed": range(2), "a": [1.5, None, True, {"name": "x"}, [1]], "b": "x:T=3,m=y", "c": np.float64(0.5)})
+    several = [1.5, None, True, {"name": "x"}, [1]]
+    found = axes_of({"seed": range(2), "a": several, "b": "x:T=3,m=y", "c": np.float64(0.5)})
     assert [axis.values for axis in found] == [
         ("0", "1"), ("1.5", "null", "true", '{"name": "x"}', "[1]"), ("x:T=3,m=y",), ("0.5",)]  # fmt: skip
     with pytest.raises(SimflError, match="cannot stand in a scenario"):
