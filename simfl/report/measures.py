@@ -117,7 +117,9 @@ def _reached(column: str, target: float, run: Run) -> float | None:
 
 
 def common_target(study: Study) -> float | None:
-    """An accuracy that every run reaches: the lowest of their best ones, rounded down to a whole per cent."""
+    """The study's target, or an accuracy that every run reaches: the lowest of their best ones, in whole per cent."""
+    if study.target is not None:
+        return study.target
     best = [_final("best_test_accuracy", run) for run in study.runs]
     known = [value for value in best if value is not None]
     return math.floor(min(known) / TARGET_STEP + 1e-9) * TARGET_STEP if known else None
@@ -131,7 +133,7 @@ def measures(study: Study) -> tuple[Measure, ...]:
         share = f"{100 * target:.0f}\u202f%"
         reach = (
             Measure("time_to_target_s", f"Time to {share}", "seconds", -1, partial(_reached, "time_s", target),
-                    f"Simulated time until the test accuracy is {share}, which every run reaches."),
+                    f"Simulated time until the test accuracy is {share}."),
             Measure("rounds_to_target", f"Rounds to {share}", "count", -1,
                     lambda run: None if (found := _reached("round", target, run)) is None else found + 1,
                     f"Rounds until the test accuracy is {share}, skipped ones included."),

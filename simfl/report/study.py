@@ -167,6 +167,7 @@ class Study:
         groups: in the order in which they are shown.
         members: every planned run, failed and unfinished ones too.
         baseline: label of the group that others are compared with.
+        target: test accuracy to which time and rounds are told; None = one that every run reaches.
     """
 
     title: str
@@ -174,6 +175,7 @@ class Study:
     groups: tuple[Group, ...]
     members: tuple[Member, ...] = field(repr=False)
     baseline: str
+    target: float | None = None
 
     @property
     def kind(self) -> str:
