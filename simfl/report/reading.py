@@ -60,16 +60,22 @@ def members_of(folder: Path) -> list[Path]:
 
 
 def _indexed(folder: Path) -> tuple[tuple[str, ...], list[Member]]:
-    """The members of an ``index.csv``: ``digest``, a column for each key, ``seed``, ``status``, ..., ``error``."""
+    """The members of an ``index.csv``: ``digest``, a column for each key, ``seed``, ``status``, ..., ``error``.
+
+    The runs' folders lie beside the index's.
+    """
     columns, rows = _index(folder)
-    axes = tuple(columns[columns.index("digest") + 1 : columns.index("seed")])
+    keys = columns[columns.index("digest") + 1 : columns.index("seed")]
+    axes = tuple(key for key in keys if len({row[key] for row in rows}) > 1)
     members = []
     for row in rows:
         values = {axis: row[axis] for axis in axes}
-        run = None
-        if row["status"] == "done":
-            run = Run.open(_place(folder, row["digest"]))
-        members.append(Member(row["digest"], values, int(row["seed"]), row["status"], row.get("error") or None, run))
+        path, status, run = _place(folder, row["digest"]), row["status"], None
+        if status == "done" and not (path / "summary.json").exists():
+            status = "gone"
+        elif status == "done":
+            run = Run.open(path)
+        members.append(Member(row["digest"], values, int(row["seed"]), status, row.get("error") or None, run))
     return axes, members
 
 
@@ -90,8 +96,7 @@ def _index(folder: Path) -> tuple[list[str], list[dict[str, str]]]:
 def _place(folder: Path, digest: str) -> Path:
     if digest != Path(digest).name:
         raise SimflError(f"{folder / 'index.csv'}: {digest!r} is no digest")
-    around = (folder / "runs" / digest, folder / digest, folder.parent / digest, folder.parent.parent / digest)
-    return next((path for path in around if path.is_dir()), around[0])
+    return folder.resolve().parent / digest
 
 
 def _runs(folder: Path) -> list[Run]:

@@ -123,7 +123,7 @@ class Member:
         digest: names its folder.
         values: its value of each of the study's axes.
         seed: its seed.
-        status: ``done``, ``failed`` or ``open``.
+        status: ``done``, ``failed``, ``open`` (not finished) or ``gone`` (finished, but its folder is missing).
         error: why it failed.
         run: its results, if it is done.
     """
