@@ -17,7 +17,7 @@ __all__ = ["command"]
 Progress = Callable[[int, int, float], None]
 
 
-@click.command("run")
+@click.command("run", short_help="Play a scenario and write its results.")
 @scenario_arguments
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
               help="Root folder of all results.")  # fmt: skip
@@ -57,7 +57,8 @@ def command(
     if finished.reused:
         click.echo("these results were complete already; --force plays the run again", err=True)
     if as_json:
-        print_json({**finished.summary, "path": str(finished.path), "digest": finished.digest, "reused": finished.reused})
+        about = {"path": str(finished.path), "digest": finished.digest, "reused": finished.reused}
+        print_json(finished.summary | about)
     else:
         if not quiet:
             _print_summary(finished.summary)
@@ -85,11 +86,7 @@ def _progress(shown: bool) -> Iterator[Progress | None]:
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in summary.items():
-        if value is not None and not isinstance(value, (dict, list)):
-            table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
-    Console(soft_wrap=True, highlight=False, markup=False).print(table)
+    values = {name: value for name, value in summary.items() if isinstance(value, (str, int, float))}
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        click.echo(f"{name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else value}")

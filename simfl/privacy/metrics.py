@@ -72,10 +72,12 @@ def final(study: Study) -> MultiRound:
     n_rounds, n_clients = study.rounds.shape
     if not len(basis.classes.size):
         return MultiRound(n_rounds, n_clients, 0)
-    strong = int(basis.classes.smallest[-1, 0])
+    strong = int(basis.classes.smallest[-1])
     if basis.known < n_rounds:
         columns = study.trace(every=0)
-        lightest = int(np.argmin(np.where(np.diff(study.rounds.indptr) > 0, np.diff(study.rounds.indptr), n_clients + 1)))
+        lightest = int(
+            np.argmin(np.where(np.diff(study.rounds.indptr) > 0, np.diff(study.rounds.indptr), n_clients + 1))
+        )
         semi = columns.semi_strong[-1]
         return MultiRound(
             n_rounds,
@@ -99,6 +101,7 @@ def final(study: Study) -> MultiRound:
             value = float(semi_witness.ratio)
         else:
             semi_witness = None
+    same = semi_witness is not None and np.array_equal(enclosure.source, bounds.source[rank])
     return MultiRound(
         n_rounds,
         n_clients,
@@ -109,7 +112,7 @@ def final(study: Study) -> MultiRound:
         int(bounds.lower[rank]),
         int(bounds.upper[rank]),
         semi_witness,
-        _witness(study, rank, bounds.source[rank]),
+        semi_witness if same else _witness(study, rank, bounds.source[rank]),
     )
 
 

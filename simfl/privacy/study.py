@@ -82,7 +82,7 @@ class Study:
         rank = basis.rank()
         columns.rank[: basis.known] = np.where(rank > 0, rank, np.nan)
         started = basis.classes.count > 0
-        columns.strong[started] = basis.classes.smallest[started, 0]
+        columns.strong[started] = basis.classes.smallest[started]
         times = np.flatnonzero(started & _due(n_rounds, every))
         if not len(times):
             return columns

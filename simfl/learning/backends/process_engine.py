@@ -1,0 +1,146 @@
+"""Works spread over processes of one thread each. Imported only where torch is.
+
+Samples and vectors are exchanged through memory-mapped files in a scratch folder (in shared memory where it is
+large enough), so that nothing large is ever pickled.
+"""
+
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from simfl.errors import SimflError
+from simfl.learning.backends.base import Backend, Engine, Task
+from simfl.learning.work import Work
+
+__all__ = ["ProcessEngine"]
+
+
+class ProcessEngine:
+    """Hands works to processes and collects their deltas in the order of the works.
+
+    Args:
+        task: what is trained, on the CPU.
+        inner: the backend inside each process; it decides the bits, the number of processes does not.
+        workers: processes.
+        one_by_one: hand out single works, else one part of the works to each process.
+    """
+
+    def __init__(self, task: Task, inner: Backend, workers: int, one_by_one: bool) -> None:
+        self.workers, self.one_by_one = workers, one_by_one
+        self.folder = _scratch(task.x.numel() * 4)
+        self.files: dict[str, np.memmap] = {}
+        for name in ("x", "y"):
+            np.save(self.folder / f"{name}.npy", getattr(task, name).numpy())
+        self.pool = ProcessPoolExecutor(
+            workers,
+            mp_context=get_context("spawn"),
+            initializer=_start,
+            initargs=(str(self.folder), replace(task, x=None, y=None), inner),
+        )
+        self.close = weakref.finalize(self, _close, self.pool, self.folder)
+
+    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        n, dimension = len(works), len(works[0].start)
+        rows = {id(work.start): i for i, work in enumerate(works)}  # clients that start from one model share a row
+        shifted = [i for i, work in enumerate(works) if work.shift is not None]
+        starts, deltas = (self._file(name, n, dimension) for name in ("starts", "deltas"))
+        for row in rows.values():
+            starts[row] = works[row].start
+        if shifted:
+            shifts = self._file("shifts", n, dimension)
+            for i in shifted:
+                shifts[i] = works[i].shift
+        light = [  # row numbers stand for the vectors
+            replace(work, start=rows[id(work.start)], shift=None if work.shift is None else i)
+            for i, work in enumerate(works)
+        ]
+        size = 1 if self.one_by_one else -(-n // self.workers)
+        parts = [range(first, min(first + size, n)) for first in range(0, n, size)]
+        names = {name: file.filename for name, file in self.files.items()}
+        tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
+        try:
+            loss = [task.result() for task in tasks]
+        except BrokenProcessPool as error:
+            raise SimflError(
+                "learning.backend: a training process ended before its work did (out of memory?)"
+            ) from error
+        return np.array(deltas[:n]), np.concatenate(loss)
+
+    def _file(self, name: str, rows: int, dimension: int) -> np.memmap:
+        """The mapped file of this name, with at least so many rows. A larger one gets a new path."""
+        old = self.files.get(name)
+        if old is None or len(old) < rows:
+            path = self.folder / f"{name}-{rows}.npy"
+            self.files[name] = open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, dimension))
+            if old is not None:
+                Path(old.filename).unlink()
+        return self.files[name]
+
+
+def _scratch(size: int) -> Path:
+    """A new folder, in shared memory if that has room for twice ``size`` bytes."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 * size + 2**28:
+        return Path(tempfile.mkdtemp(prefix="simfl-", dir=memory))
+    return Path(tempfile.mkdtemp(prefix="simfl-"))
+
+
+def _close(pool: ProcessPoolExecutor, folder: Path) -> None:
+    pool.shutdown(cancel_futures=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+# -- inside a process ---------------------------------------------------------------------------------
+
+
+class _Worker:
+    """What a process keeps between works."""
+
+    engine: Engine
+    files: dict[str, np.memmap] = {}
+
+    @classmethod
+    def file(cls, name: str, path: str) -> np.memmap:
+        """The mapped file; the mapping is kept while the path stays the same."""
+        if name not in cls.files or cls.files[name].filename != path:
+            cls.files[name] = open_memmap(path, mode="r+")
+        return cls.files[name]
+
+
+def _start(folder: str, task: Task, inner: Backend) -> None:
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+    torch.set_num_threads(1)
+    x, y = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy", mmap_mode="c")) for name in ("x", "y"))
+    _Worker.engine = inner.build(replace(task, x=x, y=y))
+
+
+def _end_with_parent(folder: str) -> None:
+    """A killed parent cannot end its processes, so they watch it."""
+    parent_process().join()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
+def _train(names: dict[str, str], rows: range, works: Sequence[Work]) -> NDArray[np.float64]:
+    """Writes the deltas of some works into their rows of the file "deltas" and returns their losses."""
+    files = {name: _Worker.file(name, path) for name, path in names.items()}
+    start = {work.start: np.asarray(files["starts"][work.start]) for work in works}  # one object for one model
+    full = [
+        replace(work, start=start[work.start], shift=None if work.shift is None else files["shifts"][work.shift])
+        for work in works
+    ]
+    files["deltas"][rows.start : rows.stop], loss = _Worker.engine.train(full)
+    return loss
