@@ -117,7 +117,9 @@ def _reached(column: str, target: float, run: Run) -> float | None:
 
 
 def common_target(study: Study) -> float | None:
-    """An accuracy that every run reaches: the lowest of their best ones, rounded down to a whole per cent."""
+    """The study's target, or an accuracy that every run reaches: the lowest of their best ones, in whole per cent."""
+    if study.target is not None:
+        return study.target
     best = [_final("best_test_accuracy", run) for run in study.runs]
     known = [value for value in best if value is not None]
     return math.floor(min(known) / TARGET_STEP + 1e-9) * TARGET_STEP if known else None
@@ -131,7 +133,7 @@ def measures(study: Study) -> tuple[Measure, ...]:
         share = f"{100 * target:.0f}\u202f%"
         reach = (
             Measure("time_to_target_s", f"Time to {share}", "seconds", -1, partial(_reached, "time_s", target),
-                    f"Simulated time until the test accuracy is {share}, which every run reaches."),
+                    f"Simulated time until the test accuracy is {share}."),
             Measure("rounds_to_target", f"Rounds to {share}", "count", -1,
                     lambda run: None if (found := _reached("round", target, run)) is None else found + 1,
                     f"Rounds until the test accuracy is {share}, skipped ones included."),
@@ -143,11 +145,11 @@ def measures(study: Study) -> tuple[Measure, ...]:
                 "Highest test accuracy after any round."),
         *reach,
         Measure("time_s", "Simulated time", "seconds", -1, partial(_final, "time_s"), "Simulated time of all rounds."),
+        Measure("privacy_semi_strong", "Semi-strong guarantee", "number", 1, partial(_final, "privacy_semi_strong"),
+                "Fewest clients behind which each one hides in every linear combination, weighted."),
         Measure("privacy_weak_lower", "Weak guarantee", "number", 1, partial(_final, "privacy_weak_lower"),
                 "Fewest clients in any linear combination of the aggregates; a lower bound where not exact."),
-        Measure("privacy_semi_strong", "Semi-strong", "number", 1, partial(_final, "privacy_semi_strong"),
-                "Fewest clients behind which each one hides in every linear combination, weighted."),
-        Measure("privacy_strong", "Strong", "number", 1, partial(_final, "privacy_strong"),
+        Measure("privacy_strong", "Strong guarantee", "number", 1, partial(_final, "privacy_strong"),
                 "Smallest set of clients that always took part together."),
         Measure("mean_cardinality", "Cardinality", "number", 1, partial(_final, "mean_cardinality"),
                 "Updates aggregated per round, mean over all rounds."),

@@ -15,21 +15,9 @@ if TYPE_CHECKING:
     from simfl.report.study import Group
 
 __all__ = [
-    "CELL",
-    "INK",
-    "LINE",
-    "MUTED",
-    "OWN",
-    "PAPER",
-    "SERIES",
-    "WIDTH_IN",
-    "figure",
-    "legend",
-    "look",
-    "note",
-    "settings",
-    "styled",
-]
+    "CELL", "INK", "LINE", "MARKERS", "MUTED", "OWN", "PAPER", "SERIES", "figure", "legend", "look", "marker", "note",
+    "settings", "styled", "tag",
+]  # fmt: skip
 
 INK, MUTED, LINE, PAPER = "#1c2430", "#667080", "#e3e1db", "#fffffe"
 """Text; axes and asides; grid; background. The page replaces each by its own colour for light and dark."""

@@ -183,13 +183,11 @@ def _histogram(latency_s: NDArray[np.float64]) -> Any:
 
     counts, edges = np.histogram(latency_s, bins=min(60, max(10, int(np.sqrt(len(latency_s))))))
     fig, ((axes,),) = style.figure()
-    axes.bar(
-        edges[:-1], counts, np.diff(edges), align="edge", color=style.SERIES[0], edgecolor=style.PAPER, linewidth=0.3
-    )
-    axes.axvline(np.median(latency_s), color=style.INK, linewidth=0.9)
-    axes.text(
-        np.median(latency_s), axes.get_ylim()[1], f" median {np.median(latency_s) * 1000:.3g} ms", va="top", fontsize=7
-    )
+    look = {"color": style.SERIES[0], "edgecolor": style.PAPER, "linewidth": 0.3}
+    axes.bar(edges[:-1], counts, np.diff(edges), align="edge", **look)
+    median = float(np.median(latency_s))
+    axes.axvline(median, color=style.INK, linewidth=0.9)
+    axes.text(median, axes.get_ylim()[1], f" median {median * 1000:.3g} ms", va="top", fontsize=7)
     axes.set_xlabel("One-way latency to the server (s)")
     axes.set_ylabel("Clients")
     return fig, DataFrame({"from_s": edges[:-1], "to_s": edges[1:], "clients": counts})
