@@ -37,6 +37,11 @@ class FedAvg(LocalTraining):
         bool, Field(description="send the new model to the round's clients as soon as it exists (costs bytes, no time)")
     ] = False
 
+    @property
+    def most_rounds(self) -> int:
+        """Rounds after which the run ends."""
+        return self.rounds
+
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         return examples.astype(float) if self.weighting == "samples" else np.ones(len(examples))
 

@@ -1,0 +1,165 @@
+"""Buffered asynchronous training: FedBuff (Nguyen et al., AISTATS 2022) and what public code makes of it.
+
+The server's step on a buffer of K updates, each Δ_i from the model version that its client downloaded, is
+
+    x(t+1) = x(t) + η_g Σ e_i s(τ_i) Δ_i / Z,    τ_i = t - version downloaded,
+
+with e_i = the client's samples or 1 and Z = Σ e_i (``count``), Σ e_i s(τ_i) (``weight_sum``) or 1 (``none``).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from simfl.training.arrivals import ARRIVALS, Clock
+from simfl.training.base import RULES, State
+from simfl.training.local import LocalTraining
+from simfl.training.staleness import STALENESS, Constant
+
+__all__ = ["FedBuff", "Stop"]
+
+Problem = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a run ends besides after ``rounds``: with the first server update at which one of these is reached."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    client_updates: Annotated[int | None, Field(ge=1, description="client updates aggregated")] = None
+    time_s: Annotated[float | None, Field(gt=0, description="simulated seconds")] = None
+    target_accuracy: Annotated[
+        float | None, Field(gt=0, le=1, description="test accuracy, where it is measured (learning.evaluate.every)")
+    ] = None
+
+
+@RULES("fedbuff")
+@dataclass(frozen=True, kw_only=True)
+class FedBuff(LocalTraining):
+    """Clients train at their own pace; the server steps whenever its buffer holds K updates."""
+
+    concurrency: Annotated[
+        int | None, Field(ge=1, description="clients at work at once; needed unless arrivals are drawn")
+    ] = None
+    buffer: Annotated[int, Field(ge=1, description="client updates in an aggregation, K")] = 10
+    rounds: Annotated[int | None, Field(ge=1, le=10**9, description="server updates to make; null = see stop")] = None
+    stop: Annotated[Stop, Field(description="what else ends the run")] = Stop()
+    staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = Constant()
+    reference_staleness: Annotated[
+        float, Field(ge=0, le=1e9, description="the staleness at which s is scaled to 1")
+    ] = 0.0
+    weighting: Annotated[
+        Literal["samples", "equal"], Field(description="what s(τ) is multiplied with: the client's samples, or 1")
+    ] = "samples"
+    normaliser: Annotated[
+        Literal["count", "weight_sum", "none"],
+        Field(description="the sum is divided by the updates' count (or samples), by the sum of their weights, or not"),
+    ] = "count"
+    aggregate: Annotated[
+        Literal["deltas", "models"],
+        Field(description="sum the changes since the download, or mix in the clients' models (as FedAsync)"),
+    ] = "deltas"
+    server_learning_rate: Annotated[float, Field(gt=0, le=1e6, description="η_g")] = 1.0
+    unit_weights: Annotated[
+        Literal["common", "own"],
+        Field(description="one staleness for a unit, at its aggregation; or each member's when its own update arrived"),
+    ] = "common"
+    partial: Annotated[
+        bool, Field(description="the members of a unit enter the buffer one by one (this can cost the guarantee)")
+    ] = False
+    max_staleness: Annotated[int | None, Field(ge=0, le=10**9, description="largest staleness; null = any")] = None
+    too_stale: Annotated[
+        Literal["discard", "clip"],
+        Field(description="updates above max_staleness are not used, or weighted as if they had just that"),
+    ] = "discard"
+    deadline_s: Annotated[
+        float | None, Field(gt=0, description="simulated seconds after its start at which a job counts as failed")
+    ] = None
+    retry_s: Annotated[
+        float, Field(gt=0, description="simulated seconds until the server asks again when nobody could be selected")
+    ] = 1.0
+    lookahead: Annotated[
+        int | None,
+        Field(ge=1, description="clients selected at a time, who then start as slots get free; null = buffer"),
+    ] = None
+    arrivals: Annotated[Any, ARRIVALS, Field(description="what decides how stale an update is")] = Clock()
+
+    # -- the server's arithmetic -------------------------------------------------------------------
+
+    def discount(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """s(τ), shape (n,): the row of the participation matrix at the aggregated clients."""
+        if self.max_staleness is not None:
+            staleness = np.minimum(staleness, self.max_staleness)
+        weight = self.staleness.weight(staleness)
+        return weight / self.staleness.weight(np.float64(self.reference_staleness)) if self.reference_staleness else weight
+
+    def refuses(self, staleness: int) -> bool:
+        """Whether an update (of a unit) this old is not used at all."""
+        return self.too_stale == "discard" and self.max_staleness is not None and staleness > self.max_staleness
+
+    def shares(self, examples: NDArray[np.int64], discount: NDArray[np.float64]) -> NDArray[np.float64]:
+        """e_i s(τ_i) / Z, shape (n,); all zero if Z is."""
+        example = examples.astype(float) if self.weighting == "samples" else np.ones(len(examples))
+        weights = example * discount
+        total = {"count": example.sum(), "weight_sum": weights.sum(), "none": 1.0}[self.normaliser]
+        return weights / total if total else np.zeros(len(weights))
+
+    def start(self, dimension: int) -> State:
+        """The server optimiser's state before the first aggregation."""
+        return {}
+
+    def step(
+        self, model: NDArray[np.float32], deltas: NDArray[np.float32], shares: NDArray[np.float64], state: State
+    ) -> tuple[NDArray[np.float32], State]:
+        """The next global model, float32 (d,), from deltas (n, d) and their shares (n,); pure."""
+        share = (shares * self.server_learning_rate).astype(np.float32)
+        return model + np.einsum("n,nd->d", share, deltas), state
+
+    # -- the run's end -----------------------------------------------------------------------------
+
+    @property
+    def most_rounds(self) -> int | None:
+        """Server updates after which the run ends at the latest; None if only time or accuracy can end it."""
+        updates = self.stop.client_updates
+        bounds = [self.rounds, None if updates is None else -(-updates // self.buffer)]
+        return min((bound for bound in bounds if bound is not None), default=None)
+
+    def ends(self, rounds: int, client_updates: int, time_s: float, accuracy: float | None) -> bool:
+        """Whether the run ends with the server update that brought these."""
+        reached = (rounds, client_updates, time_s, accuracy)
+        limits = (self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.target_accuracy)
+        return any(limit is not None and value is not None and value >= limit for value, limit in zip(reached, limits))
+
+    # -- impossible settings -----------------------------------------------------------------------
+
+    def check(self, scenario: Any) -> list[Problem]:
+        """What cannot work in this scenario, with the values that would."""
+        return [*self._sizes(scenario.selection.unit_size, scenario.clients), *self._endless(scenario.learning)]
+
+    def _sizes(self, unit: int, clients: int) -> Iterator[Problem]:
+        if isinstance(self.arrivals, Clock):
+            if self.concurrency is None:
+                yield "concurrency", f"is needed: how many clients work at once, {unit} to {clients}"
+            elif self.concurrency < unit:
+                yield "concurrency", f"is {self.concurrency}, less than a unit of {unit} clients; {unit} is the least that works"
+            elif self.concurrency > clients:
+                yield "concurrency", f"is {self.concurrency} but there are {clients} clients; the nearest valid value is {clients}"
+        if self.buffer > clients:
+            most = clients if self.partial else clients // unit * unit
+            yield "buffer", f"is {self.buffer} but there are {clients} clients; the nearest valid value is {most}"
+        elif not self.partial and self.buffer % unit:
+            near = [size for size in (self.buffer // unit * unit, -(-self.buffer // unit) * unit) if 0 < size <= clients]
+            values = " and ".join(map(str, near))
+            yield "buffer", f"is {self.buffer}, no multiple of the selection's unit of {unit} clients; nearest valid: {values}"
+
+    def _endless(self, learning: Any) -> Iterator[Problem]:
+        limits = (self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.target_accuracy)
+        if all(limit is None for limit in limits):
+            yield "rounds", "nothing ends the run: give rounds, or client_updates, time_s or target_accuracy in stop"
+        elif self.stop.target_accuracy is not None and not learning.evaluate_every:
+            yield "stop.target_accuracy", "the model is never measured while it trains; set learning.evaluate.every to 1 or more"
