@@ -1,20 +1,24 @@
 """Where optional real data lies: measured latencies, images, tables that simfl does not ship."""
 
+import csv
+import io
 import os
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from simfl.errors import MissingError
+from simfl.errors import MissingError, ScenarioError
 
-__all__ = ["DATA_PATH", "DataPath", "data_root", "data_file"]
+__all__ = ["DATA_PATH", "DataPath", "csv_rows", "data_file", "data_root", "read_bytes"]
+
+MAX_BYTES = 64 * 2**20
 
 DATA_PATH = "simfl: a data file or folder"
 """Marks the types of plugin fields that name a file or folder of the user."""
 
 DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
-"""The type of a plugin field that names a data file (or folder), relative to the scenario file's folder.
+"""The type of a plugin field that names a data file (or folder): beside the scenario file, or in the data folder.
 
 Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
 """
@@ -45,3 +49,45 @@ def data_file(*names: str) -> Path:
         if root is not None and (root / name).exists():
             return root / name
     raise MissingError(f"{' or '.join(names)} not found: put it into ./data or name the data folder in SIMFL_DATA")
+
+
+def read_bytes(path: Path, key: str) -> bytes:
+    """The whole file.
+
+    Raises:
+        ScenarioError: it cannot be read, or has more than 64 MiB.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ScenarioError(key, f"{path.name}: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise ScenarioError(key, f"{path.name}: larger than {MAX_BYTES} bytes")
+    return data
+
+
+def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
+    """The lines of a comma-separated UTF-8 file that are not blank: ("file:line", stripped cells).
+
+    Raises:
+        ScenarioError: the file cannot be read, has more than 64 MiB, or is no such text.
+    """
+    data = read_bytes(path, key)
+    reader = csv.reader(io.StringIO(_text(data, path, key), newline=""))
+    rows = []
+    try:
+        for row in reader:
+            if any(cells := [cell.strip() for cell in row]):
+                rows.append((f"{path.name}:{reader.line_num}", cells))
+    except csv.Error as error:
+        raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
+    return rows
+
+
+def _text(data: bytes, path: Path, key: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScenarioError(key, f"{path.name}:{line}: not UTF-8 text") from None

@@ -189,7 +189,9 @@ def _without_name(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frozen(value: Any) -> Any:
-    """Sequences of a frozen plugin are tuples."""
+    """Sequences of a frozen plugin are tuples, at any depth."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
     return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 

@@ -26,6 +26,7 @@ from simfl.results import fill_columns, participation_matrix, summarise, summari
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
+from simfl.selection.families import theory
 from simfl.timeline import write_timeline
 from simfl.trace import JOBS, PARTICIPATION, ROUNDS, Table, sha256, write_atomically
 from simfl.world import Message, World
@@ -74,7 +75,7 @@ def build(scenario: Scenario) -> Parts:
         clients=n,
         streams=streams,
         links=links,
-        available=devices.availability.build(scenario, streams),
+        available=devices.availability.build(scenario, streams, links.names),
         computing=devices.computation.build(scenario, streams),
         failing=devices.failure.build(scenario, streams),
         policy=policy,
@@ -110,6 +111,7 @@ def run(
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
     if not force and (folder / "summary.json").exists() and not (events and not (folder / "events.jsonl").exists()):
+        _tidy(folder)
         finished = Finished(folder, scenario.digest, json.loads((folder / "summary.json").read_text()), True)
         names = None if timeline is None else scenario.network.build(scenario, Streams(scenario.seed)).names
     else:
@@ -119,7 +121,7 @@ def run(
         with _locked(folder):
             if not resume:
                 _clear(folder)
-            write_atomically(folder / "scenario.yaml", scenario.to_yaml().encode())
+            write_atomically(folder / "scenario.yaml", scenario.to_yaml(folder).encode())
             finished = Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(), False)
     if timeline is not None:
         write_timeline(folder / "events.jsonl", timeline, names)
@@ -157,7 +159,15 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def _tidy(folder: Path) -> None:
+    """Removes what only an unfinished run needs; a kill may have come before."""
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+    for part in folder.glob("*.part"):
+        part.unlink()
+
+
 def _clear(folder: Path) -> None:
+    (folder / "summary.json").unlink(missing_ok=True)  # first: without it the run is not complete
     for item in folder.iterdir():
         if item.is_dir():
             shutil.rmtree(item)
@@ -255,9 +265,7 @@ class _Run:
         folder, scenario = self.folder, self.scenario
         digests = {}
         for name, table in self.tables.items():
-            if name == "evaluation.csv" and table.empty:
-                table.discard()
-            elif name != "rounds.csv":
+            if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
                 digests[name] = table.finish()
         self.tables["rounds.csv"].mark()
         part = folder / "rounds.csv.part"
@@ -275,14 +283,14 @@ class _Run:
             "digest": scenario.digest,
             "seed": scenario.seed,
             "clients": scenario.clients,
+            "expected_cardinality": _cell(theory(scenario)["expected_cardinality"]),
             **{name: _cell(value) for name, value in summarise(rows).items()},
             **self._jobs(float(rows[-1]["time_s"])),
             "sha256": dict(sorted(digests.items())),
         }
         write_atomically(folder / "machine.json", _json(_versions()))
         write_atomically(folder / "summary.json", _json(summary))
-        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-        part.unlink()
+        _tidy(folder)
         return summary
 
 

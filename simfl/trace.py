@@ -92,11 +92,6 @@ class Table:
         """True if the table holds no row."""
         return self._size == len(_csv([self._columns]) if self._columns else "")
 
-    def discard(self) -> None:
-        """Removes the table."""
-        self._file.close()
-        self._part.unlink()
-
     def close(self) -> None:
         """Closes the file where it is, to be resumed."""
         self._file.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions", "perclient"}
+VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions", "perclient", "local", "spelling"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = {"cli", "run", "results", "scenario", "audit", "sweep", "compare", "report", "__main__"}

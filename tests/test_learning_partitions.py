@@ -137,7 +137,7 @@ def test_label_skew_gives_the_majority_to_the_clients_own_classes():
     for row in counts:
         owners[np.argsort(row)[-2:]] += 1
     assert owners.max() - owners.min() <= 2
-    with pytest.raises(ScenarioError, match="11 of 10"):
+    with pytest.raises(ScenarioError, match="10 classes"):
         split("label_skew", data, 30, classes=11)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from simfl.devices import always, bernoulli, computation, failure
+from simfl.devices import always, bernoulli, computation, correlated, failure, markov, trace
 from simfl.devices.base import AVAILABILITY, COMPUTATION, FAILURE, Available, Computing, Failing
 
 __all__ = [
@@ -19,7 +19,10 @@ __all__ = [
     "always",
     "bernoulli",
     "computation",
+    "correlated",
     "failure",
+    "markov",
+    "trace",
 ]
 
 

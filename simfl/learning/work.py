@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.rng import Streams
-from simfl.training.local import LocalTraining
+from simfl.local import LocalTraining
 from simfl.types import Job
 
 __all__ = ["Work", "work"]

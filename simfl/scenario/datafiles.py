@@ -1,6 +1,7 @@
 """Data files that a scenario names: found from its folder, known by their content.
 
-A path in a scenario is relative to the folder of the scenario's file; an absolute one is left as it is. Reading
+A path in a scenario is relative to the folder of the scenario's file, or else to the data folder; an absolute one is
+left as it is. Reading
 may reach anywhere, writing never follows a scenario. When a scenario is written into another folder
 (``Scenario.to_yaml(folder)``), its relative paths are rewritten so that they lead to the same files from there.
 In the digest a file stands by the SHA-256 of its content: the same data give the same digest wherever they lie,
@@ -60,8 +61,8 @@ def renamed(scenario: Any, change: Callable[[str], str]) -> Any:
 
 
 def seen_from(name: str, home: Path, folder: Path) -> str:
-    """The name, relative to ``folder``, of a file that is called ``name`` relative to ``home``."""
-    if os.path.isabs(name) or home.resolve() == folder.resolve():
+    """The name, relative to ``folder``, of a file called ``name`` relative to ``home``; of no other file it is kept."""
+    if os.path.isabs(name) or home.resolve() == folder.resolve() or not (home / name).exists():
         return name
     return Path(os.path.relpath((home / name).resolve(), folder.resolve())).as_posix()
 

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
+from simfl.files import data_root
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
@@ -179,8 +180,12 @@ class Scenario:
     # -- using ---------------------------------------------------------------------------------
 
     def file(self, name: str) -> Path:
-        """The path of a data file that the scenario names: relative to the scenario file's folder, or absolute."""
-        return self.source.folder / name
+        """The path of a data file that the scenario names.
+
+        Relative to the scenario file's folder, or else, if it is there, to the data folder; or absolute.
+        """
+        beside, root = self.source.folder / name, data_root()
+        return root / name if root is not None and not beside.exists() and (root / name).exists() else beside
 
     def located(self, error: ScenarioError) -> InvalidScenario:
         """An error that shows only when the scenario is built, with the place of its key in the file."""

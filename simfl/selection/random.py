@@ -6,7 +6,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from simfl.selection import blocks
 from simfl.selection.base import POLICIES
+from simfl.selection.sizes import Problem, at_most_clients
 from simfl.types import Units, View
 
 __all__ = ["RandomSelection"]
@@ -21,14 +23,8 @@ class RandomSelection:
 
     unit_size = 1
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        if self.k <= scenario.clients:
-            return []
-        return [("k", f"is {self.k} but there are {scenario.clients} clients; the nearest valid value is {scenario.clients}")]
+    def check(self, scenario: Any) -> list[Problem]:
+        return at_most_clients(self.k, scenario.clients)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
-        available = np.flatnonzero(view.available)
-        if len(available) < k:
-            return np.empty((0, 1), dtype=np.int32)
-        chosen = rng.choice(available, size=k, replace=False, shuffle=False)
-        return np.sort(chosen).astype(np.int32).reshape(k, 1)
+        return blocks.choose(view, 1, k, "uniform", rng)

@@ -19,7 +19,7 @@ class Rule(Protocol):
     """A frozen dataclass: YAML keys in, pure functions of updates out.
 
     The world reads the rule's schedule (``rounds``, ``deadline_s``, ``on_failure``, ``announce``), the learner
-    its local training settings (:class:`simfl.training.local.LocalTraining`), the server the methods below.
+    its local training settings (:class:`simfl.local.LocalTraining`), the server the methods below.
 
     A rule with a field ``arrivals`` is asynchronous: its server is the one that plays these arrivals, and it needs
     the methods of :class:`simfl.training.fedbuff.FedBuff` instead.

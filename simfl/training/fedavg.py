@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.training.base import RULES, State
-from simfl.training.local import LocalTraining
+from simfl.local import LocalTraining
 
 __all__ = ["FedAvg"]
 

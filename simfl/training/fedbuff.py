@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
+from simfl.local import LocalTraining
 from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES, State
-from simfl.training.local import LocalTraining
 from simfl.training.staleness import STALENESS, Constant
 
 __all__ = ["FedBuff", "Stop"]

@@ -1,0 +1,5 @@
+"""``python -m simfl`` is the command ``simfl``."""
+
+from simfl.cli import main
+
+main()

@@ -1,0 +1,117 @@
+"""``simfl doctor``"""
+
+import os
+import platform
+import re
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from simfl import __version__
+from simfl.cli.shared import as_json, print_json
+
+__all__ = ["command", "examine"]
+
+MISSING = 5
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@click.command("doctor")
+@as_json
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    """Show versions, what imports, threads, extras and the data folder; exit code 5 if something needed is missing."""
+    found = examine()
+    if as_json:
+        print_json(found)
+    else:
+        for section in ("simfl", "python", "machine", "threads", "data"):
+            click.echo(f"{section:12} {_words(found[section])}")
+        for package in found["packages"]:
+            click.echo(f"{package['name']:12} {_state(package)}")
+        for name, state in found["imports"].items():
+            click.echo(f"import {name}: {state}")
+        for name, packages in found["extras"].items():
+            missing = [package["name"] for package in packages if not package["ok"]]
+            hint = f'missing {", ".join(missing)}; pip install "simfl[{name}]"' if missing else "installed"
+            click.echo(f"extra {name}: {hint}")
+    context.exit(0 if found["ok"] else MISSING)
+
+
+def examine() -> dict[str, Any]:
+    """Everything the command shows, as plain data."""
+    from simfl.files import data_root
+
+    packages, extras = _requirements()
+    imports = {name: _imports(name) for name in ("torch", "torchvision")}
+    return {
+        "ok": all(package["ok"] for package in packages) and all(state == "ok" for state in imports.values()),
+        "simfl": __version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "threads": {"cores": os.cpu_count(), **{name: os.environ.get(name) for name in THREADS}},
+        "data": str(data_root()) if data_root() else None,
+        "packages": packages,
+        "imports": imports,
+        "extras": extras,
+    }
+
+
+def _requirements() -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """What simfl's own metadata asks for: needed packages, and those of each extra."""
+    try:
+        wanted = requires("simfl") or []
+    except PackageNotFoundError:
+        return [{"name": "simfl", "version": None, "wanted": "installed with pip", "ok": False}], {}
+    needed: list[dict[str, Any]] = []
+    extras: dict[str, list[dict[str, Any]]] = {}
+    for line in wanted:
+        extra = re.search(r"""extra\s*==\s*['"]([^'"]+)""", line)
+        (extras.setdefault(extra[1], []) if extra else needed).append(_package(line.partition(";")[0].strip()))
+    return needed, extras
+
+
+def _package(requirement: str) -> dict[str, Any]:
+    match = re.match(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*(.*)", requirement)
+    name, bounds = (match[1], match[2]) if match else (requirement, "")
+    try:
+        installed: str | None = version(name)
+    except PackageNotFoundError:
+        installed = None
+    return {"name": name, "version": installed, "wanted": bounds, "ok": installed is not None and _fits(installed, bounds)}
+
+
+def _fits(installed: str, bounds: str) -> bool:
+    try:
+        from packaging.specifiers import SpecifierSet
+    except ImportError:  # it comes with matplotlib, which is then reported as missing
+        return True
+    return SpecifierSet(bounds.strip("() ")).contains(installed, prereleases=True)
+
+
+def _imports(name: str) -> str:
+    """``ok``, or why the import fails. torchvision is imported the way the learner does it, if that is installed."""
+    helper = "simfl.learning.torchvision_import"
+    try:
+        if name == "torchvision" and find_spec(helper):
+            import_module(helper).import_torchvision()
+        else:
+            import_module(name)
+    except Exception as error:  # a broken installation may raise anything
+        return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return "ok" if name in sys.modules else "not imported"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {'unset' if item is None else item}" for name, item in value.items())
+    return "none (see SIMFL_DATA)" if value is None else str(value)
+
+
+def _state(package: dict[str, Any]) -> str:
+    wanted = f" (wanted {package['wanted']})" if package["wanted"] else ""
+    return f"{package['version'] or 'missing'}{'' if package['ok'] else wanted}"

@@ -1,0 +1,81 @@
+"""``simfl list``"""
+
+import json
+from typing import Any
+
+import click
+
+from simfl.cli.shared import as_json, print_json
+
+__all__ = ["command"]
+
+
+@click.command("list")
+@click.argument("family", required=False)
+@as_json
+def command(family: str | None, as_json: bool) -> None:
+    """List what a scenario can choose: every family, its plugins and their keys.
+
+    With FAMILY (e.g. selection) only that one.
+    """
+    found = catalogue()
+    if family is not None and family not in found:
+        from simfl.scenario.messages import meant
+
+        raise click.UsageError(f"no family {family!r}{meant(family, found)} The families are {', '.join(found)}.")
+    chosen = found if family is None else {family: found[family]}
+    if as_json:
+        print_json(chosen)
+    else:
+        click.echo("\n\n".join(_section(name, plugins) for name, plugins in chosen.items()))
+
+
+def catalogue() -> dict[str, dict[str, Any]]:
+    """Family -> plugin -> its description and fields, as plain data; families in the scenario's order."""
+    from simfl import scenario  # registers every plugin
+    from simfl.registry import FAMILIES, summary
+    from simfl.scenario.fields import describe
+
+    order = list(scenario.Scenario.__dataclass_fields__)
+    families = sorted(FAMILIES, key=lambda name: (order.index(name) if name in order else len(order), name))
+    return {
+        family: {
+            name: {
+                "description": summary(cls),
+                "default": name == FAMILIES[family].default,
+                "fields": [
+                    {
+                        "name": field.name,
+                        "type": field.type,
+                        "required": field.required,
+                        **({} if field.required else {"default": field.default}),
+                        "description": field.description,
+                    }
+                    for field in describe(cls)
+                ],
+            }
+            for name, cls in FAMILIES[family].items()
+        }
+        for family in families
+    }
+
+
+def _section(family: str, plugins: dict[str, Any]) -> str:
+    lines = [click.style(family, bold=True)]
+    for name, plugin in plugins.items():
+        lines.append(f"  {click.style(name, fg='cyan')}: {plugin['description']}")
+        lines += [f"      {_field(field)}" for field in plugin["fields"]]
+    return "\n".join(lines)
+
+
+def _field(field: dict[str, Any]) -> str:
+    default = "required" if field["required"] else f"default {_short(field['default'])}"
+    about = f": {field['description']}" if field["description"] else ""
+    return f"{field['name']} ({field['type']}; {default}){about}"
+
+
+def _short(value: Any) -> str:
+    """A default as it would be written in YAML."""
+    if isinstance(value, dict) and list(value) == ["name"]:
+        return str(value["name"])
+    return value if isinstance(value, str) else json.dumps(value)

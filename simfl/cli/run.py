@@ -1,0 +1,95 @@
+"""``simfl run``"""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+from simfl.errors import ScenarioError
+
+__all__ = ["command"]
+
+Progress = Callable[[int, int, float], None]
+
+
+@click.command("run")
+@scenario_arguments
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
+              help="Root folder of all results.")  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on where an interrupted run of this scenario stopped.")
+@click.option("--force", is_flag=True, help="Play again even if the results are complete.")
+@click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Also write what every agent did when, for ui.perfetto.dev or chrome://tracing.")  # fmt: skip
+@as_json
+@click.option("-q", "--quiet", is_flag=True, help="Print only the results folder.")
+def command(
+    file: str,
+    overrides: tuple[str, ...],
+    out: Path,
+    resume: bool,
+    force: bool,
+    timeline: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Play a scenario and write its results to OUT/NAME/DIGEST/.
+
+    Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
+    """
+    scenario = load(file, overrides)
+    try:
+        with _progress(shown=not quiet) as progress:
+            from simfl import run
+
+            finished = run.run(scenario, out, resume=resume, force=force, timeline=timeline, progress=progress)
+    except ScenarioError as error:
+        raise scenario.located(error) from None
+    except KeyboardInterrupt:
+        again = ["simfl", "run", file, *overrides, *(["--out", str(out)] if str(out) != "results" else [])]
+        again += ["--timeline", str(timeline)] if timeline else []
+        click.echo(f"to go on: {shlex.join([*again, '--resume'])}", err=True)
+        raise
+    if finished.reused:
+        click.echo("these results were complete already; --force plays the run again", err=True)
+    if as_json:
+        print_json({**finished.summary, "path": str(finished.path), "digest": finished.digest, "reused": finished.reused})
+    else:
+        if not quiet:
+            _print_summary(finished.summary)
+        click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[Progress | None]:
+    """A bar on stderr, where somebody sees it."""
+    if not shown or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("round {task.completed} of {task.total}"),
+        BarColumn(),
+        TextColumn("{task.fields[time_s]:.6g} simulated seconds"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("", total=None, time_s=0.0)
+        yield lambda done, total, time_s: bars.update(bar, completed=done, total=total, time_s=time_s)
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in summary.items():
+        if value is not None and not isinstance(value, (dict, list)):
+            table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
+    Console(soft_wrap=True, highlight=False, markup=False).print(table)

@@ -1,0 +1,38 @@
+"""``simfl validate``"""
+
+from typing import Any
+
+import click
+
+from simfl.cli.shared import as_json, load, print_json
+
+__all__ = ["command"]
+
+
+@click.command("validate")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@as_json
+@click.pass_context
+def command(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
+    """Check scenario files: every problem with its line and the nearest valid value."""
+    from simfl.scenario import InvalidScenario
+
+    reports: list[dict[str, Any]] = []
+    for file in files:
+        try:
+            digest, problems = load(file).digest, ()
+        except InvalidScenario as error:
+            digest, problems = None, error.problems
+            if not as_json:
+                click.echo(str(error), err=True)
+        else:
+            if not as_json:
+                click.echo(f"{file}: valid, digest {digest}")
+        found = [
+            {"line": p.place.line or None, "column": p.place.column or None, "key": p.key, "message": p.message}
+            for p in problems
+        ]
+        reports.append({"file": file, "valid": not problems, "digest": digest, "problems": found})
+    if as_json:
+        print_json(reports)
+    context.exit(0 if all(report["valid"] for report in reports) else 2)

@@ -1,0 +1,93 @@
+"""Devices that share their fate: a region, a network cell, a power line."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Discriminator, Field, Tag
+
+from simfl.devices.base import AVAILABILITY
+from simfl.distributions import Probabilities, equal, listed, probabilities
+from simfl.rng import Streams
+
+__all__ = ["Correlated"]
+
+Size = Annotated[int, Field(ge=1, le=10**9)]
+
+
+@AVAILABILITY("correlated")
+@dataclass(frozen=True, kw_only=True)
+class Correlated:
+    """In every round whole groups fail together, and each client may be missing on its own as well."""
+
+    groups: Annotated[
+        Annotated[Size, Tag("number")] | Annotated[tuple[Size, ...], Tag("list")],
+        Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "number"),
+        Field(description="number of groups (client i is in group i modulo it), or the sizes of consecutive groups"),
+    ]
+    group_dropout: Annotated[
+        Probabilities, Field(description="probability that a group is away: a number, one a group, or drawn for each")
+    ]
+    dropout: Annotated[
+        Probabilities, Field(description="probability that a client of a present group is away, in the same forms")
+    ] = 0.0
+
+    @property
+    def equal(self) -> bool:
+        """Whether all clients certainly drop out equally often."""
+        return equal(self.group_dropout) and equal(self.dropout)
+
+    @property
+    def _count(self) -> int:
+        return len(self.groups) if isinstance(self.groups, tuple) else self.groups
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        problems = listed("dropout", self.dropout, scenario.clients)
+        problems += listed("group_dropout", self.group_dropout, self._count, "groups")
+        if isinstance(self.groups, tuple) and sum(self.groups) != scenario.clients:
+            problems.append(
+                ("groups", f"the sizes add up to {sum(self.groups)} but there are {scenario.clients} clients")
+            )
+        elif self._count > scenario.clients:
+            remedy = f"the nearest valid value is {scenario.clients}"
+            problems.append(("groups", f"there are {self._count} groups for {scenario.clients} clients; {remedy}"))
+        return problems
+
+    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "SharedFate":
+        clients = np.arange(scenario.clients)
+        group = (
+            np.repeat(np.arange(self._count), self.groups) if isinstance(self.groups, tuple) else clients % self.groups
+        )
+        key = "devices.availability"
+        shared = probabilities(f"{key}.group_dropout", self.group_dropout, self._count, streams("dropout/group"))
+        own = probabilities(f"{key}.dropout", self.dropout, scenario.clients, streams("dropout"))
+        return SharedFate(1 - (1 - shared[group]) * (1 - own), group, shared, own, streams)
+
+
+@dataclass
+class SharedFate:
+    """One uniform draw a group ("availability/group", round) and one a client ("availability", round).
+
+    Attributes:
+        dropout: probability of being away for either reason, shape (clients,).
+        group: the group of each client, shape (clients,).
+        shared: dropout of each group, shape (groups,).
+        own: dropout of each client in a present group, shape (clients,).
+    """
+
+    dropout: NDArray[np.float64]
+    group: NDArray[np.int64]
+    shared: NDArray[np.float64]
+    own: NDArray[np.float64]
+    streams: Streams
+
+    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+        present = self.streams("availability/group", round).random(len(self.shared)) >= self.shared
+        return present[self.group] & (self.streams("availability", round).random(len(self.own)) >= self.own)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        pass

@@ -1,0 +1,151 @@
+"""Devices that follow a recorded trace of availability."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from simfl.devices.base import AVAILABILITY
+from simfl.errors import ScenarioError, suggestion
+from simfl.files import DataPath, csv_rows
+from simfl.rng import Streams
+
+__all__ = ["Trace"]
+
+KEY = "devices.availability"
+MAX_TIME = 1e12
+
+Client = Annotated[
+    str,
+    BeforeValidator(lambda client: str(client) if type(client) is int else client),
+    WithJsonSchema({"type": ["string", "integer"]}),
+]
+Time = Annotated[float, Field(ge=0, le=MAX_TIME)]
+
+
+@AVAILABILITY("trace")
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Clients are available in the given intervals [start, end), as of the round's start.
+
+    A CSV file has the columns client,start_s,end_s (simulated seconds) or client,start_round,end_round. A client is
+    given by its name in the network or by its number from 0.
+    """
+
+    path: Annotated[
+        DataPath | None, Field(description="CSV file, beside the scenario file or in the data folder")
+    ] = None
+    inline: Annotated[
+        tuple[tuple[Client, Time, Time], ...] | None,
+        Field(description="intervals [client, start, end], without a file"),
+    ] = None
+    unit: Annotated[
+        Literal["seconds", "rounds"], Field(description="unit of inline intervals; a file's header gives its own")
+    ] = "seconds"
+    period: Annotated[
+        float | None, Field(gt=0, le=MAX_TIME, description="after which the trace repeats, in its unit; null = never")
+    ] = None
+    absent: Annotated[
+        Literal["always", "never"], Field(description="when clients without any interval are available")
+    ] = "never"
+
+    equal = False
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        problems = []
+        if (self.path is None) == (self.inline is None):
+            problems.append(("path", "give either path or inline"))
+        for i, (_, start, end) in enumerate(self.inline or ()):
+            if problem := _impossible(start, end, self.period):
+                problems.append((f"inline.{i}", problem))
+        return problems
+
+    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "Recorded":
+        unit, rows = self.unit, [(f"inline.{i}", "", *row) for i, row in enumerate(self.inline or ())]
+        if self.path is not None:
+            unit, rows = _read(scenario.file(self.path), self.period)
+        number = {name: i for i, name in enumerate(names or ())}
+        client = np.empty(len(rows), dtype=np.int64)
+        for i, (field, where, name, _, _) in enumerate(rows):
+            known = number.get(name, int(name) if name.isascii() and name.isdigit() else scenario.clients)
+            if known >= scenario.clients:
+                problem = f"there is no client '{name}' among {scenario.clients}{suggestion(name, number)}"
+                raise ScenarioError(f"{KEY}.{field}", where + problem)
+            client[i] = known
+        base = np.full(scenario.clients, self.absent == "always")
+        base[client] = False
+        start, end = (np.array([row[column] for row in rows], dtype=float) for column in (3, 4))
+        return Recorded(base, client, start, end, unit == "rounds", self.period)
+
+
+def _read(path: Any, period: float | None) -> tuple[str, list[tuple[str, str, str, float, float]]]:
+    """The unit and the rows (field, "file:line: ", client, start, end) of a CSV file."""
+    field = "path"
+    rows = csv_rows(path, f"{KEY}.{field}")
+    headers = {("client", "start_s", "end_s"): "seconds", ("client", "start_round", "end_round"): "rounds"}
+    unit = headers.get(tuple(rows[0][1])) if rows else None
+    if unit is None:
+        where = rows[0][0] if rows else path.name
+        needed = " or ".join(",".join(header) for header in headers)
+        raise ScenarioError(f"{KEY}.{field}", f"{where}: the header must be {needed}")
+    return unit, [(field, f"{where}: ", *_interval(cells, where, period)) for where, cells in rows[1:]]
+
+
+def _interval(cells: list[str], where: str, period: float | None) -> tuple[str, float, float]:
+    problem = f"{len(cells)} values for 3 columns"
+    if len(cells) == 3:
+        try:
+            start, end = float(cells[1]), float(cells[2])
+        except ValueError:
+            problem = "start and end must be numbers"
+        else:
+            problem = _impossible(start, end, period)
+    if problem:
+        raise ScenarioError(f"{KEY}.path", f"{where}: {problem}")
+    return cells[0], start, end
+
+
+def _impossible(start: float, end: float, period: float | None) -> str:
+    """What is wrong with an interval; empty if nothing is."""
+    if not 0 <= start < end <= MAX_TIME:
+        return f"an interval needs 0 <= start < end, not {start:g} to {end:g}"
+    if period is not None and end > period:
+        return f"the interval ends at {end:g}, after the period of {period:g}; split it there"
+    return ""
+
+
+@dataclass
+class Recorded:
+    """Intervals, looked up at every round's start.
+
+    Attributes:
+        base: clients without intervals that are always there, bool (clients,).
+        client, start, end: the intervals, shape (n,).
+        rounds: whether they count rounds rather than seconds.
+        period: after which they repeat, or None.
+    """
+
+    base: NDArray[np.bool_]
+    client: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    rounds: bool
+    period: float | None
+
+    dropout = None
+
+    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+        now = float(round) if self.rounds else now_s
+        if self.period is not None:
+            now %= self.period
+        available = self.base.copy()
+        available[self.client[(self.start <= now) & (now < self.end)]] = True
+        return available
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        pass

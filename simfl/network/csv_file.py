@@ -1,0 +1,116 @@
+"""Networks in CSV files: lists of links, and square tables of round-trip times."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.errors import ScenarioError, suggestion
+from simfl.files import csv_rows
+from simfl.network.topology import Edge, Topology
+
+__all__ = ["edge", "read_csv", "read_table"]
+
+COLUMNS = ("src", "dst", "latency_s", "rtt_ms", "bandwidth_bytes_per_s")
+MAX_VALUE = 1e12
+
+
+def read_csv(path: Path, key: str, directed: bool = False) -> Topology:
+    """The network in a CSV file, by its header.
+
+    ``src,dst,rtt_ms`` (or ``latency_s``, optionally with ``bandwidth_bytes_per_s``) lists links, one a line. Any
+    other header must be that of a square table of round-trip times in milliseconds (row: from, column: to; empty =
+    not measured), whose pairs are measured from end to end.
+
+    Raises:
+        ScenarioError: the file is neither, or a line is broken; names the file and line.
+    """
+    rows = csv_rows(path, key)
+    if rows and not {"src", "dst"}.isdisjoint(rows[0][1]):
+        return Topology(_edges(rows, key), directed)
+    names, rtt_ms = _table(rows, path, key)
+    edges = [Edge(names[i], names[j], rtt_ms[i, j] / 2000) for i, j in np.argwhere(~np.isnan(rtt_ms)) if i != j]
+    return Topology(tuple(edges), directed, end_to_end=True)
+
+
+def _edges(rows: list[tuple[str, list[str]]], key: str) -> tuple[Edge, ...]:
+    (where, header), lines = rows[0], rows[1:]
+    for name in header:
+        if name not in COLUMNS or header.count(name) > 1:
+            problem = "unknown column" if name not in COLUMNS else "two columns are named"
+            raise ScenarioError(key, f"{where}: {problem} '{name}'{suggestion(name, COLUMNS)}")
+    edges, seen = [], {}
+    for where, cells in lines:
+        if len(cells) != len(header):
+            raise ScenarioError(key, f"{where}: {len(cells)} values for {len(header)} columns")
+        values = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
+        link = edge(values, values.get("src", ""), values.get("dst", ""), f"{where}: ", key)
+        if first := seen.get(link[:2]):
+            raise ScenarioError(key, f"{where}: '{link.src}' to '{link.dst}' is already in {first}")
+        seen[link[:2]] = where
+        edges.append(link)
+    return tuple(edges)
+
+
+def edge(values: dict[str, object], src: str, dst: str, where: str, key: str) -> Edge:
+    """A link from named values as files have them: one of ``latency_s`` and ``rtt_ms``, perhaps a bandwidth.
+
+    Raises:
+        ScenarioError: a value is missing or impossible; the message begins with ``where``.
+    """
+    if not src or not dst or src == dst:
+        raise ScenarioError(key, f"{where}a link needs two different ends, not '{src}' and '{dst}'")
+    if ("latency_s" in values) == ("rtt_ms" in values):
+        raise ScenarioError(key, f"{where}link '{src}' to '{dst}' needs either latency_s or rtt_ms")
+    unit = "latency_s" if "latency_s" in values else "rtt_ms"
+    delay = _number(values[unit], unit, where, key)
+    bandwidth = None
+    if "bandwidth_bytes_per_s" in values:
+        bandwidth = _number(values["bandwidth_bytes_per_s"], "bandwidth_bytes_per_s", where, key)
+        if bandwidth == 0:
+            raise ScenarioError(key, f"{where}bandwidth_bytes_per_s must be above 0")
+    return Edge(src, dst, delay if unit == "latency_s" else delay / 2000, bandwidth)
+
+
+def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
+    """A square table: the names, and float64 (names, names) in the order of the header; NaN where it is empty.
+
+    Raises:
+        ScenarioError: the file holds no such table; names the file and line.
+    """
+    return _table(csv_rows(path, key), path, key)
+
+
+def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
+    names = rows[0][1][1:] if rows else []
+    if len(names) < 2 or len(set(names)) < len(names) or "" in names:
+        form = "src,dst,rtt_ms (or latency_s), or a corner cell and then the names of a square table"
+        raise ScenarioError(key, f"{rows[0][0] if rows else path.name}: wrong header; it must be {form}")
+    position = {name: i for i, name in enumerate(names)}
+    table = np.full((len(names), len(names)), np.nan)
+    done: set[str] = set()
+    for where, (name, *cells) in rows[1:]:
+        if name not in position:
+            raise ScenarioError(key, f"{where}: row '{name}' is not in the header{suggestion(name, names)}")
+        if name in done:
+            raise ScenarioError(key, f"{where}: row '{name}' comes twice")
+        if len(cells) != len(names):
+            raise ScenarioError(key, f"{where}: {len(cells)} values for {len(names)} columns")
+        done.add(name)
+        for column, cell in enumerate(cells):
+            if cell:
+                table[position[name], column] = _number(cell, names[column], f"{where}: ", key)
+    if missing := [name for name in names if name not in done]:
+        raise ScenarioError(key, f"{path.name}: the table is not square: there is no row '{missing[0]}'")
+    return names, table
+
+
+def _number(value: object, name: str, where: str, key: str) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number <= MAX_VALUE:
+        raise ScenarioError(key, f"{where}{name} must be a number from 0 to {MAX_VALUE:g}, not {str(value)[:40]!r}")
+    return number

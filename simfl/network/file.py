@@ -1,0 +1,60 @@
+"""A network from a file: GraphML, GEXF, a CSV list of links, or a square table of round-trip times."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from simfl.distributions import DistributionField
+from simfl.errors import ScenarioError
+from simfl.files import DataPath
+from simfl.network.base import NETWORKS
+from simfl.network.csv_file import read_csv
+from simfl.network.links import PathLinks
+from simfl.network.members import Clients, Node, NodePlacement, members, node_problems
+from simfl.network.sites import connect
+from simfl.network.topology import Topology
+from simfl.network.xml_file import read_xml
+from simfl.rng import Streams
+
+__all__ = ["NetworkFile"]
+
+SUFFIXES = (".csv", ".graphml", ".gexf")
+
+
+@NETWORKS("file")
+@dataclass(frozen=True)
+class NetworkFile:
+    """A network from a file: .graphml, .gexf, or .csv (columns src,dst,rtt_ms, or a square table in ms)."""
+
+    path: Annotated[DataPath, Field(description="the file, beside the scenario file or in the data folder")]
+    server: Annotated[Node, Field(description="the server's node")]
+    clients: Clients = None
+    placement: NodePlacement = "one_each"
+    directed: Annotated[
+        bool | None,
+        Field(description="whether links go one way; null = as the file says (CSV: both ways unless both are listed)"),
+    ] = None
+    jitter_s: Annotated[
+        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
+    ] = None
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        if self.path.lower().endswith(SUFFIXES):
+            return []
+        return [("path", f"'{self.path}' is of no known kind; its name must end in {', '.join(SUFFIXES)}")]
+
+    def build(self, scenario: Any, streams: Streams) -> PathLinks:
+        topology = self._read(scenario)
+        nodes = topology.nodes
+        for field, message in node_problems(list(nodes), self.server, self.clients, self.placement, scenario.clients):
+            raise ScenarioError(f"network.{'path' if field == 'edges' else field}", message)
+        rng = streams("placement")
+        at, server = members(nodes, self.server, self.clients, self.placement, scenario.clients, rng)
+        return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)
+
+    def _read(self, scenario: Any) -> Topology:
+        path = scenario.file(self.path)
+        if path.suffix.lower() == ".csv":
+            return read_csv(path, "network.path", bool(self.directed))
+        return read_xml(path, "network.path", self.directed)

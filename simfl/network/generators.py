@@ -1,0 +1,117 @@
+"""Well-known graphs of any size. Client i stands on node i; the server stands beside one of them."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.distributions import DistributionField
+from simfl.errors import ScenarioError
+from simfl.network.base import NETWORKS
+from simfl.network.links import PathLinks, seconds_per_byte
+from simfl.network.sites import connect
+from simfl.network.topology import GraphSites
+from simfl.rng import Streams
+
+__all__ = ["Complete", "Ring", "SmallWorld"]
+
+MAX_EDGES = 500_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """What the links of a generated graph have in common; each draws its own latency and bandwidth."""
+
+    latency_s: Annotated[DistributionField, Field(description="one-way latency of each link in seconds")]
+    bandwidth_bytes_per_s: Annotated[
+        DistributionField | None, Field(description="bytes per second of each link; null = unlimited")
+    ] = None
+    server_at: Annotated[int, Field(ge=0, description="client at whose node the server stands")] = 0
+    jitter_s: Annotated[
+        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
+    ] = None
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        if self.server_at < scenario.clients:
+            return []
+        last = scenario.clients - 1
+        return [("server_at", f"there is no client {self.server_at}; the nearest valid value is {last}")]
+
+    def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
+        """The links, shape (links, 2)."""
+        raise NotImplementedError
+
+    def build(self, scenario: Any, streams: Streams) -> PathLinks:
+        clients = scenario.clients
+        edges = self.edges(clients, streams)
+        per_byte = np.zeros(len(edges))
+        if self.bandwidth_bytes_per_s is not None:
+            bandwidth = self.bandwidth_bytes_per_s.sample(streams("bandwidth"), len(edges))
+            per_byte = seconds_per_byte("network.bandwidth_bytes_per_s", bandwidth)
+        latency = self.latency_s.sample(streams("latency"), len(edges))
+        sites = GraphSites.undirected(clients, map(tuple, edges.tolist()), latency, per_byte)
+        names = [str(client) for client in range(clients)]
+        return connect(sites, names, np.arange(clients), self.server_at, streams, self.jitter_s)
+
+
+def _too_many(scenario: Any, most: int) -> list[tuple[str, str]]:
+    if scenario.clients <= most:
+        return []
+    return [("name", f"{scenario.clients} clients are too many for this graph; at most {most}, or use star")]
+
+
+@NETWORKS("ring")
+@dataclass(frozen=True, kw_only=True)
+class Ring(Generated):
+    """Each client is linked to the next, and the last to the first."""
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        return super().check(scenario) + _too_many(scenario, MAX_EDGES)
+
+    def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
+        node = np.arange(clients if clients > 2 else clients - 1)
+        return np.column_stack([node, (node + 1) % clients])
+
+
+@NETWORKS("complete")
+@dataclass(frozen=True, kw_only=True)
+class Complete(Generated):
+    """Every two clients are linked; a detour is taken where it is faster."""
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        return super().check(scenario) + _too_many(scenario, int((2 * MAX_EDGES) ** 0.5))
+
+    def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
+        later, earlier = np.tril_indices(clients, -1)  # a further client appends its links to the draws
+        return np.column_stack([earlier, later])
+
+
+@NETWORKS("small_world")
+@dataclass(frozen=True, kw_only=True)
+class SmallWorld(Generated):
+    """A ring lattice with some links rewired at random, connected (Watts and Strogatz, Nature 393, 1998)."""
+
+    neighbours: Annotated[int, Field(ge=2, multiple_of=2, description="links of each client before rewiring")] = 4
+    rewire: Annotated[float, Field(ge=0, le=1, description="probability that a link is rewired")] = 0.1
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        problems = super().check(scenario) + _too_many(scenario, 2 * MAX_EDGES // self.neighbours)
+        if self.neighbours >= scenario.clients:
+            most = max(scenario.clients - 1, 0) // 2 * 2
+            remedy = f"the nearest valid value is {most}" if most else "use complete"
+            problems.append(("neighbours", f"is {self.neighbours} but there are {scenario.clients} clients; {remedy}"))
+        return problems
+
+    def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
+        import networkx
+
+        try:
+            graph = networkx.connected_watts_strogatz_graph(
+                clients, self.neighbours, self.rewire, tries=100, seed=streams("rewiring")
+            )
+        except networkx.NetworkXError:
+            problem = f"no connected graph in 100 tries with {self.neighbours} links a client"
+            raise ScenarioError("network.neighbours", f"{problem}; try {self.neighbours + 2}") from None
+        return np.array(sorted(graph.edges()), dtype=np.int64)

@@ -1,0 +1,76 @@
+"""A graph written in the scenario itself."""
+
+from dataclasses import astuple, dataclass
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Discriminator, Field, Tag
+
+from simfl.distributions import DistributionField, NonNegative
+from simfl.network.base import NETWORKS
+from simfl.network.links import PathLinks
+from simfl.network.members import Clients, Node, NodePlacement, members, node_problems
+from simfl.network.sites import connect
+from simfl.network.topology import Edge, Topology
+from simfl.rng import Streams
+
+__all__ = ["Graph", "Link"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link between two nodes."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    src: Annotated[Node, Field(description="one end")]
+    dst: Annotated[Node, Field(description="the other end")]
+    latency_s: Annotated[NonNegative, Field(description="one-way latency in seconds")]
+    bandwidth_bytes_per_s: Annotated[float | None, Field(gt=0, description="bytes per second; null = unlimited")] = None
+
+
+EdgeField = Annotated[
+    Annotated[tuple[Node, Node, NonNegative], Tag("list")] | Annotated[Link, Tag("mapping")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "mapping"),
+]
+
+
+@NETWORKS("graph")
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and links; a message takes the path of least latency, at the bandwidth of its narrowest link."""
+
+    edges: Annotated[
+        tuple[EdgeField, ...],
+        Field(min_length=1, max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
+    ]
+    server: Annotated[Node, Field(description="the server's node")] = "server"
+    clients: Clients = None
+    placement: NodePlacement = "one_each"
+    directed: Annotated[
+        bool, Field(description="whether links go one way; else each serves the other way too, unless that is listed")
+    ] = False
+    jitter_s: Annotated[
+        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
+    ] = None
+
+    def _topology(self) -> Topology:
+        edges = (edge if isinstance(edge, tuple) else astuple(edge) for edge in self.edges)
+        return Topology(tuple(Edge(*edge) for edge in edges), self.directed)
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        topology = self._topology()
+        problems, seen = [], {}
+        for i, edge in enumerate(topology.edges):
+            if edge.src == edge.dst:
+                problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
+            elif (first := seen.setdefault(edge[:2], i)) < i:
+                problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
+        return problems + node_problems(
+            list(topology.nodes), self.server, self.clients, self.placement, scenario.clients
+        )
+
+    def build(self, scenario: Any, streams: Streams) -> PathLinks:
+        topology = self._topology()
+        nodes, rng = topology.nodes, streams("placement")
+        at, server = members(nodes, self.server, self.clients, self.placement, scenario.clients, rng)
+        return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)

@@ -1,0 +1,114 @@
+"""Networks of nodes and links: a message takes the path of least latency, over as many hops as that has."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from simfl.network.links import Paths
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["Edge", "GraphSites", "Topology"]
+
+
+class Edge(NamedTuple):
+    """A link.
+
+    Attributes:
+        src, dst: its ends; it can be used from ``dst`` to ``src`` too, unless a topology is directed.
+        latency_s: one-way latency.
+        bandwidth_bytes_per_s: None = unlimited.
+    """
+
+    src: str
+    dst: str
+    latency_s: float
+    bandwidth_bytes_per_s: float | None = None
+
+
+class Topology(NamedTuple):
+    """Named nodes and links.
+
+    Attributes:
+        edges: the links; both directions of a pair may be listed, each with its own values.
+        directed: a link goes one way only; otherwise it stands for both ways where the other is not listed.
+        end_to_end: the links are measured from end to end, so a listed pair uses its own link even where a detour
+            would be faster.
+    """
+
+    edges: tuple[Edge, ...]
+    directed: bool = False
+    end_to_end: bool = False
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """The nodes in order of first appearance, with their numbers."""
+        names = dict.fromkeys(name for edge in self.edges for name in edge[:2])
+        return {name: number for number, name in enumerate(names)}
+
+    def sites(self) -> "GraphSites":
+        """The nodes as sites, by their numbers."""
+        import networkx
+
+        number = self.nodes
+        listed = [(number[e.src], number[e.dst], _values(e.latency_s, e.bandwidth_bytes_per_s)) for e in self.edges]
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(number.values())
+        if not self.directed:
+            graph.add_edges_from((dst, src, values) for src, dst, values in listed)
+        graph.add_edges_from(listed)  # a listed direction overwrites what the other one stood for
+        return GraphSites(graph, self.end_to_end)
+
+
+def _values(latency_s: float, bandwidth: float | None) -> dict[str, float]:
+    return {"latency_s": latency_s, "s_per_byte": 0.0 if bandwidth is None else 1 / bandwidth}
+
+
+class GraphSites:
+    """Shortest paths over a networkx graph with nodes 0 .. n-1 and edge values ``latency_s`` and ``s_per_byte``.
+
+    Of several paths of the same least latency the widest counts.
+    """
+
+    def __init__(self, graph: "networkx.Graph", end_to_end: bool = False) -> None:
+        self.graph = graph
+        self.end_to_end = end_to_end
+
+    @classmethod
+    def undirected(cls, nodes: int, edges: Iterable[tuple[int, int]], latency_s: Any, s_per_byte: Any) -> "GraphSites":
+        """Nodes 0 .. nodes-1 and links that serve both ways."""
+        import networkx
+
+        graph = networkx.Graph()
+        graph.add_nodes_from(range(nodes))
+        graph.add_edges_from(
+            (src, dst, {"latency_s": float(latency), "s_per_byte": float(per_byte)})
+            for (src, dst), latency, per_byte in zip(edges, latency_s, s_per_byte, strict=True)
+        )
+        return cls(graph)
+
+    def paths_from(self, site: int) -> Paths:
+        return self._paths(self.graph, site)
+
+    def paths_to(self, site: int) -> Paths:
+        return self._paths(self.graph.reverse(copy=False) if self.graph.is_directed() else self.graph, site)
+
+    def _paths(self, graph: "networkx.Graph", site: int) -> Paths:
+        import networkx
+
+        before, distance = networkx.dijkstra_predecessor_and_distance(graph, site, weight="latency_s")
+        width = {site: 0.0}
+        for node in distance:  # in order of distance, so the nodes before it on a path are done
+            if node != site:
+                width[node] = min(
+                    max(width[last], graph[last][node]["s_per_byte"]) for last in before[node] if last in width
+                )
+        if self.end_to_end:
+            for node, link in graph[site].items():
+                distance[node], width[node] = link["latency_s"], link["s_per_byte"]
+        latency, per_byte = np.full(len(graph), np.inf), np.zeros(len(graph))
+        latency[list(distance)] = list(distance.values())
+        per_byte[list(width)] = list(width.values())
+        return Paths(latency, per_byte, np.ones(len(graph)))

@@ -1,0 +1,44 @@
+"""Networks in GraphML and GEXF files."""
+
+from io import BytesIO
+from pathlib import Path
+
+from simfl.errors import ScenarioError
+from simfl.files import read_bytes
+from simfl.network.csv_file import edge
+from simfl.network.topology import Topology
+
+__all__ = ["read_xml"]
+
+
+def read_xml(path: Path, key: str, directed: bool | None = None) -> Topology:
+    """The network in a GraphML or GEXF file, by its suffix; node ids are strings.
+
+    Each edge carries ``latency_s`` or ``rtt_ms`` and perhaps ``bandwidth_bytes_per_s``; other values are ignored.
+
+    Args:
+        directed: whether edges go one way; None = as the file says.
+
+    Raises:
+        ScenarioError: the file is broken, or declares entities (which such files never need).
+    """
+    import networkx
+
+    data = read_bytes(path, key)
+    if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
+        raise ScenarioError(key, f"{path.name}: document types and entities are refused")
+    read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
+    try:
+        graph = read(BytesIO(data))
+    except Exception as error:  # broken files make networkx raise almost anything
+        what = " ".join(str(error).split())[:200] or type(error).__name__
+        line = f":{error.position[0]}" if hasattr(error, "position") else ""
+        raise ScenarioError(key, f"{path.name}{line}: no readable {path.suffix[1:]} file: {what}") from None
+    edges, seen = [], set()
+    for src, dst, values in graph.edges(data=True):
+        link = edge(values, str(src), str(dst), f"{path.name}: ", key)
+        if link[:2] in seen:
+            raise ScenarioError(key, f"{path.name}: '{src}' to '{dst}' is there twice")
+        seen.add(link[:2])
+        edges.append(link)
+    return Topology(tuple(edges), graph.is_directed() if directed is None else directed)

@@ -1,0 +1,42 @@
+"""Batch partitioning: the strong multi-round guarantee of MR (section 4)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field
+
+from simfl.selection import blocks
+from simfl.selection.base import POLICIES, Mode, resolve_mode
+from simfl.selection.sizes import Problem, unit_problems
+from simfl.types import Units, View
+
+__all__ = ["BatchPartitionSelection"]
+
+
+@POLICIES("batch_partition")
+@dataclass(frozen=True)
+class BatchPartitionSelection:
+    """K/T of N/T fixed batches of T clients, each wholly available; a batch takes part together or not at all.
+
+    Batch b is the clients bT .. bT+T-1 (permuted by ``shuffle``). T = 1 is random selection, T = K the partition.
+    Reference: arXiv 2106.03328, section 4, Algorithms 1 and 2.
+    """
+
+    k: Annotated[int, Field(ge=1, description="clients in an aggregation; a multiple of T")]
+    T: Annotated[int, Field(ge=1, description="clients in a batch, the privacy guarantee; divides k and the clients")]
+    mode: Annotated[Mode, Field(description="which available batches")] = "auto"
+    shuffle: Annotated[bool, Field(description="assign clients to batches by the seed")] = False
+
+    @property
+    def unit_size(self) -> int:
+        return self.T
+
+    def check(self, scenario: Any) -> list[Problem]:
+        return unit_problems(self.k, self.T, scenario.clients, halves=False)
+
+    def resolve(self, scenario: Any) -> Self:
+        return resolve_mode(self, scenario)
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        return blocks.choose(view, self.T, k, self.mode, rng)

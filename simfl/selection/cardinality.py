@@ -1,0 +1,147 @@
+"""Expected aggregation cardinality, exact for equal and unequal dropout (MR Theorem 1 and its generalisations)."""
+
+from collections.abc import Callable
+from math import exp
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simfl.selection.shapes import unit
+
+__all__ = ["expected_cardinality"]
+
+Floats = NDArray[np.float64]
+Node = TypeVar("Node")
+
+
+DIRECT = 5000
+"""Longest polynomial that is multiplied term by term, every coefficient with 15 digits."""
+
+
+def expected_cardinality(policy: Any, n: int, k: int, t: int | None, dropout: ArrayLike) -> float:
+    """Mean number of clients selected in a round: K times the probability that some row is available.
+
+    Clients are available independently of each other; who took part before does not matter. Exact but for rounding.
+
+    Args:
+        policy: a policy or its name.
+        n: clients.
+        k: clients in an aggregation.
+        t: unit size T of batch_partition and half_partition, otherwise not used.
+        dropout: probability of being unavailable, a number or float (n,), client 0 first.
+
+    Raises:
+        ValueError: the sizes do not fit together, or ``dropout`` is no probability for each client.
+
+    References:
+        MR (arXiv 2106.03328) Theorem 1 for batch_partition with equal rates; its Appendix G for bernoulli.
+    """
+    present = 1.0 - np.asarray(dropout, dtype=np.float64)
+    if present.ndim > 1 or (present.ndim == 1 and len(present) != n):
+        raise ValueError(f"dropout must be a number or {n} numbers, not of shape {present.shape}")
+    if not ((present >= 0) & (present <= 1)).all():
+        raise ValueError("dropout probabilities must lie between 0 and 1")
+    name, size, half = unit(policy, n, k, t)
+    present = np.broadcast_to(present, n)
+    if name == "all":
+        return float(present.sum())
+    if name == "bernoulli":
+        probability = getattr(policy, "probability", None)
+        mean = float(present.sum())
+        return mean * probability if probability is not None else min(float(k), mean)
+    if half:
+        return k * _pairs_at_least(present.reshape(-1, size // 2).prod(axis=1), k // size)
+    return k * _at_least(present.reshape(-1, size).prod(axis=1), k // size)
+
+
+def _certain(q: Floats, need: int) -> bool:
+    """Fewer than ``need`` successes have a probability below the rounding error of 1 (Chernoff's lower tail)."""
+    mean = float(q.sum())
+    return mean > need and exp(-((mean - need) ** 2) / (2 * mean)) < 2.0**-54
+
+
+def _at_least(q: Floats, need: int) -> float:
+    """Pr[at least ``need`` of the independent events with probabilities ``q`` happen] (Poisson-binomial tail)."""
+    from scipy.stats import binom
+
+    if _certain(q, need):
+        return 1.0
+    counts = []
+    for value, times in zip(*np.unique(q, return_counts=True), strict=True):
+        if times == 1:
+            counts.append(np.array([1 - value, value]))
+        else:
+            exact = binom.pmf(np.arange(min(need, times + 1)), times, value)
+            counts.append(np.append(exact, binom.sf(need - 1, times, value)) if times >= need else exact)
+    total = _product(counts, lambda a, b: _capped(_convolve(a, b), need))
+    return float(total[need]) if len(total) > need else 0.0
+
+
+def _pairs_at_least(q: Floats, need: int) -> float:
+    """Pr[the runs of usable half-batches on the circle hold ``need`` disjoint neighbouring pairs].
+
+    A polynomial in x counts pairs; the state is whether the half-batches since the last complete pair or gap are an
+    odd number. Going once around from each state back to it counts every pattern with a gap once, since the state
+    behind a gap is always the same, and the pattern without a gap twice (the number of half-batches is even).
+
+    Args:
+        q: probability that each half-batch is usable, shape (M,), M even.
+        need: pairs.
+    """
+    if _certain(q[::2] * q[1::2], need):
+        return 1.0
+
+    def times(a: Floats, b: Floats) -> Floats:
+        cells = [
+            [_capped(_convolve(a[i, 0], b[0, j]) + _convolve(a[i, 1], b[1, j]), need) for j in range(2)]
+            for i in range(2)
+        ]
+        return np.array(cells)
+
+    def step(usable: float) -> Floats:
+        return np.array([[[1 - usable, 0.0], [usable, 0.0]], [[1 - usable, usable], [0.0, 0.0]]])
+
+    if (q == q[0]).all():
+        around = _power(step(float(q[0])), len(q), times)
+    else:
+        around = _product([step(float(usable)) for usable in q], times)
+    pairs = around[0, 0] + around[1, 1]
+    pairs[min(len(q) // 2, need)] -= q.prod()
+    return float(pairs[need]) if len(pairs) > need else 0.0
+
+
+def _convolve(a: Floats, b: Floats) -> Floats:
+    """Product of polynomials; the long ones by FFT, which keeps 15 digits of the largest coefficient only."""
+    if min(len(a), len(b)) <= DIRECT:
+        return np.convolve(a, b)
+    from scipy.signal import fftconvolve
+
+    return np.maximum(fftconvolve(a, b), 0.0)
+
+
+def _capped(polynomial: Floats, top: int) -> Floats:
+    """Exponents above ``top`` count as ``top``."""
+    if len(polynomial) <= top + 1:
+        return polynomial
+    return np.append(polynomial[:top], polynomial[top:].sum())
+
+
+def _product(factors: list[Node], times: Callable[[Node, Node], Node]) -> Node:
+    """The product in the given order, as a balanced tree."""
+    while len(factors) > 1:
+        odd = factors[-1:] if len(factors) % 2 else []
+        factors = [times(a, b) for a, b in zip(factors[:-1:2], factors[1::2], strict=True)] + odd
+    return factors[0]
+
+
+def _power(base: Node, exponent: int, times: Callable[[Node, Node], Node]) -> Node:
+    """``base`` multiplied by itself, ``exponent`` factors, at least 1."""
+    result = None
+    while exponent:
+        if exponent % 2:
+            result = base if result is None else times(result, base)
+        exponent //= 2
+        if exponent:
+            base = times(base, base)
+    return result

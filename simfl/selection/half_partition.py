@@ -1,0 +1,58 @@
+"""Half partitioning: more rows than batches at the same semi-strong guarantee (HP)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field
+
+from simfl.selection import blocks, circle
+from simfl.selection.base import POLICIES, Mode, nobody, resolve_mode
+from simfl.selection.cheapest import cheapest_starts
+from simfl.selection.sizes import Problem, unit_problems
+from simfl.types import Units, View
+
+__all__ = ["HalfPartitionSelection"]
+
+
+@POLICIES("half_partition")
+@dataclass(frozen=True)
+class HalfPartitionSelection:
+    """K/T units of two neighbouring half-batches out of M = 2N/T half-batches of T/2 clients on a circle.
+
+    Half-batch h is the clients hT/2 .. hT/2+T/2-1 (permuted by ``shuffle``). A start s takes the half-batches s and
+    s+1 (the circle closes), both wholly available; no two starts are adjacent. ``least_total`` takes a valid row of
+    least summed participation (of the whole row: neighbouring units compete); equal rows are told apart by
+    independent random weights. Reference: "On Multi-Round Privacy in Federated Learning", Half Partitioning.
+    """
+
+    k: Annotated[int, Field(ge=1, description="clients in an aggregation; a multiple of T")]
+    T: Annotated[int, Field(ge=2, description="clients in a unit, the privacy guarantee; even, divides k and clients")]
+    mode: Annotated[Mode, Field(description="which available row")] = "auto"
+    shuffle: Annotated[bool, Field(description="assign clients to half-batches by the seed")] = False
+
+    @property
+    def unit_size(self) -> int:
+        return self.T
+
+    def check(self, scenario: Any) -> list[Problem]:
+        return unit_problems(self.k, self.T, scenario.clients, halves=True)
+
+    def resolve(self, scenario: Any) -> Self:
+        return resolve_mode(self, scenario)
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        need, half = blocks.count(k, self.T), self.T // 2
+        usable = blocks.whole(view.available, half)
+        if circle.capacity(usable) < need:
+            return nobody(self.T)
+        if self.mode == "least_total":
+            cost = blocks.totals(view.participation, half)
+            starts = cheapest_starts(circle.starts(usable), cost + np.roll(cost, -1), need, rng)
+        elif self.mode == "fair":
+            covered = blocks.least_used(view.participation, np.repeat(circle.coverable(usable), half), rng) // half
+            starts = circle.uniform_starts(usable, need, rng, covered)
+        else:
+            starts = circle.uniform_starts(usable, need, rng)
+        pairs = np.stack([starts, (starts + 1) % len(usable)], axis=1)
+        return blocks.members(pairs.ravel(), half).reshape(need, self.T)

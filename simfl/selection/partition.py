@@ -1,0 +1,41 @@
+"""User partitioning: one of N/K fixed groups (MR section 3.3)."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field
+
+from simfl.selection import blocks
+from simfl.selection.base import POLICIES, Mode
+from simfl.selection.sizes import Problem, group_problems
+from simfl.types import Units, View
+
+__all__ = ["PartitionSelection"]
+
+
+@POLICIES("partition")
+@dataclass(frozen=True)
+class PartitionSelection:
+    """One of N/K fixed groups of K clients, all of it available: the one that holds the least-used client.
+
+    Group g is the clients gK .. gK+K-1 (permuted by ``shuffle``). ``auto`` is ``fair`` whatever the dropout rates,
+    as in the paper. Reference: arXiv 2106.03328, section 3.3.
+    """
+
+    k: Annotated[int, Field(ge=1, description="clients in a group; divides the number of clients")]
+    mode: Annotated[Mode, Field(description="which available group: fair (auto), uniform or least_total")] = "auto"
+    shuffle: Annotated[bool, Field(description="assign clients to groups by the seed")] = False
+
+    @property
+    def unit_size(self) -> int:
+        return self.k
+
+    def check(self, scenario: Any) -> list[Problem]:
+        return group_problems(self.k, scenario.clients)
+
+    def resolve(self, scenario: Any) -> Self:
+        return replace(self, mode="fair") if self.mode == "auto" else self
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        return blocks.choose(view, self.k, k, "fair" if self.mode == "auto" else self.mode, rng)

@@ -1,0 +1,30 @@
+"""Random selection weighted towards clients that took part least (MR section 3.3)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from simfl.selection import blocks
+from simfl.selection.base import POLICIES
+from simfl.selection.sizes import Problem, at_most_clients
+from simfl.types import Units, View
+
+__all__ = ["WeightedSelection"]
+
+
+@POLICIES("weighted")
+@dataclass(frozen=True)
+class WeightedSelection:
+    """The K available clients of least participation, ties at random. Reference: arXiv 2106.03328, section 3.3."""
+
+    k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
+
+    unit_size = 1
+
+    def check(self, scenario: Any) -> list[Problem]:
+        return at_most_clients(self.k, scenario.clients)
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        return blocks.choose(view, 1, k, "least_total", rng)
