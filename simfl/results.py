@@ -119,7 +119,8 @@ def summarise_jobs(path: Path, until_s: float) -> dict[str, Any]:
     """
     import pandas
 
-    jobs = pandas.read_csv(path, usecols=["started_s", "ended_s", "outcome", "staleness"], dtype={"outcome": "category"})
+    columns = ["started_s", "ended_s", "outcome", "staleness"]
+    jobs = pandas.read_csv(path, usecols=columns, dtype={"outcome": "category"})
     outcomes = {name: int(count) for name, count in sorted(jobs.outcome.value_counts().items()) if count}
     aggregated = outcomes.get("aggregated", 0)
     return {

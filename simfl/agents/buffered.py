@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
-from simfl.agents.asking import ask
+from simfl.agents.asking import PATIENCE, Asking, stalled
 from simfl.agents.client import Clients, Flight, plan
 from simfl.agents.flights import Unit, flights_of, saved
 from simfl.agents.parts import Parts, Round
 from simfl.agents.state import Arrays, prefixed, under
-from simfl.errors import SimflError
 from simfl.metrics import Tally
 from simfl.types import SERVER
 from simfl.world import Message, World
@@ -23,12 +22,10 @@ from simfl.world import Message, World
 __all__ = ["BufferedServer"]
 
 Log = Callable[[dict[str, Any]], None]
+Row = tuple[Any, ...]
 
 DEADLINES, REFILL = 1, 2
 """Phases of an instant: what arrives comes first, then deadlines, then new work is given out."""
-
-PATIENCE = 100_000
-"""Fruitless selections in a row, nobody at work, after which the run is given up."""
 
 
 class BufferedServer:
@@ -59,8 +56,7 @@ class BufferedServer:
         self.live: dict[int, Flight] = {}
         self.buffer: list[Flight] = []
         self.roster: deque[list[Flight]] = deque()
-        self.asked = 0
-        self.fruitless = 0
+        self.asking = Asking(parts, log)
         self.retry_at = 0.0
         self.refilling = False
         self._begin_round()
@@ -96,21 +92,21 @@ class BufferedServer:
         while not self.stopped:
             while self.roster and len(self.roster[0]) <= self.free:
                 self._start(self.roster.popleft())
-            if self.roster or self.free < self.parts.policy.unit_size or self.world.now < self.retry_at or not self._ask():
+            if self.roster or self.free < self.parts.policy.unit_size or not self._ask():
                 return
 
     def _ask(self) -> bool:
-        """Asks the policy who shall work next; False if nobody could be selected."""
-        parts, now, tick = self.parts, self.world.now, self.asked
-        self.asked += 1
-        idle = parts.available.draw(tick, now) & ~self.busy
-        most = max(self.free, parts.rule.lookahead or parts.rule.buffer)
-        units = ask(parts, self.aggregator.version, idle, self.tally.participation, most, tick)
-        self._note("selection", number=tick, round=self.aggregator.version, idle=int(idle.sum()), selected=units.size)
-        if not units.size:
-            self._wait_for_somebody()
+        """Asks the policy who shall work next; False if nobody can be selected, as far as is known."""
+        rule, now, tally = self.parts.rule, self.world.now, self.tally
+        if now < self.retry_at:
             return False
-        self.fruitless = 0
+        most = max(self.free, rule.lookahead or rule.buffer)
+        deserted = self.free == rule.concurrency
+        tick, units = self.asking.ask(self.aggregator.version, self.busy, tally.participation, most, now, deserted)
+        if not units.size:
+            self.retry_at = now + rule.retry_s
+            self.world.at(self.retry_at, self._refill, phase=REFILL)
+            return False
         self._enrol(tick, units)
         return True
 
@@ -118,13 +114,6 @@ class BufferedServer:
         flights = plan(self.parts, tick, self.aggregator.version, units.ravel(), self.world.now)
         size = units.shape[1]
         self.roster.extend(flights[first : first + size] for first in range(0, len(flights), size))
-
-    def _wait_for_somebody(self) -> None:
-        self.fruitless += self.free == self.parts.rule.concurrency
-        if self.fruitless >= PATIENCE:
-            raise SimflError(f"at {self.world.now:g} s: nobody could be selected {PATIENCE} times in a row; training stalls")
-        self.retry_at = self.world.now + self.parts.rule.retry_s
-        self.world.at(self.retry_at, self._refill, phase=REFILL)
 
     def _start(self, flights: list[Flight]) -> None:
         now, version = self.world.now, self.aggregator.version
@@ -183,6 +172,8 @@ class BufferedServer:
 
     def _forfeit(self, culprit: Flight, outcome: str) -> None:
         """A member did not deliver: its unit is given up, and all of it is free to be selected again."""
+        if self.failed > PATIENCE + 100 * self.parts.rule.buffer:
+            raise stalled(f"{self.failed} jobs failed since the last server update", self.world.now)
         for flight in culprit.unit.members:
             if flight is not culprit and flight.heard < 0:
                 self._cancel(flight)
@@ -206,7 +197,7 @@ class BufferedServer:
         t, own = self.aggregator.version, self.parts.rule.unit_weights == "own"
         staleness = np.array([(flight.heard if own else t) - flight.job.version for flight in flights], dtype=np.int64)
         done = self.aggregator.aggregate([flight.job for flight in flights], staleness, self.world.now)
-        for flight, age in zip(flights, staleness.tolist()):
+        for flight, age in zip(flights, staleness.tolist(), strict=True):
             self._end(flight, "aggregated", t, age)
         self._note("round_end", round=t, cardinality=len(flights))
         self.stopped = done.last
@@ -224,7 +215,7 @@ class BufferedServer:
     def _begin_round(self) -> None:
         """A new model: what was counted for the last one is reported, and there is a reason to ask again."""
         self.failed = self.bytes_down = self.bytes_up = 0
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[Row] = []
         self.retry_at = 0.0
 
     def _end(self, flight: Flight, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
@@ -235,7 +226,7 @@ class BufferedServer:
         self.rows.append(self._row(flight, outcome, round, staleness))
         self.aggregator.release(flight.job.version)
 
-    def _row(self, flight: Flight, outcome: str, round: int | None = None, staleness: int | None = None) -> tuple[Any, ...]:
+    def _row(self, flight: Flight, outcome: str, round: int | None = None, staleness: int | None = None) -> Row:
         ended = self.world.now if isnan(flight.ended_s) else flight.ended_s
         return (*flight.job, ended, outcome, round, staleness)
 
@@ -250,18 +241,16 @@ class BufferedServer:
         waiting = [flight.job for unit in self.roster for flight in unit]
         return {
             "time_s": np.float64(self.world.now),
-            "asked": np.int64(self.asked),
             "roster": np.array([(job.id >> 32, job.client) for job in waiting], dtype=np.int64).reshape(-1, 2),
             **self.aggregator.state(),
             **prefixed("flight", saved(list(self.live.values()))),
-            **prefixed("available", self.parts.available.state()),
+            **prefixed("asking", self.asking.state()),
         }
 
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         self.aggregator.restore(state, tally)
-        self.parts.available.restore(under("available", state))
-        self.asked = int(state["asked"])
+        self.asking.restore(under("asking", state))
         if len(state["roster"]):
             units = state["roster"][:, 1].astype(np.int32).reshape(-1, self.parts.policy.unit_size)
             self._enrol(int(state["roster"][0, 0]), units)

@@ -73,9 +73,7 @@ def plan(parts: Parts, tick: int, version: int, clients: NDArray[np.int32], now_
         reply = np.where(lives, reply, parts.links.up_s(clients, 0, where))
     download = parts.links.down_s(clients, size, where)
     columns = (column.tolist() for column in (clients, download, compute, reply, lives))
-    return [
-        Flight(Job((tick << 32) | client, client, version, now_s), *legs, size) for client, *legs in zip(*columns)
-    ]
+    return [Flight(Job((tick << 32) | client, client, version, now_s), *legs, size) for client, *legs in zip(*columns)]
 
 
 class Clients:

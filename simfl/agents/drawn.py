@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
-from simfl.agents.asking import ask
+from simfl.agents.asking import PATIENCE, Asking, stalled
 from simfl.agents.parts import Parts, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
@@ -41,7 +41,7 @@ class DrawnServer:
         self.parts, self.world, self.on_round, self.log = parts, world, on_round, log
         self.aggregator = Aggregator(parts)
         self.aggregator.hold(0)
-        self.asked = 0
+        self.asking = Asking(parts, log)
 
     @property
     def tally(self) -> Tally:
@@ -68,14 +68,16 @@ class DrawnServer:
         """Selects until K clients have delivered; their jobs and staleness by client, and the rows of other jobs."""
         rule, kept, lost = self.parts.rule, {}, []
         while len(kept) < rule.buffer:
-            tick = self.asked
-            self.asked += 1
-            idle = self.parts.available.draw(tick, self.world.now)
-            idle[list(kept)] = False
-            units = ask(self.parts, self.aggregator.version, idle, self.tally.participation, rule.buffer - len(kept), tick)
+            missing, taken = rule.buffer - len(kept), np.zeros(self.parts.clients, dtype=bool)
+            taken[list(kept)] = True
+            tick, units = self.asking.ask(
+                self.aggregator.version, taken, self.tally.participation, missing, self.world.now, True
+            )
             if not units.size:
                 yield self.world.wait(rule.retry_s)
-            for unit in self._units(self._at_most(rule.buffer - len(kept), units, tick), tick):
+            if len(lost) > PATIENCE + 100 * rule.buffer:
+                raise stalled(f"{len(lost)} jobs failed since the last server update", self.world.now)
+            for unit in self._units(self._at_most(missing, units, tick), tick):
                 self._judge(unit, kept, lost)
         return kept, lost
 
@@ -99,9 +101,9 @@ class DrawnServer:
         members = [
             [
                 (Job((tick << 32) | client, client, t - age, self.world.now), age, alive)
-                for client, age, alive in zip(*columns)
+                for client, age, alive in zip(*columns, strict=True)
             ]
-            for columns in zip(units.tolist(), staleness.tolist(), lives.tolist())
+            for columns in zip(units.tolist(), staleness.tolist(), lives.tolist(), strict=True)
         ]
         return [[member] for unit in members for member in unit] if rule.partial else members
 
@@ -141,9 +143,8 @@ class DrawnServer:
         """Everything that the next aggregation depends on and no table holds, as named arrays."""
         return {
             "time_s": np.float64(self.world.now),
-            "asked": np.int64(self.asked),
             **self.aggregator.state(),
-            **prefixed("available", self.parts.available.state()),
+            **prefixed("asking", self.asking.state()),
         }
 
     def restore(self, state: Arrays, tally: Tally) -> None:
@@ -152,5 +153,4 @@ class DrawnServer:
         self.aggregator.restore(state, tally)
         for version in range(max(0, tally.rounds - self.parts.rule.arrivals.max), tally.rounds + 1):
             self.aggregator.hold(version)
-        self.asked = int(state["asked"])
-        self.parts.available.restore(under("available", state))
+        self.asking.restore(under("asking", state))

@@ -43,13 +43,13 @@ def saved(flights: list[Flight]) -> Arrays:
 def flights_of(state: Arrays, size_bytes: int) -> list[Flight]:
     """What :func:`saved` was given, the units in which they belong together included."""
     flights = []
-    for (job, client, version), started in zip(state["job"].tolist(), state["started_s"].tolist()):
+    for (job, client, version), started in zip(state["job"].tolist(), state["started_s"].tolist(), strict=True):
         flights.append(Flight(Job(job, client, version, started), 0.0, 0.0, 0.0, True, size_bytes))
     for name in (*TIMES, *NUMBERS):
-        for flight, value in zip(flights, state[name].tolist()):
+        for flight, value in zip(flights, state[name].tolist(), strict=True):
             setattr(flight, name, bool(value) if name == "lives" else value)
     members: dict[int, list[Flight]] = {}
-    for flight, unit in zip(flights, state["unit"].tolist()):
+    for flight, unit in zip(flights, state["unit"].tolist(), strict=True):
         members.setdefault(unit, []).append(flight)
     for group in members.values():
         whole = Unit(group)

@@ -49,7 +49,9 @@ class FedBuff(LocalTraining):
     buffer: Annotated[int, Field(ge=1, description="client updates in an aggregation, K")] = 10
     rounds: Annotated[int | None, Field(ge=1, le=10**9, description="server updates to make; null = see stop")] = None
     stop: Annotated[Stop, Field(description="what else ends the run")] = Stop()
-    staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = Constant()
+    staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
+        Constant()
+    )
     reference_staleness: Annotated[
         float, Field(ge=0, le=1e9, description="the staleness at which s is scaled to 1")
     ] = 0.0
@@ -95,8 +97,8 @@ class FedBuff(LocalTraining):
         """s(τ), shape (n,): the row of the participation matrix at the aggregated clients."""
         if self.max_staleness is not None:
             staleness = np.minimum(staleness, self.max_staleness)
-        weight = self.staleness.weight(staleness)
-        return weight / self.staleness.weight(np.float64(self.reference_staleness)) if self.reference_staleness else weight
+        scale = self.staleness.weight(np.float64(self.reference_staleness))
+        return self.staleness.weight(staleness) / scale
 
     def refuses(self, staleness: int) -> bool:
         """Whether an update (of a unit) this old is not used at all."""
@@ -132,34 +134,53 @@ class FedBuff(LocalTraining):
     def ends(self, rounds: int, client_updates: int, time_s: float, accuracy: float | None) -> bool:
         """Whether the run ends with the server update that brought these."""
         reached = (rounds, client_updates, time_s, accuracy)
-        limits = (self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.target_accuracy)
-        return any(limit is not None and value is not None and value >= limit for value, limit in zip(reached, limits))
+        return any(
+            limit is not None and value is not None and value >= limit
+            for value, limit in zip(reached, self._limits, strict=True)
+        )
+
+    @property
+    def _limits(self) -> tuple[float | None, ...]:
+        return self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.target_accuracy
 
     # -- impossible settings -----------------------------------------------------------------------
 
     def check(self, scenario: Any) -> list[Problem]:
         """What cannot work in this scenario, with the values that would."""
-        return [*self._sizes(scenario.selection.unit_size, scenario.clients), *self._endless(scenario.learning)]
+        policy, clients = scenario.selection, scenario.clients
+        problems = [*self._buffer(policy, clients), *self._endless(scenario.learning)]
+        return [*self._slots(policy.unit_size, clients), *problems] if isinstance(self.arrivals, Clock) else problems
 
-    def _sizes(self, unit: int, clients: int) -> Iterator[Problem]:
-        if isinstance(self.arrivals, Clock):
-            if self.concurrency is None:
-                yield "concurrency", f"is needed: how many clients work at once, {unit} to {clients}"
-            elif self.concurrency < unit:
-                yield "concurrency", f"is {self.concurrency}, less than a unit of {unit} clients; {unit} is the least that works"
-            elif self.concurrency > clients:
-                yield "concurrency", f"is {self.concurrency} but there are {clients} clients; the nearest valid value is {clients}"
-        if self.buffer > clients:
-            most = clients if self.partial else clients // unit * unit
-            yield "buffer", f"is {self.buffer} but there are {clients} clients; the nearest valid value is {most}"
-        elif not self.partial and self.buffer % unit:
-            near = [size for size in (self.buffer // unit * unit, -(-self.buffer // unit) * unit) if 0 < size <= clients]
-            values = " and ".join(map(str, near))
-            yield "buffer", f"is {self.buffer}, no multiple of the selection's unit of {unit} clients; nearest valid: {values}"
+    def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
+        slots = self.concurrency
+        if slots is None:
+            yield "concurrency", f"is needed: how many clients work at once, {unit} to {clients}"
+        elif slots < unit:
+            yield "concurrency", f"is {slots}, less than a unit of {unit} clients; the nearest valid value is {unit}"
+        elif slots > clients:
+            yield "concurrency", f"is {slots} but there are {clients} clients; the nearest valid value is {clients}"
+
+    def _buffer(self, policy: Any, clients: int) -> Iterator[Problem]:
+        """A client is in a buffer once at most, so that a buffer can be too large to be filled."""
+        unit = 1 if self.partial else policy.unit_size
+        disjoint = getattr(policy, "disjoint_units", lambda clients: clients // policy.unit_size)
+        most = disjoint(clients) * policy.unit_size
+        low, high = self.buffer // unit * unit, -(-self.buffer // unit) * unit
+        if self.buffer > most:
+            yield (
+                "buffer",
+                f"is {self.buffer}, but of {clients} clients in units of {policy.unit_size} only {most} can always be "
+                f"found that are not in the buffer yet; the nearest valid value is {most}",
+            )
+        elif low != self.buffer:
+            near = [str(size) for size in (low, high) if 0 < size <= most]
+            yield (
+                "buffer",
+                f"is {self.buffer}, no multiple of the selection's unit of {unit} clients; valid are {' and '.join(near)}",
+            )
 
     def _endless(self, learning: Any) -> Iterator[Problem]:
-        limits = (self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.target_accuracy)
-        if all(limit is None for limit in limits):
+        if all(limit is None for limit in self._limits):
             yield "rounds", "nothing ends the run: give rounds, or client_updates, time_s or target_accuracy in stop"
         elif self.stop.target_accuracy is not None and not learning.evaluate_every:
-            yield "stop.target_accuracy", "the model is never measured while it trains; set learning.evaluate.every to 1 or more"
+            yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"

@@ -1,4 +1,4 @@
-"""FedBuff under three published names, each with the choices that its name stands for. docs/fedbuff.md compares them."""
+"""FedBuff under three published names, each with the choices that its name stands for (docs/fedbuff.md)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -20,7 +20,9 @@ class FedBuffPaper(FedBuff):
     Reference: Nguyen et al. 2022 (arXiv 2106.06639), Algorithm 1 and section 5.
     """
 
-    staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = Polynomial()
+    staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
+        Polynomial()
+    )
     weighting: Annotated[Literal["equal"], Field(description="every client counts the same")] = "equal"
     normaliser: Annotated[Literal["count"], Field(description="the sum is divided by K")] = "count"
     aggregate: Annotated[Literal["deltas"], Field(description="changes since the download are summed")] = "deltas"
@@ -35,7 +37,9 @@ class FedAsync(FedBuff):
     """
 
     buffer: Annotated[Literal[1], Field(description="every update is aggregated at once")] = 1
-    staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = Polynomial()
+    staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
+        Polynomial()
+    )
     weighting: Annotated[Literal["equal"], Field(description="every client counts the same")] = "equal"
     normaliser: Annotated[Literal["count"], Field(description="the mixing weight is α s(τ)")] = "count"
     aggregate: Annotated[Literal["models"], Field(description="models are mixed, not changes")] = "models"
