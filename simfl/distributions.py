@@ -155,7 +155,7 @@ class Choices:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    choices: Annotated[tuple[Probability, ...], Field(strict=False, min_length=1, description="values to draw from")]
+    choices: Annotated[tuple[Probability, ...], Field(min_length=1, description="values to draw from")]
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return np.asarray(self.choices, dtype=float)[rng.integers(len(self.choices), size=size)]
@@ -165,13 +165,13 @@ def _form(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "list"
     if isinstance(value, Choices) or (isinstance(value, dict) and "name" not in value):
-        return "choices"
+        return "one of"
     return "number" if isinstance(value, (int, float)) else "distribution"
 
 
 def _value_form(value: Any) -> str:
     form = _form(value)
-    return "distribution" if form == "choices" else form
+    return "distribution" if form == "one of" else form
 
 
 PerClient = Annotated[
@@ -185,7 +185,7 @@ PerClient = Annotated[
 Probabilities = Annotated[
     Annotated[Probability, Tag("number")]
     | Annotated[tuple[Probability, ...], Tag("list")]
-    | Annotated[Choices, Tag("choices")]
+    | Annotated[Choices, Tag("one of")]
     | Annotated[DistributionField, Tag("distribution")],
     Discriminator(_form),
 ]

@@ -10,18 +10,21 @@ from pydantic import Field
 
 from simfl.errors import MissingError, ScenarioError
 
-__all__ = ["DATA_PATH", "DataPath", "csv_rows", "data_file", "data_root", "read_bytes"]
+__all__ = ["DATA_FOLDER", "DATA_PATH", "DataFolder", "DataPath", "csv_rows", "data_file", "data_root", "read_bytes"]
 
 MAX_BYTES = 64 * 2**20
 
-DATA_PATH = "simfl: a data file or folder"
-"""Marks the types of plugin fields that name a file or folder of the user."""
+DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
+"""Mark the types of plugin fields that name a file or folder of the user."""
 
 DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
-"""The type of a plugin field that names a data file (or folder): beside the scenario file, or in the data folder.
+"""The type of a plugin field that names a data file: beside the scenario file, or in the data folder.
 
 Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
 """
+
+DataFolder = Annotated[str, Field(min_length=1, max_length=4096), DATA_FOLDER]
+"""The type of a plugin field that says in which folder a known data set lies: no part of the digest."""
 
 
 def data_root() -> Path | None:

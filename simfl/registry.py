@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from simfl.errors import MissingError
 
-__all__ = ["FAMILIES", "Registry", "default_of", "plain", "required", "summary"]
+__all__ = ["FAMILIES", "Registry", "default_of", "plain", "required", "summary", "validate"]
 
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
@@ -94,10 +94,10 @@ class Registry(Mapping[str, type]):
         Raises:
             pydantic.ValidationError: the value names no plugin or does not fit its fields.
         """
-        return TypeAdapter(Annotated[Any, self]).validate_json(to_json(value), strict=True)
+        return validate(Annotated[Any, self], value)
 
     def normalise(self, value: Any) -> Any:
-        """A bare name, a bare number or a mapping without name as the mapping it is short for; anything else as it is."""
+        """The mapping that a bare name, a bare number or a mapping without name is short for; else the value itself."""
         if isinstance(value, str):
             return {"name": value}
         if self.number and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -130,8 +130,10 @@ class Registry(Mapping[str, type]):
         context = {"family": self.family, "known": ", ".join(self) or "none is installed"}
         if not isinstance(value, dict):
             also = " or a number" if self.number else ""
-            raise PydanticCustomError("plugin", "a name{also} or a mapping with 'name' is needed", context | {"also": also})
-        if "name" not in value:
+            raise PydanticCustomError(
+                "plugin", "a name{also} or a mapping with 'name' is needed", context | {"also": also}
+            )
+        if value.get("name") is None:
             raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
         if self.chosen(value) is None:
             raise PydanticCustomError("plugin_unknown", "unknown {family} (one of {known})", context)
@@ -169,6 +171,22 @@ def _with_defaults(cls: type, properties: dict[str, Any]) -> dict[str, Any]:
     return {key: {**body, **known.get(key, {})} for key, body in properties.items()}
 
 
+def validate(annotation: Any, value: Any) -> Any:
+    """YAML data as an instance of a type that may hold plugins.
+
+    Raises:
+        pydantic.ValidationError: it does not fit.
+    """
+    plugins = sum(len(family) for family in list(FAMILIES.values()))
+    return _adapter(annotation, plugins).validate_json(to_json(value), strict=True)
+
+
+@cache
+def _adapter(annotation: Any, plugins: int) -> TypeAdapter[Any]:
+    """Made anew when plugins have been registered since."""
+    return TypeAdapter(annotation)
+
+
 def default_of(field: "Field[Any]") -> Any:
     """The default of a dataclass field, ``dataclasses.MISSING`` if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
@@ -189,7 +207,7 @@ def _without_name(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frozen(value: Any) -> Any:
-    """Sequences of a frozen plugin are tuples, at any depth."""
+    """Sequences of a frozen plugin are tuples."""
     if isinstance(value, dict):
         return {key: _frozen(item) for key, item in value.items()}
     return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value

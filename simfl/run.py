@@ -33,7 +33,7 @@ from simfl.world import Message, World
 
 __all__ = ["run", "verify", "Finished", "build"]
 
-CHECKPOINTS = 100
+CHECKPOINTS = 50
 """Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
 
 OPEN_END = 10_000

@@ -75,14 +75,17 @@ class Table:
         self._size += len(data)
 
     def mark(self) -> tuple[int, str]:
-        """Makes what was appended durable; (bytes, SHA-256) to go on from."""
+        """Hands what was appended to the operating system; (bytes, SHA-256) to go on from.
+
+        No fsync: after a power cut the part may be short of its mark, and the digest shows it.
+        """
         self._file.flush()
-        os.fsync(self._file.fileno())
         return self._size, self._hash.hexdigest()
 
     def finish(self) -> str:
         """Renames the table into place; its SHA-256."""
         digest = self.mark()[1]
+        os.fsync(self._file.fileno())
         self._file.close()
         os.replace(self._part, self.path)
         return digest

@@ -41,7 +41,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 def simfl(debug: bool) -> None:
-    """Simulate federated learning: who takes part, when updates arrive, what the server can learn, and what it costs."""
+    """Simulate federated learning: who takes part, when updates arrive, what the server learns, what it costs."""
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ MISSING = 5
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Show versions, extras and what is missing.")
 @as_json
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
@@ -82,7 +82,12 @@ def _package(requirement: str) -> dict[str, Any]:
         installed: str | None = version(name)
     except PackageNotFoundError:
         installed = None
-    return {"name": name, "version": installed, "wanted": bounds, "ok": installed is not None and _fits(installed, bounds)}
+    return {
+        "name": name,
+        "version": installed,
+        "wanted": bounds,
+        "ok": installed is not None and _fits(installed, bounds),
+    }
 
 
 def _fits(installed: str, bounds: str) -> bool:
@@ -98,7 +103,7 @@ def _imports(name: str) -> str:
     helper = "simfl.learning.torchvision_import"
     try:
         if name == "torchvision" and find_spec(helper):
-            import_module(helper).import_torchvision()
+            import_module(helper).torchvision()
         else:
             import_module(name)
     except Exception as error:  # a broken installation may raise anything

@@ -10,7 +10,7 @@ from simfl.cli.shared import as_json, print_json
 __all__ = ["command"]
 
 
-@click.command("list")
+@click.command("list", short_help="List what a scenario can choose.")
 @click.argument("family", required=False)
 @as_json
 def command(family: str | None, as_json: bool) -> None:

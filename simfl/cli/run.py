@@ -17,7 +17,7 @@ __all__ = ["command"]
 Progress = Callable[[int, int, float], None]
 
 
-@click.command("run")
+@click.command("run", short_help="Play a scenario and write its results.")
 @scenario_arguments
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
               help="Root folder of all results.")  # fmt: skip
@@ -57,7 +57,8 @@ def command(
     if finished.reused:
         click.echo("these results were complete already; --force plays the run again", err=True)
     if as_json:
-        print_json({**finished.summary, "path": str(finished.path), "digest": finished.digest, "reused": finished.reused})
+        about = {"path": str(finished.path), "digest": finished.digest, "reused": finished.reused}
+        print_json(finished.summary | about)
     else:
         if not quiet:
             _print_summary(finished.summary)

@@ -7,7 +7,7 @@ from simfl.cli.shared import print_json
 __all__ = ["command"]
 
 
-@click.command("schema")
+@click.command("schema", short_help="Print the JSON Schema of scenario files.")
 def command() -> None:
     """Print the JSON Schema of scenario files, for completion and hover text in editors.
 

@@ -27,7 +27,7 @@ def load(file: str, overrides: tuple[str, ...] = ()) -> "Scenario":
         InvalidScenario: with everything that is wrong.
     """
     from simfl.scenario import InvalidScenario, Place, Problem, Scenario
-    from simfl.scenario.reader import MAX_BYTES, decode
+    from simfl.scenario.text import MAX_BYTES, decode
 
     if file != "-":
         return Scenario.load(Path(file), overrides)

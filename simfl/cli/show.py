@@ -9,7 +9,7 @@ from simfl.cli.shared import as_json, load, print_json, scenario_arguments
 __all__ = ["command"]
 
 
-@click.command("show")
+@click.command("show", short_help="Print a scenario with all defaults filled in.")
 @scenario_arguments
 @as_json
 def command(file: str, overrides: tuple[str, ...], as_json: bool) -> None:

@@ -9,7 +9,7 @@ from simfl.cli.shared import as_json, load, print_json
 __all__ = ["command"]
 
 
-@click.command("validate")
+@click.command("validate", short_help="Check scenario files.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @as_json
 @click.pass_context

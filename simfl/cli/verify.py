@@ -11,7 +11,7 @@ __all__ = ["command"]
 MISMATCH = 4
 
 
-@click.command("verify")
+@click.command("verify", short_help="Play a finished run again and compare.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @as_json
 @click.pass_context

@@ -24,6 +24,7 @@ class Available(Protocol):
 
     Attributes:
         dropout: float64 (clients,): long-run probability of being unavailable at a round, or None if unknown.
+        independent: whether clients are unavailable independently of one another; True where it is left out.
     """
 
     dropout: NDArray[np.float64] | None

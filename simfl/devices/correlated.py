@@ -82,6 +82,8 @@ class SharedFate:
     own: NDArray[np.float64]
     streams: Streams
 
+    independent = False
+
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
         present = self.streams("availability/group", round).random(len(self.shared)) >= self.shared
         return present[self.group] & (self.streams("availability", round).random(len(self.own)) >= self.own)

@@ -35,7 +35,7 @@ class Trace:
     """
 
     path: Annotated[
-        DataPath | None, Field(description="CSV file, beside the scenario file or in the data folder")
+        DataPath | None, Field(description="CSV file of intervals, relative to the scenario file's folder")
     ] = None
     inline: Annotated[
         tuple[tuple[Client, Time, Time], ...] | None,
@@ -66,6 +66,8 @@ class Trace:
         unit, rows = self.unit, [(f"inline.{i}", "", *row) for i, row in enumerate(self.inline or ())]
         if self.path is not None:
             unit, rows = _read(scenario.file(self.path), self.period)
+        if names is None and not all(row[2].isdigit() for row in rows):
+            names = scenario.network.build(scenario, streams).names
         number = {name: i for i, name in enumerate(names or ())}
         client = np.empty(len(rows), dtype=np.int64)
         for i, (field, where, name, _, _) in enumerate(rows):

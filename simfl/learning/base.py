@@ -45,7 +45,10 @@ class Learner(Protocol):
         ...
 
     def train(self, jobs: Sequence[Job]) -> Updates:
-        """Local training of all jobs from their versions; same bits in whatever batches they come."""
+        """Local training of all jobs from their versions.
+
+        Same bits in whatever batches the jobs come, unless the backend says otherwise (vmap, GPUs).
+        """
         ...
 
     def evaluate(self, version: int) -> dict[str, float]:

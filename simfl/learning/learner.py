@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.errors import MissingError, ScenarioError
 from simfl.learning.backends import Sgd, Task
 from simfl.learning.measure import Measure, summary
+from simfl.learning.models.build import build
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
 from simfl.learning.work import work
@@ -31,14 +32,17 @@ class SupervisedLearner:
         torch.set_num_threads(1)  # the bits of a sum depend on the thread count
         self.streams = streams
         self.local = scenario.training
+        self.augment = choice.augment if choice.augment and (choice.augment.crop or choice.augment.flip) else None
         self.data = choice.data.load(scenario, streams)
         self.partition = choice.partition.split(self.data, scenario.clients, streams("partition"))
         self.samples = self.partition.sizes
+        if self.augment and len(self.data.shape) != 3:
+            raise ScenarioError("learning.augment", f"the samples of {choice.data.name} are no images")
         self.device = _device(choice.device)
-        self.module = _module(choice.model, self.data.shape, self.data.classes)
+        self.module = build(choice.model, self.data.shape, self.data.classes)
         self.dimension = size(layout(self.module))
         self.model_bytes = 4 * self.dimension
-        if reason := choice.backend.supports(self.module):
+        if reason := choice.backend.supports(self.module, choice.bf16):
             raise ScenarioError("learning.backend", f"{choice.backend.name} cannot train this model: {reason}")
         largest = max(1, int(self.samples.max(initial=0)))
         x, y = torch.from_numpy(self.data.x_train), torch.from_numpy(self.data.y_train)
@@ -49,6 +53,9 @@ class SupervisedLearner:
                 y.to(self.device),
                 min(self.local.batch_size or largest, largest),
                 Sgd(self.local.momentum, self.local.weight_decay, self.local.clip_norm),
+                crop=self.augment.crop if self.augment else 0,
+                flip=bool(self.augment and self.augment.flip),
+                bf16=choice.bf16,
             )
         )
         self.measure = Measure(self.module, self.device)
@@ -81,7 +88,7 @@ class SupervisedLearner:
         busy = np.flatnonzero(examples)
         if len(busy):
             works = [
-                work(job, self.partition[job.client], self.models[job.version], self.local, self.streams)
+                work(job, self.partition[job.client], self.models[job.version], self.local, self.streams, self.augment)
                 for job in (jobs[i] for i in busy)
             ]
             deltas[busy], loss[busy] = self.engine.train(works)
@@ -102,8 +109,3 @@ def _device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise MissingError("learning.device: no CUDA device found; use device: cpu, or a torch built for CUDA")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def _module(model: Any, shape: tuple[int, ...], classes: int) -> torch.nn.Module:
-    with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
-        return model.build(shape, classes)

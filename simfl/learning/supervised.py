@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Auto
 from simfl.learning.base import LEARNING, Learner
 from simfl.learning.data import DATA
@@ -25,11 +26,15 @@ class Supervised:
     data: Annotated[Any, DATA]
     model: Annotated[Any, MODELS]
     partition: Annotated[Any, PARTITIONS] = Iid()
+    augment: Annotated[Augment | None, Field(description="random crops and flips of training images")] = None
     evaluate: EvaluationField = Evaluation()
     backend: Annotated[Any, BACKENDS] = Auto()
     device: Annotated[
         Literal["auto", "cpu", "cuda"], Field(description="where tensors live; auto = cuda where there is one")
     ] = "cpu"
+    bf16: Annotated[bool, Field(description="compute products in bfloat16: faster on many machines, less exact")] = (
+        False
+    )
 
     @property
     def evaluate_every(self) -> int:

@@ -27,7 +27,7 @@ SUFFIXES = (".csv", ".graphml", ".gexf")
 class NetworkFile:
     """A network from a file: .graphml, .gexf, or .csv (columns src,dst,rtt_ms, or a square table in ms)."""
 
-    path: Annotated[DataPath, Field(description="the file, beside the scenario file or in the data folder")]
+    path: Annotated[DataPath, Field(description="the file, relative to the scenario file's folder")]
     server: Annotated[Node, Field(description="the server's node")]
     clients: Clients = None
     placement: NodePlacement = "one_each"

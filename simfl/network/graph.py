@@ -41,7 +41,7 @@ class Graph:
 
     edges: Annotated[
         tuple[EdgeField, ...],
-        Field(min_length=1, max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
+        Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
     ]
     server: Annotated[Node, Field(description="the server's node")] = "server"
     clients: Clients = None

@@ -1,6 +1,9 @@
-"""What the server can learn over many rounds."""
+"""Multi-round privacy: what the server can learn by combining the aggregates of many rounds."""
 
-from simfl.privacy import none
-from simfl.privacy.base import PRIVACY
+from simfl.privacy import guarantees, none  # noqa: F401  (registers the plugins)
+from simfl.privacy.base import PRIVACY, Privacy
+from simfl.privacy.metrics import MultiRound, multi_round
+from simfl.privacy.study import Trace, trace
+from simfl.privacy.witness import Witness
 
-__all__ = ["PRIVACY", "none"]
+__all__ = ["PRIVACY", "Privacy", "MultiRound", "multi_round", "Trace", "trace", "Witness"]

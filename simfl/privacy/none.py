@@ -1,18 +1,17 @@
 """No privacy metric."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from simfl.privacy.base import PRIVACY
+from simfl.privacy.base import COLUMNS, PRIVACY
 
-__all__ = ["NoPrivacy"]
+__all__ = ["NoMetric"]
 
 
 @PRIVACY("none")
 @dataclass(frozen=True)
-class NoPrivacy:
-    """Nothing is measured."""
+class NoMetric:
+    """Leaves the privacy columns empty."""
 
-    def columns(self, participation: Any) -> dict[str, Iterable[Any]]:
-        return {}
+    def columns(self, P: Any) -> dict[str, list[float | int | None]]:
+        return {column: [None] * P.shape[0] for column in COLUMNS}

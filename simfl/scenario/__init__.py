@@ -1,4 +1,4 @@
-"""YAML to scenario: read strictly, overridden, validated, completed, frozen, with a digest. The only room that knows YAML."""
+"""From YAML to scenario: read strictly, overridden, validated, completed, frozen, with a digest."""
 
 from simfl.scenario.model import Scenario, Source
 from simfl.scenario.places import InvalidScenario, Place, Problem

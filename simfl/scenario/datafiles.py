@@ -1,90 +1,104 @@
 """Data files that a scenario names: found from its folder, known by their content.
 
-A path in a scenario is relative to the folder of the scenario's file, or else to the data folder; an absolute one is
-left as it is. Reading
-may reach anywhere, writing never follows a scenario. When a scenario is written into another folder
-(``Scenario.to_yaml(folder)``), its relative paths are rewritten so that they lead to the same files from there.
-In the digest a file stands by the SHA-256 of its content: the same data give the same digest wherever they lie,
-and changed data never pass for a run that was made before.
+A relative path leads from the folder of the scenario's file or, if there is nothing, from the data folder
+(:func:`simfl.files.data_root`); an absolute one is left as it is. Reading may reach anywhere, writing never
+follows a scenario. When a scenario is written into another folder (``Scenario.to_yaml(folder)``), its relative
+paths are rewritten so that they lead to the same files from there. In the digest a file stands by the SHA-256 of
+its content: the same data give the same digest wherever they lie, and changed data never pass for a run that was
+made before. The folder in which a known data set lies does not count at all.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from simfl.files import DATA_PATH
+from simfl.files import DATA_FOLDER, DATA_PATH, data_root
 from simfl.scenario.places import KeyPath
 from simfl.scenario.plugins import mapped, walk
 
-__all__ = ["content", "named", "renamed", "seen_from"]
+__all__ = ["content", "find", "named", "renamed", "seen_from"]
 
 
 @cache
-def _path_fields(cls: type) -> tuple[str, ...]:
-    return tuple(name for name, hint in get_type_hints(cls, include_extras=True).items() if _marked(hint))
+def _path_fields(cls: type) -> dict[str, str]:
+    """The fields that name files or folders, each with its mark."""
+    marks = {name: _mark(hint) for name, hint in get_type_hints(cls, include_extras=True).items()}
+    return {name: mark for name, mark in marks.items() if mark}
 
 
-def _marked(annotation: Any) -> bool:
-    if get_origin(annotation) is Annotated and DATA_PATH in annotation.__metadata__:
-        return True
-    return any(_marked(part) for part in get_args(annotation) if get_origin(annotation) is not None)
+def _mark(annotation: Any) -> str:
+    for mark in (DATA_PATH, DATA_FOLDER):
+        if get_origin(annotation) is Annotated and mark in annotation.__metadata__:
+            return mark
+    return next(
+        (mark for part in get_args(annotation) if get_origin(annotation) is not None and (mark := _mark(part))), ""
+    )
 
 
 def named(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
-    """Every data file that the scenario names, with the key that names it."""
+    """Every data file that the scenario names, with the key that names it; no folders."""
     for path, plugin in walk(scenario):
-        for field in _path_fields(type(plugin)):
-            value = getattr(plugin, field)
-            if isinstance(value, str):
-                yield (*path, field), value
-            elif isinstance(value, (tuple, list)):
-                yield from (((*path, field, index), item) for index, item in enumerate(value) if isinstance(item, str))
+        for field, mark in _path_fields(type(plugin)).items():
+            if mark == DATA_PATH:
+                yield from _names(getattr(plugin, field), (*path, field))
 
 
-def renamed(scenario: Any, change: Callable[[str], str]) -> Any:
-    """The scenario with every data file's name changed."""
+def _names(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _names(item, (*path, index))
 
-    def each(value: Any) -> Any:
+
+def renamed(scenario: Any, change: Callable[[str, str], str]) -> Any:
+    """The scenario with every data file or folder renamed: ``change(name, mark)``."""
+
+    def each(value: Any, mark: str) -> Any:
         if isinstance(value, (tuple, list)):
-            return type(value)(each(item) for item in value)
-        return change(value) if isinstance(value, str) else value
+            return type(value)(each(item, mark) for item in value)
+        return change(value, mark) if isinstance(value, str) else value
 
     def plugin(value: Any) -> Any:
-        names = _path_fields(type(value))
-        return replace(value, **{name: each(getattr(value, name)) for name in names}) if names else value
+        marks = _path_fields(type(value))
+        return (
+            replace(value, **{name: each(getattr(value, name), mark) for name, mark in marks.items()})
+            if marks
+            else value
+        )
 
     return mapped(scenario, plugin)
 
 
+def find(name: str, home: Path) -> Path:
+    """Where the file called ``name`` is: beside ``home``'s files, or else in the data folder if it is there."""
+    beside = home / name
+    if not os.path.isabs(name) and not os.path.exists(beside):
+        root = data_root()
+        if root is not None and os.path.exists(root / name):
+            return root / name
+    return beside
+
+
 def seen_from(name: str, home: Path, folder: Path) -> str:
-    """The name, relative to ``folder``, of a file called ``name`` relative to ``home``; of no other file it is kept."""
-    if os.path.isabs(name) or home.resolve() == folder.resolve() or not (home / name).exists():
+    """The name, relative to ``folder``, of a file that is called ``name`` relative to ``home``."""
+    beside = home / name
+    if os.path.isabs(name) or not os.path.exists(beside) or home.resolve() == folder.resolve():
         return name
-    return Path(os.path.relpath((home / name).resolve(), folder.resolve())).as_posix()
+    return Path(os.path.relpath(beside.resolve(), folder.resolve())).as_posix()
 
 
 def content(path: Path) -> str:
-    """``sha256:`` and the digest of a file, or of the names and contents of all files in a folder.
+    """``sha256:`` and the digest of a file.
 
     Raises:
-        OSError: it cannot be read; ``FileNotFoundError`` also where it is neither file nor folder.
+        OSError: it cannot be read.
     """
-    if path.is_file():
-        return f"sha256:{_digest(path)}"
-    if not path.is_dir():
-        raise FileNotFoundError(f"{path}: no such file or folder")
-    files = sorted(Path(base) / name for base, _, names in os.walk(path) for name in names)
-    inside = [f"{file.relative_to(path).as_posix()}\0{_digest(file)}" for file in files if file.is_file()]
-    return "sha256:" + sha256("\n".join(inside).encode(errors="surrogateescape")).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    total = sha256()
+    if not path.is_file():  # a pipe or a device has no end
+        raise FileNotFoundError(f"{path} is not a file")
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            total.update(block)
-    return total.hexdigest()
+        return f"sha256:{file_digest(file, 'sha256').hexdigest()}"

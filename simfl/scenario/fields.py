@@ -43,12 +43,10 @@ def registry_of(annotation: Any) -> Registry | None:
 
 def owner(annotation: Any, value: Any) -> type | None:
     """The dataclass whose fields are the keys of ``value``, a piece of YAML data at a place of this type."""
-    for option in options(annotation):
-        if isinstance(option, Registry) and (cls := option.chosen(value)):
-            return cls
-        if is_dataclass(option):
-            return option
-    return None
+    known = list(options(annotation))
+    plugins = (option.chosen(value) for option in known if isinstance(option, Registry))
+    classes = (option for option in known if is_dataclass(option) and isinstance(value, (dict, NoneType)))
+    return next((cls for cls in (*plugins, *classes) if cls is not None), None)
 
 
 def keys_of(annotation: Any, value: Any) -> dict[str, Any]:
@@ -111,7 +109,9 @@ def describe(cls: type) -> list[Description]:
     """The YAML keys of a dataclass, in order."""
     defaults = {f.name: default_of(f) for f in fields(cls)}
     return [
-        Description(name, _words(hint), defaults[name] if defaults[name] is MISSING else plain(defaults[name]), _text(hint))
+        Description(
+            name, _words(hint), defaults[name] if defaults[name] is MISSING else plain(defaults[name]), _text(hint)
+        )
         for name, hint in _hints(cls).items()
     ]
 
@@ -130,18 +130,12 @@ _BOUNDS = {Ge: (">=", "ge"), Gt: (">", "gt"), Le: ("<=", "le"), Lt: ("<", "lt")}
 def _words(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        if registry := registry_of(annotation):
-            return registry.family + (" or number" if registry.number else "")
-        bounds = [
-            f" {sign} {getattr(constraint, attribute):g}"
-            for info in annotation.__metadata__
-            for constraint in (info.metadata if isinstance(info, FieldInfo) else [info])
-            for kind, (sign, attribute) in _BOUNDS.items()
-            if isinstance(constraint, kind)
-        ]
-        return _words(annotation.__origin__) + ",".join(bounds)
+        for part in annotation.__metadata__:
+            if isinstance(part, Registry):
+                return part.family + (" or number" if part.number else "")
+        return _bounded(_words(annotation.__origin__), annotation.__metadata__)
     if origin in (Union, UnionType):
-        return " or ".join(_words(part) for part in arguments)
+        return " or ".join(dict.fromkeys(_words(part) for part in arguments))
     if origin is Literal:
         return " | ".join(str(part) for part in arguments)
     if origin in (tuple, list):
@@ -150,4 +144,20 @@ def _words(annotation: Any) -> str:
         return "[" + ", ".join(_words(part) for part in arguments) + "]"
     if origin is dict:
         return f"mapping to {_words(arguments[1])}"
+    if is_dataclass(annotation):
+        return "{" + ", ".join(_hints(annotation)) + "}"
     return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _bounded(words: str, metadata: tuple[Any, ...]) -> str:
+    bounds = [
+        f"{sign} {getattr(constraint, attribute):g}"
+        for info in metadata
+        for constraint in (info.metadata if isinstance(info, FieldInfo) else [info])
+        for kind, (sign, attribute) in _BOUNDS.items()
+        if isinstance(constraint, kind)
+    ]
+    if not bounds:
+        return words
+    words, _, rest = words.partition(" or ")  # "integer or null"
+    return f"{words} {', '.join(bounds)}" + (f" or {rest}" if rest else "")

@@ -1,11 +1,11 @@
 """What pydantic found, in plain words and with places: one problem a mistake, with the nearest valid name or value."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin
 
 from simfl.scenario.fields import annotation_at, describe, keys_of, options, owner, registry_of
+from simfl.scenario.findings import TYPES, UNKNOWN_KEY, Found, alternatives, leads_on, translate
 from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
 from simfl.scenario.reader import Document
 
@@ -14,34 +14,7 @@ __all__ = ["in_order", "meant", "problems"]
 EXPLAINED = 1000
 """A file with more mistakes than this is not a scenario; further ones are not looked at."""
 
-UNKNOWN_KEY = "unexpected_keyword_argument"
-
-TYPES = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "text",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "dataclass_type": "a mapping",
-    "dataclass_exact_type": "a mapping",
-    "none_required": "null",
-}
-"""pydantic's complaints about the kind of a value, and what is wanted instead."""
-
 _WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false", "1": "true", "0": "false"}
-
-
-@dataclass(frozen=True)
-class _Found:
-    """One of pydantic's errors, its ``loc`` translated: ``branch`` is the alternative of a union it belongs to."""
-
-    path: KeyPath
-    union: KeyPath | None
-    branch: str
-    error: Any
 
 
 def meant(word: str, known: Iterable[str]) -> str:
@@ -63,67 +36,16 @@ def problems(errors: list[Any], document: Document, top: Any) -> list[Problem]:
         document: the data that was validated, with its places.
         top: its type, i.e. Scenario.
     """
-    translated = [_translate(error, document.value, top) for error in errors[:EXPLAINED]]
+    translated = [translate(error, document.value, top) for error in errors[:EXPLAINED]]
     explained = _Explained(document, top)
     unknown = [one.path for one in translated if one.error["type"] == UNKNOWN_KEY]
     mistyped = {(*path[:-1], explained.nearest_key(path)) for path in unknown}
-    for group in _alternatives(translated):
+    for group in alternatives(translated):
         path = group[0].path
         repeats = group[0].error["type"] == "missing" and path in mistyped
         if not repeats and not any(path[: len(bad)] == bad for bad in document.spoiled):
             explained.add(group)
     return explained.problems
-
-
-def _translate(error: Any, data: Any, top: Any) -> _Found:
-    """Follows ``loc`` through the data: it also names the plugins and the alternatives of unions on its way."""
-    path: KeyPath = ()
-    union, branch = None, ""
-    annotation, tag = top, _tag(top, data)
-    for step in error["loc"]:
-        if tag is not None and step == tag:
-            tag = None
-        elif _leads_on(data, step) or step == error["loc"][-1] and error["type"] == "missing":
-            annotation = annotation_at(annotation, data, (step,))
-            data = data[step] if _leads_on(data, step) else None
-            path, tag = (*path, step), _tag(annotation, data)
-        else:
-            union, branch = path, str(step)
-    return _Found(path, union, branch, error)
-
-
-def _leads_on(data: Any, step: Any) -> bool:
-    if isinstance(data, dict):
-        return step in data
-    return isinstance(data, list) and isinstance(step, int) and 0 <= step < len(data)
-
-
-def _tag(annotation: Any, data: Any) -> str | None:
-    registry = registry_of(annotation)
-    cls = registry.chosen(data) if registry else None
-    return cls.name if cls else None
-
-
-def _alternatives(found: list[_Found]) -> list[list[_Found]]:
-    """Groups of errors that are one mistake: of a union, those alternatives that fit best."""
-    groups: dict[KeyPath, list[_Found]] = {}
-    single = []
-    for one in found:
-        if one.union is None:
-            single.append([one])
-        else:
-            groups.setdefault(one.union, []).append(one)
-    for union, members in groups.items():
-        wrong_kind = {one.branch for one in members if one.path == union and one.error["type"] in {*TYPES, "plugin"}}
-        fitting = [one for one in members if one.branch not in wrong_kind]
-        if fitting and all(one.path == union and _of_choice(one) for one in fitting):
-            fitting = []  # a word that is none of the names, where other kinds of value are possible too
-        single += [[one] for one in fitting] if fitting else [members]
-    return single
-
-
-def _of_choice(found: _Found) -> bool:
-    return found.error["type"] in ("literal_error", "plugin_unknown")
 
 
 class _Explained:
@@ -132,7 +54,7 @@ class _Explained:
         self.top = top
         self.problems: list[Problem] = []
 
-    def add(self, group: list[_Found]) -> None:
+    def add(self, group: list[Found]) -> None:
         one = group[0]
         kind = one.error["type"]
         if kind == UNKNOWN_KEY:
@@ -144,7 +66,7 @@ class _Explained:
         else:
             value = one.error["input"] if kind == "plugin_name" else self.at(one.path, one.error["input"])
             words = list(dict.fromkeys(self.wanted(each) for each in group))
-            text = words[0] if len(words) == 1 else " or ".join([words[0], *(w.removeprefix("Input should be ") for w in words[1:])])
+            text = " or ".join([words[0], *(other.removeprefix("Input should be ") for other in words[1:])])
             got = "" if kind == "plugin_name" else f" (got {shown(value)})"
             self.note(one.path, text + got + self.nearest(group, value))
 
@@ -155,7 +77,7 @@ class _Explained:
         """The value as the user wrote it."""
         data = self.document.value
         for step in path:
-            if not _leads_on(data, step):
+            if not leads_on(data, step):
                 return default
             data = data[step]
         return data
@@ -171,12 +93,9 @@ class _Explained:
     def unknown_key(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
         known = keys_of(annotation, value)
-        cls = owner(annotation, value)
-        registry = registry_of(annotation)
-        of = f" of {registry.family} {cls.name!r}" if registry and cls else ""
         word = str(path[-1])
         guess = meant(word, known) or self.elsewhere(word, path)
-        return f"unknown key {shown(word)}{of}{guess or self.listed(known)}"
+        return f"unknown key {shown(word)}{self.of(path)}{guess or self.listed(known)}"
 
     def elsewhere(self, word: str, path: KeyPath) -> str:
         """A key of one of the sections that was written at the top."""
@@ -193,11 +112,16 @@ class _Explained:
             count = len(value) if isinstance(value, list) else 0
             return f"has too few items (got {count})"
         cls = owner(annotation, value)
-        registry = registry_of(annotation)
-        of = f" of {registry.family} {cls.name!r}" if registry and cls else ""
         about = {field.name: field.description or field.type for field in describe(cls)} if cls else {}
         text = f" ({about[path[-1]]})" if about.get(path[-1]) else ""
-        return f"key {path[-1]!r}{of} is missing{text}"
+        return f"key {path[-1]!r}{self.of(path)} is missing{text}"
+
+    def of(self, path: KeyPath) -> str:
+        """The plugin that a key belongs to, in words."""
+        annotation, value = self.around(path[:-1])
+        registry = registry_of(annotation)
+        cls = registry.chosen(value) if registry else None
+        return f" of {registry.family} {cls.name!r}" if registry and cls else ""
 
     @staticmethod
     def listed(known: Iterable[str]) -> str:
@@ -207,7 +131,7 @@ class _Explained:
 
     # -- values --------------------------------------------------------------------------------
 
-    def unknown_plugin(self, one: _Found) -> None:
+    def unknown_plugin(self, one: Found) -> None:
         annotation, value = self.around(one.path)
         registry = registry_of(annotation)
         inside = isinstance(value, dict)
@@ -218,7 +142,7 @@ class _Explained:
         place = self.document.places.of((*one.path, "name") if inside else one.path)
         self.problems.append(Problem(place, dotted(one.path), message))
 
-    def wanted(self, one: _Found) -> str:
+    def wanted(self, one: Found) -> str:
         error = one.error
         kind, context = error["type"], error.get("ctx", {})
         if kind in TYPES:
@@ -230,7 +154,7 @@ class _Explained:
             return f"Input should have at {'least' if kind == 'too_short' else 'most'} {bound} item{'s'[: bound != 1]}"
         if kind == "string_pattern_mismatch":
             rule = next((field.description for field in self.siblings(one.path) if field.name == one.path[-1]), "")
-            return f"Input does not fit: {rule}" if rule else error["msg"]
+            return f"Input does not fit ({rule})" if rule else error["msg"]
         return str(error["msg"]).removeprefix("Value error, ")
 
     def siblings(self, path: KeyPath) -> list[Any]:
@@ -238,7 +162,7 @@ class _Explained:
         cls = owner(annotation, value) or annotation
         return describe(cls) if path and isinstance(cls, type) else []
 
-    def nearest(self, group: list[_Found], value: Any) -> str:
+    def nearest(self, group: list[Found], value: Any) -> str:
         """The valid value that lies nearest, where there is one."""
         kinds = {one.error["type"]: one.error.get("ctx", {}) for one in group}
         if not isinstance(value, bool) and isinstance(value, (int, float)):

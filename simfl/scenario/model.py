@@ -6,26 +6,27 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError, core_schema, to_json
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
-from simfl.files import data_root
+from simfl.files import DATA_PATH
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.registry import plain
+from simfl.registry import plain, validate
 from simfl.scenario import datafiles, overrides, plugins
 from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted
-from simfl.scenario.reader import MAX_BYTES, Document, decode, read
+from simfl.scenario.reader import Document, read
 from simfl.scenario.scalars import LARGEST
+from simfl.scenario.text import MAX_BYTES, decode
 from simfl.scenario.writer import dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
@@ -86,7 +87,7 @@ class Scenario:
     network: Annotated[Any, NETWORKS, Field(description="how long messages take")] = field(
         default_factory=lambda: NETWORKS.of("star")
     )
-    devices: Annotated[Devices, Field(description="availability, computation time and failures of the clients")] = field(
+    devices: Annotated[Devices, Field(description="availability, computation and failures of the clients")] = field(
         default_factory=Devices
     )
     selection: Annotated[Any, POLICIES, Field(description="who takes part in an aggregation")]
@@ -98,7 +99,7 @@ class Scenario:
         default_factory=lambda: PROTOCOLS.of("plain")
     )
     privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(
-        default_factory=lambda: PRIVACY.of("none")
+        default_factory=lambda: PRIVACY.of("multi_round")
     )
     trace: Annotated[
         Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
@@ -153,7 +154,7 @@ class Scenario:
         if isinstance(data, dict):
             data = {"name": _safe(name), **data}
         try:
-            scenario = _adapter(cls).validate_json(to_json(data), strict=True)
+            scenario = validate(cls, data)
         except ValidationError as error:
             found = problems(error.errors(include_url=False), document, cls)
             raise InvalidScenario(in_order([*document.problems, *found])) from None
@@ -171,8 +172,8 @@ class Scenario:
 
     def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
         for path, name in datafiles.named(self):
-            if not os.path.exists(self.file(name)):
-                yield path, f"there is no file {str(self.file(name))!r}"
+            if not os.path.isfile(self.file(name)):
+                yield path, f"{name!r} is no file beside the scenario or in the data folder"
 
     def _problem(self, path: KeyPath, message: str) -> Problem:
         return Problem(self.source.places.of(path), dotted(path), message)
@@ -182,10 +183,10 @@ class Scenario:
     def file(self, name: str) -> Path:
         """The path of a data file that the scenario names.
 
-        Relative to the scenario file's folder, or else, if it is there, to the data folder; or absolute.
+        Args:
+            name: relative to the scenario file's folder or, if it is not there, to the data folder; or absolute.
         """
-        beside, root = self.source.folder / name, data_root()
-        return root / name if root is not None and not beside.exists() and (root / name).exists() else beside
+        return datafiles.find(name, self.source.folder)
 
     def located(self, error: ScenarioError) -> InvalidScenario:
         """An error that shows only when the scenario is built, with the place of its key in the file."""
@@ -201,7 +202,9 @@ class Scenario:
             folder: where the data will be read from; relative data files are named as seen from there.
         """
         home = self.source.folder
-        scenario = self if folder is None else datafiles.renamed(self, lambda name: datafiles.seen_from(name, home, folder))
+        scenario = self
+        if folder is not None:
+            scenario = datafiles.renamed(self, lambda name, mark: datafiles.seen_from(name, home, folder))
         data: dict[str, Any] = plain(scenario)
         return data
 
@@ -213,13 +216,13 @@ class Scenario:
     def digest(self) -> str:
         """The first 12 hex digits of the SHA-256 of the resolved scenario's canonical JSON.
 
-        Data files count by their content.
+        Data files count by their content; where a known data set lies does not count.
 
         Raises:
             ScenarioError: a data file cannot be read.
         """
         known = {name: self._content(path, name) for path, name in datafiles.named(self)}
-        data = plain(datafiles.renamed(self, lambda name: known[name]))
+        data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_PATH else ""))
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
@@ -228,11 +231,6 @@ class Scenario:
             return datafiles.content(self.file(name))
         except OSError as error:
             raise ScenarioError(dotted(path), f"cannot be read: {error.strerror or error}") from None
-
-
-@cache
-def _adapter(cls: type) -> TypeAdapter[Any]:
-    return TypeAdapter(cls)
 
 
 def _safe(stem: str) -> str:

@@ -7,7 +7,7 @@ the keys that both have keep what the file gave them.
 
 import re
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from simfl.registry import Registry, default_of, plain
@@ -36,10 +36,12 @@ def apply(document: Document, overrides: Iterable[str], top: Any) -> None:
     """
     for text in overrides:
         place = Place(f"override {text if len(text) <= 80 and text.isprintable() else shown(text)}")
+        before = document.copy()
         try:
             key, value = _split(text)
             _Override(document, place, top).set(key, value)
         except _Bad as error:
+            document.value, document.places, document.spoiled = before.value, before.places, before.spoiled
             document.problems.append(Problem(place, "", str(error)))
 
 
@@ -70,7 +72,9 @@ def _value(text: str) -> Any:
         text.encode("utf-8")
         value = scalar(text)
     except ValueError as error:
-        raise _Bad("the text is not UTF-8" if isinstance(error, UnicodeError) else f"{error} (got {shown(text)})") from None
+        raise _Bad(
+            "the text is not UTF-8" if isinstance(error, UnicodeError) else f"{error} (got {shown(text)})"
+        ) from None
     if isinstance(value, str) and "\0" in value:
         raise _Bad("the text holds a character that is not allowed")
     return value
@@ -111,7 +115,10 @@ class _Override:
             return
         kept = {key: item for key, item in before.items() if key in known and key not in wanted}
         places = self.document.places
-        stay = [{where: spot for where, spot in spots.items() if self._stays(where, path, kept)} for spots in (places.keys, places.values)]
+        stay = [
+            {where: spot for where, spot in spots.items() if self._stays(where, path, kept)}
+            for spots in (places.keys, places.values)
+        ]
         self.put(parent, path, {"name": wanted["name"], **kept, **wanted})
         places.keys.update(stay[0])
         places.values.update(stay[1])
@@ -127,46 +134,40 @@ class _Override:
         spoiled -= {bad for bad in spoiled if bad[: len(path)] == path}
 
     def parent(self, path: KeyPath) -> Any:
-        """The mapping or list that holds the last key of ``path``; what is short or missing on the way is written out."""
+        """The mapping or list that holds the last key of ``path``; what is short or missing on the way is opened."""
         data = self.document.value
         for depth in range(1, len(path)):
             here = path[:depth]
-            inner = data[path[depth - 1]] if _has(data, path[depth - 1]) else None
+            self.step(here, data)
+            inner = data[here[-1]] if _has(data, here[-1]) else None
             if not isinstance(inner, (dict, list)):
-                inner = self.opened(here, inner, data)
+                inner = self.opened(here, inner)
+                self.put(data, here, inner)
             data = inner
-        if isinstance(data, list):
-            self.index(path, data)
-        elif not isinstance(path[-1], str):
-            raise _Bad(f"'{dotted(path[:-1])}' is not a list; {path[-1]} is no key of it")
+        self.step(path, data)
         return data
 
-    def opened(self, here: KeyPath, inner: Any, holder: Any) -> dict[str, Any]:
-        if isinstance(holder, list):
-            self.index(here, holder)
-        elif not isinstance(here[-1], str):
-            raise _Bad(f"'{dotted(here[:-1])}' is not a list; {here[-1]} is no key of it")
-        annotation = self.type_at(here)
-        registry = registry_of(annotation)
-        if inner is None:
-            inner = self.default(here)
-        inner = registry.normalise(inner) if registry else inner
-        if not isinstance(inner, dict):
-            raise _Bad(f"'{dotted(here)}' is {shown(inner)} and has no keys")
-        self.put(holder, here, inner)
-        return inner
+    @staticmethod
+    def step(path: KeyPath, data: Any) -> None:
+        """Refuses a last key that cannot be one of ``data``."""
+        key, holder = path[-1], f"'{dotted(path[:-1])}'" if path[:-1] else "the scenario"
+        if isinstance(data, dict) and not isinstance(key, str):
+            raise _Bad(f"{holder} is not a list; {key} is no key of it")
+        if isinstance(data, list) and not _has(data, key):
+            valid = f"its indices are 0 to {len(data) - 1}" if data else "it is empty"
+            raise _Bad(f"{holder} is a list; {valid} (got {shown(key)})")
 
-    def default(self, path: KeyPath) -> Any:
-        """The default of a key that the file leaves out, as data; an empty mapping if it has none."""
-        cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
-        defaults = {field.name: default_of(field) for field in fields(cls)} if cls else {}
-        default = defaults.get(path[-1], MISSING)
-        return {} if default is MISSING or default is None else plain(default)
-
-    def index(self, path: KeyPath, data: list[Any]) -> None:
-        if not isinstance(path[-1], int) or path[-1] >= len(data):
-            valid = f"0 to {len(data) - 1}" if data else "no index, as it is empty"
-            raise _Bad(f"'{dotted(path[:-1])}' is a list; valid is {valid} (got {shown(path[-1])})")
+    def opened(self, path: KeyPath, value: Any) -> Any:
+        """What a value is short for, or stands there by default, as a mapping or list that can be changed."""
+        if value is None:
+            cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
+            default = {field.name: default_of(field) for field in fields(cls)}.get(path[-1]) if cls else None
+            value = {} if default is None or default is MISSING else _brief(default)
+        registry = registry_of(self.type_at(path))
+        value = registry.normalise(value) if registry else value
+        if not isinstance(value, (dict, list)):
+            raise _Bad(f"'{dotted(path)}' is {shown(value)} and has no keys")
+        return value
 
     def type_at(self, path: KeyPath) -> Any:
         return annotation_at(self.top, self.document.value, path)
@@ -176,6 +177,16 @@ class _Override:
         for key in path:
             data = data[key] if _has(data, key) else None
         return data
+
+
+def _brief(value: Any) -> Any:
+    """A default as data, without the fields that are themselves at their default."""
+    data = plain(value)
+    if is_dataclass(value):
+        for field in fields(value):
+            if getattr(value, field.name) == default_of(field):
+                data.pop(field.name, None)
+    return data
 
 
 def _has(data: Any, key: Any) -> bool:

@@ -14,6 +14,7 @@ KeyPath = tuple[Any, ...]
 
 SHOWN_PROBLEMS = 100
 SHOWN_CHARACTERS = 60
+SHOWN_DEPTH = 10
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class Places:
 
 def dotted(path: KeyPath) -> str:
     """The path as users write it: ``training.decay_at.0``."""
-    return ".".join(str(part) if re.fullmatch(r"[\w-]+", str(part)) else shown(str(part)) for part in path)
+    parts = [str(part) if re.fullmatch(r"[\w-]{1,100}", str(part)) else shown(str(part)) for part in path]
+    return ".".join(parts if len(parts) <= SHOWN_DEPTH else [*parts[:SHOWN_DEPTH], "..."])
 
 
 def shown(value: Any) -> str:

@@ -83,4 +83,3 @@ def _put(value: Any, path: KeyPath, item: Any) -> Any:
     if isinstance(value, dict):
         return {**value, key: _put(value[key], path[1:], item)}
     return type(value)([*value[:key], _put(value[key], path[1:], item), *value[key + 1 :]])
-

@@ -6,7 +6,6 @@ merge keys, duplicate keys, keys that are not text, aliases of a value inside it
 infinity and not-a-number, and characters that YAML does not allow.
 """
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,17 +13,17 @@ import yaml
 
 from simfl.scenario.places import KeyPath, Place, Places, Problem, dotted, shown
 from simfl.scenario.scalars import scalar
+from simfl.scenario.text import FORBIDDEN, MAX_BYTES, tab_before
 
-__all__ = ["MAX_ALIASES", "MAX_BYTES", "MAX_DEPTH", "MAX_VALUES", "Document", "decode", "read"]
+__all__ = ["MAX_ALIASES", "MAX_DEPTH", "MAX_VALUES", "Document", "read"]
 
-MAX_BYTES = 1_000_000
 MAX_DEPTH = 64
 MAX_ALIASES = 100
 MAX_VALUES = 100_000
+MAX_PROBLEMS = 1000
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFUSED = object()
 """Stands for a key that was refused: what belongs to it is read, checked and dropped."""
 
@@ -44,6 +43,11 @@ class Document:
     places: Places
     problems: list[Problem] = field(default_factory=list)
     spoiled: set[KeyPath] = field(default_factory=set)
+
+    def copy(self) -> "Document":
+        """The same, sharing nothing that can change."""
+        places = Places(self.places.top, dict(self.places.keys), dict(self.places.values))
+        return Document(_unshared(self.value), places, list(self.problems), set(self.spoiled))
 
 
 @dataclass
@@ -67,21 +71,6 @@ class _Anchored:
 
 class _Stop(Exception):
     """Reading cannot go on; the problem has been noted."""
-
-
-def decode(data: bytes) -> str:
-    """The text of a UTF-8 file.
-
-    Raises:
-        ValueError: too long or not UTF-8.
-    """
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"the file is larger than {MAX_BYTES:,} bytes")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"line {line} is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
 
 
 def read(text: str, source: str) -> Document:
@@ -115,7 +104,7 @@ class _Reader:
     def read(self, text: str) -> None:
         if len(text) > MAX_BYTES:
             self.stop(None, f"the text is longer than {MAX_BYTES:,} characters")
-        if bad := _FORBIDDEN.search(text):
+        if bad := FORBIDDEN.search(text):
             before = text[: bad.start()]
             place = Place(self.source, before.count("\n") + 1, bad.start() - before.rfind("\n"))
             self.problem(place, f"character {ascii(bad.group())} is not allowed")
@@ -126,7 +115,7 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             words = " ".join(part for part in (error.context, error.problem) if part)
-            hint = "; indent with spaces, not tabs" if _tab_at(text, mark) else ""
+            hint = "; indent with spaces, not tabs" if mark and tab_before(text, mark.line, mark.column) else ""
             self.stop(mark, f"not valid YAML: {words}{hint}")
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML lets some through from chr() and int()
             self.stop(None, f"not valid YAML: {' '.join(str(error).split())}")
@@ -158,7 +147,7 @@ class _Reader:
                 raise ValueError(f"the tag {shown(event.tag)} is not allowed")
             if event.implicit[0] and not (value == "<<" and self.at_key()):
                 value = scalar(value)
-            if isinstance(value, str) and _FORBIDDEN.search(value):
+            if isinstance(value, str) and FORBIDDEN.search(value):
                 raise ValueError("the text holds a character that is not allowed")
         except ValueError as error:
             if event.anchor:
@@ -267,6 +256,8 @@ class _Reader:
     def problem(self, place: Place, message: str, path: KeyPath = ()) -> None:
         named = tuple(part for part in path if part is not _REFUSED)
         self.document.problems.append(Problem(place, dotted(named), message))
+        if len(self.document.problems) >= MAX_PROBLEMS:
+            raise _Stop
 
     def refuse(self, mark: yaml.Mark, message: str) -> None:
         """Notes a problem with the value (or key) that stands here and reads on without it."""
@@ -294,8 +285,3 @@ def _unshared(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _unshared(item) for key, item in value.items()}
     return [_unshared(item) for item in value] if isinstance(value, list) else value
-
-
-def _tab_at(text: str, mark: yaml.Mark | None) -> bool:
-    lines = text.split("\n")
-    return mark is not None and mark.line < len(lines) and "\t" in lines[mark.line][: mark.column + 1]

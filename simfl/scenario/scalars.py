@@ -1,4 +1,4 @@
-"""Plain YAML scalars by the YAML 1.2 core schema: ``1e-3`` is a number, ``no`` and ``12:30`` are text, ``012`` is 12."""
+"""Plain scalars by the YAML 1.2 core schema: ``1e-3`` is a number, ``no`` and ``12:30`` are text, ``012`` is 12."""
 
 import math
 import re

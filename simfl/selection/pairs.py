@@ -10,7 +10,7 @@ one of independent coins, and about one draw in sqrt(2 pi pairs), or more, is ke
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,16 +40,16 @@ def draw_pairs(alternatives: Sequence[Integers], pairs: int, rng: np.random.Gene
     """
     lengths = [_Lengths.of(each, pairs) for each in alternatives]
     x = max(lengths, key=lambda each: each.capacity).balance(pairs)
-    tilted = [each.tilt(x) for each in lengths]
-    weight = np.array([each.log_weight for each in tilted])
+    laws = [each.laws(x) for each in lengths]
+    weight = np.array([each.tilt(x)[1] for each in lengths])
     share = np.exp(weight - weight.max())
     while True:
-        which = rng.choice(len(tilted), size=BATCH, p=share / share.sum())
+        which = rng.choice(len(laws), size=BATCH, p=share / share.sum())
         total = np.empty(BATCH, dtype=np.int64)
         drawn = []
-        for number, each in enumerate(tilted):
+        for number, law in enumerate(laws):
             mine = which == number
-            drawn.append([rng.multinomial(n, p, size=np.count_nonzero(mine)) for n, p in each.laws])
+            drawn.append([rng.multinomial(n, p, size=np.count_nonzero(mine)) for n, p in law])
             total[mine] = sum(counts @ np.arange(counts.shape[1]) for counts in drawn[number])
         kept = np.flatnonzero(total == pairs)
         if len(kept):
@@ -88,14 +88,6 @@ def _subsets(n: int, of: int, size: int, rng: np.random.Generator) -> Integers:
     return np.stack([rng.choice(of, size, replace=False, shuffle=False) for _ in range(n)])
 
 
-class _Tilted(NamedTuple):
-    """Run lengths at a given x: log of the summed weight, expected pairs, (runs, law of a run's pairs) a length."""
-
-    log_weight: float
-    mean: float
-    laws: list[tuple[int, Floats]]
-
-
 @dataclass(frozen=True)
 class _Lengths:
     """Runs grouped by length; the numbers of ways of all lengths lie in one flat array.
@@ -103,13 +95,15 @@ class _Lengths:
     Attributes:
         group: group of each run, shape (runs,).
         size: runs in each group.
-        first: where each group's part of the flat arrays starts.
+        entries: numbers of pairs a run of the group can hold, 0 included.
+        first: where the group's part of the flat arrays starts.
         j: number of pairs, flat.
         log_ways: log C(L-j, j), flat.
     """
 
     group: Integers
     size: Integers
+    entries: Integers
     first: Integers
     j: Integers
     log_ways: Floats
@@ -124,31 +118,38 @@ class _Lengths:
         j = np.arange(entries.sum()) - np.repeat(first, entries)
         free = np.repeat(length, entries) - j
         log_ways = gammaln(free + 1.0) - gammaln(j + 1.0) - gammaln(free - j + 1.0)
-        return cls(group, size, first, j, log_ways)
+        return cls(group, size, entries, first, j, log_ways)
 
     @property
     def capacity(self) -> int:
-        return int((self.size * np.maximum.reduceat(self.j, self.first)).sum())
+        return int(self.size @ (self.entries - 1))
 
-    def tilt(self, x: float) -> _Tilted:
-        """Every run's law with weights C(L-j, j) exp(x j)."""
+    def tilt(self, x: float) -> tuple[Floats, float]:
+        """Every length's law with weights C(L-j, j) exp(x j), flat, and the log of the summed weight of all runs."""
         weight = self.log_ways + x * self.j
-        entries = np.diff(np.append(self.first, len(self.j)))
         peak = np.maximum.reduceat(weight, self.first)
-        p = np.exp(weight - np.repeat(peak, entries))
+        p = np.exp(weight - np.repeat(peak, self.entries))
         total = np.add.reduceat(p, self.first)
-        p /= np.repeat(total, entries)
-        mean = float(self.size @ np.add.reduceat(p * self.j, self.first))
-        laws = list(zip(self.size.tolist(), np.split(p, self.first[1:]), strict=True))
-        return _Tilted(float(self.size @ (np.log(total) + peak)), mean, laws)
+        return p / np.repeat(total, self.entries), float(self.size @ (np.log(total) + peak))
+
+    def laws(self, x: float) -> list[tuple[int, Floats]]:
+        """For each length how many runs have it, and the law of a run's pairs."""
+        return list(zip(self.size.tolist(), np.split(self.tilt(x)[0], self.first[1:]), strict=True))
 
     def balance(self, pairs: int) -> float:
-        """x at which ``pairs`` are expected, up to a small part of a standard deviation (at most sqrt(pairs))."""
-        low, high = -LIMIT, LIMIT
-        while high - low > 0.1 / (1 + pairs) ** 0.5:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.tilt(middle).mean < pairs else (low, middle)
-        return high
+        """x at which ``pairs`` are expected, up to a tenth of a standard deviation: Newton's steps in a bracket."""
+        x, low, high = 0.0, -LIMIT, LIMIT
+        while True:
+            p, _ = self.tilt(x)
+            mean = np.add.reduceat(p * self.j, self.first)
+            variance = float(self.size @ (np.add.reduceat(p * self.j**2, self.first) - mean**2))
+            gap = pairs - float(self.size @ mean)
+            if gap**2 <= 0.01 * variance or high - low < 1e-6:
+                return x
+            low, high = (x, high) if gap > 0 else (low, x)
+            x = x + gap / variance if variance > 0 else high
+            if not low < x < high:
+                x = (low + high) / 2
 
     def spread(self, counts: Sequence[Integers], rng: np.random.Generator) -> Integers:
         """Pairs of each run, given how many runs of each group hold 0, 1, ... pairs."""

@@ -39,8 +39,8 @@ def unit_problems(k: int, T: int, clients: int, halves: bool) -> list[Problem]:
         return at_most_clients(k, clients)
     if k % T:
         other = _nearest(T, [size for size in fitting if k % size == 0])
-        advice = f"{_nearest(k, range(T, clients + 1, T))}" + (f"; for T {other}" if other else "")
-        return [("k", f"is {k}, no multiple of T = {T}; {advice}")]
+        near = _nearest(k, [size for size in (k - k % T, k - k % T + T) if T <= size <= clients])
+        return [("k", f"is {k}, no multiple of T = {T}; {near}" + (f"; for T {other}" if other else ""))]
     return []
 
 

@@ -1,7 +1,6 @@
-"""Ways to compute local training: one file a backend, its engine (which imports torch) beside it."""
+"""Ways to compute local training: the scenario's choices, and their engines, which import torch."""
 
-from simfl.learning.backends import dense, sequential
-from simfl.learning.backends.auto import Auto
 from simfl.learning.backends.base import BACKENDS, Backend, Engine, Sgd, Task
+from simfl.learning.backends.choices import Auto
 
-__all__ = ["BACKENDS", "Auto", "Backend", "Engine", "Sgd", "Task", "dense", "sequential"]
+__all__ = ["BACKENDS", "Auto", "Backend", "Engine", "Sgd", "Task"]

@@ -39,6 +39,9 @@ class Task:
         y: torch.int64 (n,), their classes.
         batch_size: samples of the largest step that any client makes.
         sgd: the settings of the local optimiser.
+        crop: border of augmented images in pixels.
+        flip: images are mirrored at random.
+        bf16: compute products in bfloat16.
     """
 
     module: Any
@@ -46,6 +49,9 @@ class Task:
     y: Any
     batch_size: int
     sgd: Sgd
+    crop: int = 0
+    flip: bool = False
+    bf16: bool = False
 
 
 class Engine(Protocol):
@@ -54,7 +60,8 @@ class Engine(Protocol):
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Deltas (n, d) and mean losses of the last pass (n,) of n >= 1 works, each with at least one step.
 
-        A work's result has the same bits whatever other works are in the call.
+        The same works give the same bits. On a processor a work's result has the same bits whatever other works are
+        in the call, ``vmap`` excepted.
         """
         ...
 
@@ -62,8 +69,8 @@ class Engine(Protocol):
 class Backend(Protocol):
     """A backend's YAML choice; ``build`` imports torch."""
 
-    def supports(self, module: Any) -> str | None:
-        """Why this backend cannot train the module, or None."""
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        """Why this backend cannot train the module (in bfloat16), or None."""
         ...
 
     def build(self, task: Task) -> Engine: ...

@@ -16,16 +16,18 @@ class Schedule:
     """Steps of k works, the longest work first.
 
     Attributes:
-        chosen: int64, shape (steps, k, batch): samples of each step; padding points at sample 0.
-        weight: float32, shape (steps, k, batch): 1 / samples of the step, 0 for padding.
+        chosen: int64, shape (steps, width, batch): samples of each step; padding points at sample 0.
+        weight: float32, shape (steps, width, batch): 1 / samples of the step, 0 for padding.
         active: works that make step s, for every step: always the first so many.
-        last_pass: float64, shape (steps, k): the step's share of the work's reported loss.
+        share: float64, shape (steps, width): the step's share of the work's reported loss.
+        versions: int64, shape (steps, width, batch): of augmented images, or None.
     """
 
     chosen: torch.Tensor
     weight: torch.Tensor
     active: list[int]
-    last_pass: torch.Tensor
+    share: torch.Tensor
+    versions: torch.Tensor | None
 
 
 def cohorts(works: Sequence[Work], limit: int) -> list[list[int]]:
@@ -40,8 +42,8 @@ def cohorts(works: Sequence[Work], limit: int) -> list[list[int]]:
     return groups
 
 
-def schedule(works: Sequence[Work], batch: int, device: torch.device) -> Schedule:
-    """The padded steps of works sorted by falling number of steps.
+def schedule(works: Sequence[Work], width: int, batch: int, device: torch.device) -> Schedule:
+    """The padded steps of works sorted by falling number of steps, beside idle ones up to ``width``.
 
     The shape of a step is always (., batch): a batched product's rounding must not depend on who else is in it.
     """
@@ -51,9 +53,14 @@ def schedule(works: Sequence[Work], batch: int, device: torch.device) -> Schedul
     owner = np.repeat(np.arange(len(works)), [len(work.order) for work in works])
     first = np.concatenate([np.repeat(work.bounds[:-1], n) for work, n in zip(works, sizes, strict=True)])
     place = np.concatenate([np.arange(len(work.order)) for work in works]) - first
-    shape = (int(counts[0]), len(works), batch)
+    shape = (int(counts[0]), width, batch)
     chosen = np.zeros(shape, dtype=np.int64)
     chosen[step, owner, place] = np.concatenate([work.order for work in works])
+    versions = None
+    if works[0].versions is not None:
+        versions = np.zeros(shape, dtype=np.int64)
+        versions[step, owner, place] = np.concatenate([work.versions for work in works])
+        versions = torch.from_numpy(versions).to(device)
     weight = np.zeros(shape, dtype=np.float32)
     weight[step, owner, place] = 1 / np.concatenate([np.repeat(n, n) for n in sizes])
     share = np.zeros(shape[:2])
@@ -65,4 +72,5 @@ def schedule(works: Sequence[Work], batch: int, device: torch.device) -> Schedul
         torch.from_numpy(weight).to(device),
         active.tolist(),
         torch.from_numpy(share).to(device),
+        versions,
     )

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from simfl.learning.backends.base import Task
+from simfl.learning.backends.batch import take
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.work import Work
 
@@ -22,9 +23,7 @@ class SequentialEngine:
         self.slots = layout(task.module)
         self.flat = torch.zeros(size(self.slots), device=task.x.device)
         self.parameters = attach(task.module, self.flat)
-        self.images = task.x.dim() == 4
-        if self.images:
-            task.module.to(memory_format=torch.contiguous_format)
+        self.images = task.x.dim() == 4 and any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         deltas = np.empty((len(works), len(self.flat)), dtype=np.float32)
@@ -42,14 +41,18 @@ class SequentialEngine:
         plain = work.shift is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm)
         step = self._plain_step if plain else _Step(self, work, start)
         order = torch.from_numpy(work.order).to(device)
+        versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
         bounds = work.bounds.tolist()
         total = torch.zeros((), dtype=torch.float64, device=device)
         for s in range(work.steps):
-            chosen = order[bounds[s] : bounds[s + 1]]
-            x = task.x.index_select(0, chosen)
+            now = slice(bounds[s], bounds[s + 1])
+            chosen = order[now]
+            x = take(task.x, chosen, None if versions is None else versions[now], task.crop)
             if self.images:
-                x = x.to(memory_format=torch.channels_last)
-            loss = cross_entropy(task.module(x), task.y.index_select(0, chosen))
+                x = x.to(memory_format=torch.channels_last)  # .contiguous() would leave one channel as it is
+            with torch.autocast(device.type, torch.bfloat16, enabled=task.bf16):
+                logits = task.module(x)
+            loss = cross_entropy(logits.float(), task.y.index_select(0, chosen))
             gradients = torch.autograd.grad(loss, self.parameters)
             with torch.no_grad():
                 step(gradients, work.rate)

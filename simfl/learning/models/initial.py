@@ -17,9 +17,10 @@ NORMS = (nn.GroupNorm, nn.LayerNorm, nn.modules.batchnorm._NormBase)
 def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     """The flat vector x(0), float32, shape (d,), in the order of ``module.named_parameters()``.
 
-    Linear and convolutional layers: weights and biases uniform on +-1/sqrt(fan-in) (He et al. 2015 with
-    torch's gain sqrt(1/3)); normalisation layers: scale 1, shift 0; embeddings: standard normal. A module with
-    parameters of its own says how to draw them in a method ``draw(name, shape, rng) -> array``.
+    Linear and convolutional layers: weights and biases uniform on +-1/sqrt(fan-in), which is He et al. 2015 with
+    gain sqrt(1/3); where the layer has an attribute ``gain``: weights uniform on +-gain * sqrt(3 / fan-in), biases 0
+    (the paper's gain before ReLU is sqrt(2)). Normalisation layers: scale 1, shift 0. Embeddings: standard normal.
+    A module with parameters of its own says how to draw them in a method ``draw(name, shape, rng) -> array``.
 
     Raises:
         ScenarioError: a layer of another kind holds parameters.
@@ -37,7 +38,10 @@ def _draw(owner: nn.Module, name: str, shape: tuple[int, ...], rng: np.random.Ge
         return owner.draw(name, shape, rng)
     if isinstance(owner, (nn.Linear, nn.modules.conv._ConvNd)):
         fan_in = nn.init._calculate_fan_in_and_fan_out(owner.weight)[0]
-        bound = fan_in**-0.5
+        gain = getattr(owner, "gain", None)
+        if gain is not None and name == "bias":
+            return np.zeros(shape)
+        bound = fan_in**-0.5 if gain is None else gain * (3 / fan_in) ** 0.5
         return rng.uniform(-bound, bound, shape)
     if isinstance(owner, NORMS):
         return np.ones(shape) if name == "weight" else np.zeros(shape)

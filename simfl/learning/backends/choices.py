@@ -1,0 +1,137 @@
+"""The backends that a scenario can name, and the choice among them. torch is imported when one is built."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from simfl.errors import ScenarioError
+from simfl.learning.backends.base import BACKENDS, Backend, Engine, Task
+
+__all__ = ["Auto", "Dense", "Grouped", "Processes", "Sequential", "Vmap"]
+
+
+@BACKENDS("sequential")
+@dataclass(frozen=True)
+class Sequential:
+    """One client after the other, the parameters being views of one flat vector; any model."""
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        return None
+
+    def build(self, task: Task) -> Engine:
+        from simfl.learning.backends.sequential_engine import SequentialEngine
+
+        return SequentialEngine(task)
+
+
+@BACKENDS("dense")
+@dataclass(frozen=True)
+class Dense:
+    """Many clients as batched matrix products, forward and backward pass written out; fully connected models."""
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        from torch import nn
+
+        layers = list(module) if isinstance(module, nn.Sequential) else []
+        while layers and isinstance(layers[0], nn.Flatten):
+            layers.pop(0)
+        linear = all(isinstance(layer, nn.Linear) and layer.bias is not None for layer in layers[::2])
+        if len(layers) % 2 == 0 or not linear or not all(isinstance(layer, nn.ReLU) for layer in layers[1::2]):
+            return "it takes models of linear layers with ReLU between them only (logistic, mlp)"
+        return "it computes in float32 only; set bf16 to false" if bf16 else None
+
+    def build(self, task: Task) -> Engine:
+        from simfl.learning.backends.cohort_engine import CohortEngine
+        from simfl.learning.backends.dense_network import DenseNetwork
+
+        return CohortEngine(task, DenseNetwork(task.module), limit=64)
+
+
+Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once; null = as measured to be fastest")]
+
+
+@BACKENDS("grouped")
+@dataclass(frozen=True)
+class Grouped:
+    """Many clients as one network of grouped convolutions; models that are a sequence of layers."""
+
+    cohort: Cohort = None
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        from simfl.learning.backends.grouped_network import unsupported
+
+        return unsupported(module)
+
+    def build(self, task: Task) -> Engine:
+        from simfl.learning.backends.cohort_engine import CohortEngine
+        from simfl.learning.backends.grouped_network import GroupedNetwork
+
+        # a constant number of copies keeps a client's bits independent of its company; a GPU promises no such bits
+        fixed = task.x.device.type == "cpu"
+        return CohortEngine(task, GroupedNetwork(task.module, task.bf16), self.cohort or _cohort(task), fixed)
+
+
+@BACKENDS("vmap")
+@dataclass(frozen=True)
+class Vmap:
+    """Many clients through torch.func.vmap; any model of batchable operations.
+
+    The one backend whose bits depend on which jobs are trained together (the same jobs give the same bits).
+    """
+
+    cohort: Cohort = None
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        return None
+
+    def build(self, task: Task) -> Engine:
+        from simfl.learning.backends.cohort_engine import CohortEngine
+        from simfl.learning.backends.vmap_network import VmapNetwork
+
+        return CohortEngine(task, VmapNetwork(task.module, task.bf16), self.cohort or _cohort(task))
+
+
+def _cohort(task: Task) -> int:
+    """On a processor small cohorts stay in its cache; a GPU wants many clients at once."""
+    return 6 if task.x.device.type == "cpu" else 64
+
+
+@BACKENDS("processes")
+@dataclass(frozen=True)
+class Processes:
+    """The clients of a call spread over processes of one thread each; the same bits for any number of them.
+
+    Inside a process works what ``auto`` chooses for a processor. Runs of a sweep in parallel are faster still.
+    """
+
+    workers: Annotated[int, Field(ge=1, le=1024, description="processes; their number changes no result")] = 2
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        return None
+
+    def build(self, task: Task) -> Engine:
+        from simfl.learning.backends.process_engine import ProcessEngine
+
+        if task.x.device.type != "cpu":
+            raise ScenarioError("learning.backend", "processes computes on the processor; set learning.device to cpu")
+        inner = Auto().choose(task)
+        return ProcessEngine(task, inner, self.workers, one_by_one=isinstance(inner, Sequential))
+
+
+@BACKENDS("auto")
+@dataclass(frozen=True)
+class Auto:
+    """The fastest by measurement: ``dense`` where it applies, else ``sequential``, on a GPU ``grouped`` or ``vmap``."""
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        return None
+
+    def build(self, task: Task) -> Engine:
+        return self.choose(task).build(task)
+
+    def choose(self, task: Task) -> Backend:
+        """The backend that ``auto`` stands for."""
+        batched = (Dense(),) if task.x.device.type == "cpu" else (Dense(), Grouped())
+        last = Sequential() if task.x.device.type == "cpu" else Vmap()
+        return next((choice for choice in batched if choice.supports(task.module, task.bf16) is None), last)

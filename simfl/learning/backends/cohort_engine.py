@@ -1,0 +1,105 @@
+"""Many works at once, step by step. Imported only where torch is."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simfl.learning.backends.base import Task
+from simfl.learning.backends.batch import take
+from simfl.learning.backends.schedule import cohorts, schedule
+from simfl.learning.backends.update import stepper
+from simfl.learning.work import Work
+
+__all__ = ["CohortEngine", "Network"]
+
+
+class Network(Protocol):
+    """k copies of a model. A block holds one parameter of all of them, its first axis counting the copies."""
+
+    def inputs(self, x: torch.Tensor) -> torch.Tensor:
+        """Samples (n, *shape) in the form in which :meth:`gradients` takes them."""
+        ...
+
+    def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """The blocks of k flat vectors, (k, d)."""
+        ...
+
+    def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The flat vectors (k, d) of blocks."""
+        ...
+
+    def gradients(
+        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
+    ) -> tuple[torch.Tensor, list]:
+        """Sum of weight times cross-entropy, (k,), and its gradient for each block, a tensor or a ``Product``.
+
+        Args:
+            blocks: the parameters.
+            x: samples, (k, batch, ...).
+            y: classes, (k, batch).
+            weight: of each sample, (k, batch); 0 for padding.
+        """
+        ...
+
+
+class CohortEngine:
+    """Trains works in cohorts of at most ``limit``, every step of all of them in one pass of a network.
+
+    Args:
+        task: what is trained.
+        network: how k models are computed at once.
+        limit: works in a cohort: bounds memory, and small cohorts stay in the cache.
+        fixed: fill every cohort up to the limit with idle copies, where a network's rounding depends on how many
+            copies there are.
+    """
+
+    def __init__(self, task: Task, network: Network, limit: int, fixed: bool = False) -> None:
+        self.task, self.network, self.limit, self.fixed = task, network, limit, fixed
+        augmented = task.crop or task.flip
+        self.x = task.x if augmented else network.inputs(task.x)
+
+    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        deltas = np.empty((len(works), len(works[0].start)), dtype=np.float32)
+        loss = np.empty(len(works))
+        for group in cohorts(works, self.limit):
+            deltas[group], loss[group] = self._cohort([works[i] for i in group])
+        return deltas, loss
+
+    def _cohort(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        n, device = len(works), self.x.device
+        width = self.limit if self.fixed else n
+        start = self._stack([work.start for work in works], width)
+        shift = None if works[0].shift is None else self._stack([work.shift for work in works], width)
+        plan = schedule(works, width, self.task.batch_size, device)
+        loss = torch.zeros(width, dtype=torch.float64, device=device)
+        noted = plan.share.any(dim=1).tolist()
+        with torch.no_grad():
+            blocks = self.network.blocks(start.clone())
+            step = stepper(blocks, works[0].rate, self.task.sgd, None if shift is None else self.network.blocks(shift))
+            for s, active in enumerate(plan.active):
+                k = width if self.fixed else active
+                chosen = plan.chosen[s, :k]
+                x = self._samples(chosen, None if plan.versions is None else plan.versions[s, :k])
+                y = self.task.y.index_select(0, chosen.reshape(-1)).view(k, -1)
+                row, gradients = self.network.gradients([block[:k] for block in blocks], x, y, plan.weight[s, :k])
+                step([block[:active] for block in blocks], gradients)
+                if noted[s]:
+                    loss[:k].add_(row.double() * plan.share[s, :k])
+            delta = self.network.flat(blocks)[:n].sub_(start[:n])
+        return delta.cpu().numpy(), loss[:n].cpu().numpy()
+
+    def _stack(self, vectors: Sequence[NDArray[np.float32]], width: int) -> torch.Tensor:
+        """Flat vectors as rows, (width, d), zeros after the last one."""
+        rows = np.zeros((width, len(vectors[0])), dtype=np.float32)
+        np.stack(vectors, out=rows[: len(vectors)])
+        return torch.from_numpy(rows).to(self.x.device)
+
+    def _samples(self, chosen: torch.Tensor, versions: torch.Tensor | None) -> torch.Tensor:
+        flat = chosen.reshape(-1)
+        x = take(self.x, flat, None if versions is None else versions.reshape(-1), self.task.crop)
+        if versions is not None:
+            x = self.network.inputs(x)
+        return x.unflatten(0, chosen.shape)

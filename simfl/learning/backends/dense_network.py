@@ -1,0 +1,70 @@
+"""Forward and backward pass of k multilayer perceptrons at once. Imported only where torch is.
+
+Every width is padded with zeros to a multiple of 16 floats, so that each model's matrices start on a cache
+line: the rounding of a matrix product depends on that alignment, and a client's update must not depend on
+its place in the batch.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch.nn.functional import pad
+
+from simfl.learning.backends.update import Product
+from simfl.learning.models.flat import layout
+
+__all__ = ["DenseNetwork"]
+
+
+def _padded(width: int) -> int:
+    return -(-width // 16) * 16
+
+
+class DenseNetwork:
+    """Linear layers with ReLU between them; a weight's block is (k, outputs, inputs), a bias' (k, 1, outputs)."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.slots = layout(module)
+        self.classes = self.slots[-1].shape[0]
+
+    def inputs(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.flatten(1)
+        return pad(rows, (0, _padded(rows.shape[1]) - rows.shape[1]))
+
+    def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        blocks = []
+        for slot in self.slots:
+            rows, columns = slot.shape if len(slot.shape) == 2 else (1, *slot.shape)
+            part = flat[:, slot.start : slot.start + prod(slot.shape)].reshape(len(flat), rows, columns)
+            more_rows = _padded(rows) - rows if len(slot.shape) == 2 else 0
+            blocks.append(pad(part, (0, _padded(columns) - columns, 0, more_rows)).contiguous())
+        return blocks
+
+    def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
+        parts = []
+        for slot, block in zip(self.slots, blocks, strict=True):
+            rows, columns = slot.shape if len(slot.shape) == 2 else (1, *slot.shape)
+            parts.append(block[:, :rows, :columns].reshape(len(block), -1))
+        return torch.cat(parts, dim=1)
+
+    def gradients(
+        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
+    ) -> tuple[torch.Tensor, list]:
+        layers = [x]
+        z = torch.baddbmm(blocks[1], x, blocks[0].mT)
+        for weights, bias in zip(blocks[2::2], blocks[3::2], strict=True):
+            layers.append(z.relu_())
+            z = torch.baddbmm(bias, z, weights.mT)
+        z[..., self.classes :] = -torch.inf  # padding is no class
+        z = torch.log_softmax(z, dim=2)
+        target, weight = y.unsqueeze(2), weight.unsqueeze(2)
+        loss = z.gather(2, target).mul_(weight).sum((1, 2)).neg_()
+        error = z.exp_().mul_(weight).scatter_add_(2, target, -weight)
+        gradients: list = []
+        for i in range(len(layers) - 1, -1, -1):
+            gradients += [error.sum(1, keepdim=True), Product(error, layers[i])]
+            if i:
+                below = torch.bmm(error, blocks[2 * i])
+                error = torch.ops.aten.threshold_backward(below, layers[i], 0)
+        return loss, gradients[::-1]

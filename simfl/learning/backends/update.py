@@ -1,0 +1,95 @@
+"""The optimiser's step of k models at once. Imported only where torch is."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from simfl.learning.backends.base import Sgd
+
+__all__ = ["Product", "stepper"]
+
+Blocks = Sequence[torch.Tensor]
+
+
+class Product(NamedTuple):
+    """A gradient (k, outputs, inputs) that is not multiplied out: the sum of error times input over the samples.
+
+    Attributes:
+        error: (k, batch, outputs).
+        inputs: (k, batch, inputs).
+    """
+
+    error: torch.Tensor
+    inputs: torch.Tensor
+
+
+def stepper(blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None):
+    """A function (blocks, gradients) that makes one step in place, see :class:`simfl.learning.backends.base.Sgd`.
+
+    It may be given the blocks of the first few models only; further models' gradients are left aside.
+
+    Args:
+        blocks: the parameters of all k models before the first step.
+        rate: learning rate.
+        sgd: settings.
+        shift: added to every gradient, shaped as the blocks.
+    """
+    if shift is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm):
+        return _Plain(rate, sgd.weight_decay)
+    return _Full(blocks, rate, sgd, shift)
+
+
+class _Plain:
+    """Plain SGD: a product is added to the weights while it is multiplied out."""
+
+    def __init__(self, rate: float, decay: float) -> None:
+        self.rate, self.keep = rate, 1 - rate * decay
+
+    def __call__(self, blocks: Blocks, gradients: Sequence[torch.Tensor | Product]) -> None:
+        for block, gradient in zip(blocks, _first(gradients, len(blocks[0])), strict=True):
+            if isinstance(gradient, Product):
+                block.baddbmm_(gradient.error.mT, gradient.inputs, beta=self.keep, alpha=-self.rate)
+            else:
+                if self.keep != 1:
+                    block.mul_(self.keep)
+                block.add_(gradient, alpha=-self.rate)
+
+
+class _Full:
+    """Every other step: proximal term, clipping, shift, weight decay, momentum."""
+
+    def __init__(self, blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None) -> None:
+        self.rate, self.sgd, self.shift = rate, sgd, shift
+        self.start = [block.clone() for block in blocks] if sgd.proximal else None
+        self.velocity = [torch.zeros_like(block) for block in blocks] if sgd.momentum else None
+
+    def __call__(self, blocks: Blocks, gradients: Sequence[torch.Tensor | Product]) -> None:
+        sgd, k = self.sgd, len(blocks[0])
+        g = [
+            torch.bmm(part.error.mT, part.inputs) if isinstance(part, Product) else part.clone()
+            for part in _first(gradients, k)
+        ]
+        if self.start is not None:
+            torch._foreach_add_(g, list(blocks), alpha=sgd.proximal)
+            torch._foreach_add_(g, _first(self.start, k), alpha=-sgd.proximal)
+        if sgd.clip_norm is not None:
+            norm = sum(torch.linalg.vector_norm(part.flatten(1), dim=1).square() for part in g).sqrt()
+            factor = (sgd.clip_norm / norm).clamp_(max=1)
+            for part in g:
+                part.mul_(factor.view(k, *[1] * (part.dim() - 1)))
+        if self.shift is not None:
+            torch._foreach_add_(g, _first(self.shift, k))
+        if sgd.weight_decay:
+            torch._foreach_add_(g, list(blocks), alpha=sgd.weight_decay)
+        if self.velocity is not None:
+            velocity = _first(self.velocity, k)
+            torch._foreach_mul_(velocity, sgd.momentum)
+            torch._foreach_add_(velocity, g)
+            g = velocity
+        torch._foreach_add_(list(blocks), g, alpha=-self.rate)
+
+
+def _first(parts: Sequence[torch.Tensor | Product], k: int) -> list:
+    """The parts that belong to the first k models."""
+    return [Product(part.error[:k], part.inputs[:k]) if isinstance(part, Product) else part[:k] for part in parts]

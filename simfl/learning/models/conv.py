@@ -1,0 +1,129 @@
+"""Convolutional models for images."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from simfl.errors import ScenarioError
+from simfl.learning.models.base import MODELS
+
+__all__ = ["CnnMnist", "LeNet5", "ResNet18Gn", "Vgg11"]
+
+
+@MODELS("cnn_mnist")
+@dataclass(frozen=True)
+class CnnMnist:
+    """Two 5 x 5 convolutions (32, 64 channels), each 2 x 2 max-pooled, and 512 ReLU units.
+
+    1,663,370 parameters for 28 x 28 x 1 images in 10 classes. Reference: McMahan et al. 2017, section 3.
+    """
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        from torch import nn
+
+        channels, height, width = image_shape(shape, 4, self.name)
+        return nn.Sequential(
+            *_block(channels, 32, 5, 2),
+            *_block(32, 64, 5, 2),
+            nn.Flatten(),
+            nn.Linear(64 * (height // 4) * (width // 4), 512),
+            nn.ReLU(),
+            nn.Linear(512, classes),
+        )
+
+
+@MODELS("lenet5")
+@dataclass(frozen=True)
+class LeNet5:
+    """Two 5 x 5 convolutions (6, 16 channels), each 2 x 2 max-pooled, and layers of 120 and 84 ReLU units.
+
+    62,006 parameters for 32 x 32 x 3 images in 10 classes; images of 28 x 28 are padded to 32 x 32.
+    Reference: LeCun et al. 1998, with max pooling and ReLU.
+    """
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        from torch import nn
+
+        channels, height, width = image_shape(shape, 16, self.name)
+        padding = 2 if (height, width) == (28, 28) else 0
+        side = [((size + 2 * padding - 4) // 2 - 4) // 2 for size in (height, width)]
+        return nn.Sequential(
+            *_block(channels, 6, 5, padding),
+            *_block(6, 16, 5, 0),
+            nn.Flatten(),
+            nn.Linear(16 * side[0] * side[1], 120),
+            nn.ReLU(),
+            nn.Linear(120, 84),
+            nn.ReLU(),
+            nn.Linear(84, classes),
+        )
+
+
+@MODELS("vgg11")
+@dataclass(frozen=True)
+class Vgg11:
+    """VGG-11 for 32 x 32 images: eight 3 x 3 convolutions, five poolings, one linear layer; no normalisation.
+
+    9,225,610 parameters for 10 classes of colour images. Reference: Simonyan and Zisserman 2015, configuration A,
+    with one linear layer in place of three, and He et al.'s initial weights, without which so deep a plain
+    network does not start to learn.
+    """
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        from torch import nn
+
+        channels, height, width = image_shape(shape, 32, self.name)
+        layers: list[Any] = []
+        for width_out, pooled in ((64, 1), (128, 1), (256, 0), (256, 1), (512, 0), (512, 1), (512, 0), (512, 1)):
+            conv = nn.Conv2d(channels, width_out, 3, padding=1)
+            conv.gain = 2**0.5
+            layers += [conv, *([nn.MaxPool2d(2)] if pooled else []), nn.ReLU()]
+            channels = width_out
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512 * (height // 32) * (width // 32), classes))
+
+
+@MODELS("resnet18_gn")
+@dataclass(frozen=True)
+class ResNet18Gn:
+    """ResNet-18 for small images, with group instead of batch normalisation.
+
+    Batch normalisation's running statistics have no meaning in an average of models (Hsieh et al. 2020).
+    11,173,962 parameters for 10 classes of colour images. References: He et al. 2016, Wu and He 2018.
+    """
+
+    groups: Annotated[int, Field(ge=1, le=64, description="groups of each normalisation; a divisor of 64")] = 32
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        if 64 % self.groups == 0:
+            return []
+        nearest = min((1, 2, 4, 8, 16, 32, 64), key=lambda groups: abs(groups - self.groups))
+        return [("groups", f"is {self.groups}, no divisor of 64; the nearest valid value is {nearest}")]
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        from simfl.learning.models.resnet import resnet18
+
+        channels, _, _ = image_shape(shape, 8, self.name)
+        return resnet18(channels, classes, self.groups)
+
+
+def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, int, int]:
+    """Channels, height and width of a sample.
+
+    Raises:
+        ScenarioError: samples are no images, or smaller than ``smallest`` pixels.
+    """
+    if len(shape) != 3 or min(shape[1:]) < smallest:
+        raise ScenarioError(
+            "learning.model",
+            f"{name} takes images of at least {smallest} x {smallest} pixels, not samples of shape {list(shape)}; "
+            "mlp takes any",
+        )
+    return shape
+
+
+def _block(inputs: int, outputs: int, kernel: int, padding: int) -> list[Any]:
+    """Convolution, pooling, ReLU: equal to ReLU before pooling, and cheaper."""
+    from torch import nn
+
+    return [nn.Conv2d(inputs, outputs, kernel, padding=padding), nn.MaxPool2d(2), nn.ReLU()]

@@ -1,0 +1,79 @@
+"""A participation matrix in compressed rows, checked, with its weights as exact numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.errors import SimflError
+from simfl.privacy.values import Values
+
+__all__ = ["Rounds"]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Who was aggregated in which round, with which weight.
+
+    Attributes:
+        indptr: int64, shape (J + 1,); round t holds positions ``indptr[t]:indptr[t + 1]``.
+        clients: int64, shape (n,): the clients of each round, ascending.
+        codes: int32, shape (n,): numbers of their weights in ``values``, never 0.
+        values: the distinct weights.
+        shape: (J, N).
+    """
+
+    indptr: NDArray[np.int64]
+    clients: NDArray[np.int64]
+    codes: NDArray[np.int32]
+    values: Values
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, P: Any) -> "Rounds":
+        """From a (J, N) array of non-negative weights, dense or scipy-sparse.
+
+        Raises:
+            SimflError: not two-dimensional, not numbers, negative, infinite or NaN.
+        """
+        if hasattr(P, "tocsr"):
+            P = P.tocsr()
+            if not P.has_canonical_format:
+                P = P.copy()
+                P.sum_duplicates()
+            indptr, clients, weights, shape = P.indptr, P.indices, P.data, P.shape
+        else:
+            P = np.asarray(P)
+            if P.ndim != 2:
+                raise SimflError(f"a participation matrix has two dimensions (rounds, clients), not {P.ndim}")
+            rows, clients = np.nonzero(P)
+            weights, shape = P[rows, clients], P.shape
+            indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
+        if weights.dtype.kind not in "biuf":
+            raise SimflError(f"participation weights must be real numbers, not {weights.dtype}")
+        weights = weights.astype(np.float64)
+        _check(indptr, clients, weights)
+        values, codes = Values.of(weights)
+        if not np.all(codes):
+            kept = codes > 0
+            indptr = np.append(0, np.cumsum(kept))[indptr]
+            clients, codes = clients[kept], codes[kept]
+        return cls(indptr.astype(np.int64), clients.astype(np.int64), codes, values, (int(shape[0]), int(shape[1])))
+
+    def dense(self, rounds: NDArray[np.integer]) -> NDArray[np.int32]:
+        """The weights' numbers of some rounds as a matrix, shape (len(rounds), N)."""
+        table = np.zeros((len(rounds), self.shape[1]), dtype=np.int32)
+        for row, t in zip(table, rounds, strict=True):
+            span = slice(self.indptr[t], self.indptr[t + 1])
+            row[self.clients[span]] = self.codes[span]
+        return table
+
+
+def _check(indptr: NDArray[np.integer], clients: NDArray[np.integer], weights: NDArray[np.float64]) -> None:
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        t = int(np.searchsorted(indptr, bad[0], side="right")) - 1
+        raise SimflError(
+            f"round {t}, client {clients[bad[0]]}: weight {weights[bad[0]]:g} is not a finite number of at least 0"
+        )

@@ -1,0 +1,91 @@
+"""Light codewords by information-set search: upper bounds for the weak guarantee.
+
+Echelon forms over random column orders have light rows, and so have combinations of two rows chosen to cancel as
+much as possible (Stern's idea with two rows; the second coefficient is the most frequent ratio of their entries).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.privacy.code import Code
+from simfl.privacy.field import Residues, echelon, inverse, times
+
+__all__ = ["search", "search_work"]
+
+CHUNK = 2**19
+
+
+def search_work(code: Code) -> float:
+    """Work of one trial of :func:`search`, in modular multiplications."""
+    r, m = code.form.shape
+    return 4.0 * r * r * m + 2e5
+
+
+def search(code: Code, limit: int, trials: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+    """The places of the lightest codeword found that weighs less than ``limit`` clients, or None.
+
+    The first trial uses the code's own echelon form.
+    """
+    found = None
+    form, pivots = code.form, code.pivots
+    for trial in range(trials):
+        if trial:
+            form, pivots = echelon(form, code.p, rng.permutation(len(code.weight)))
+        for candidate in (_rows(form, code.weight, limit), _pairs(form, pivots, code, limit)):
+            if candidate is not None:
+                weight = int(code.weight[candidate].sum())
+                if weight < limit:
+                    found, limit = candidate, weight
+    return found
+
+
+def _rows(form: Residues, weight: NDArray[np.int64], limit: int) -> NDArray[np.int64] | None:
+    """The support of the lightest row if it is lighter than the limit."""
+    weights = (form != 0) @ weight
+    best = int(np.argmin(weights))
+    return np.flatnonzero(form[best]) if weights[best] < limit else None
+
+
+def _pairs(form: Residues, pivots: NDArray[np.int64], code: Code, limit: int) -> NDArray[np.int64] | None:
+    """The support of the lightest combination of two rows if it is lighter than the limit."""
+    free = np.setdiff1d(np.arange(form.shape[1]), pivots)
+    weight = code.weight[free]
+    entries, own = form[:, free], code.weight[pivots]
+    if len(pivots) < 2 or not len(free):
+        return None
+    inverses = inverse(entries, code.p)
+    filled = entries != 0
+    first, second = np.triu_indices(len(pivots), 1)
+    step = max(1, CHUNK // len(free))
+    found = None
+    for start in range(0, len(first), step):
+        a, b = first[start : start + step], second[start : start + step]
+        ratio = times(entries[a], inverses[b], code.p)  # 0 where only one of them, or none, has an entry
+        union = (filled[a] | filled[b]) @ weight
+        saved, value = _heaviest(ratio, weight)
+        total = own[a] + own[b] + union - saved
+        best = int(np.argmin(total))
+        if total[best] < limit:
+            i, j = a[best], b[best]
+            cancelled = (ratio[best] == value[best]) & (value[best] != 0)
+            rest = (filled[i] | filled[j]) & ~cancelled
+            found, limit = np.sort(np.concatenate([pivots[[i, j]], free[rest]])), int(total[best])
+    return found
+
+
+def _heaviest(ratio: Residues, weight: NDArray[np.int64]) -> tuple[NDArray[np.int64], Residues]:
+    """For each row the ratio other than 0 with the greatest total weight: that weight (0 if none) and the ratio."""
+    n, k = ratio.shape
+    order = np.argsort(ratio, axis=1)
+    sorted_ = np.take_along_axis(ratio, order, axis=1)
+    changes = np.ones((n, k), dtype=bool)
+    changes[:, 1:] = sorted_[:, 1:] != sorted_[:, :-1]
+    start = np.flatnonzero(changes)
+    runs = np.add.reduceat(weight[order].ravel(), start)
+    runs[sorted_.ravel()[start] == 0] = 0
+    row = start // k
+    rows = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
+    top = np.maximum.reduceat(runs, rows)
+    where = np.flatnonzero(runs == top[row])
+    best = where[np.unique(row[where], return_index=True)[1]]
+    return top, sorted_.ravel()[start[best]]

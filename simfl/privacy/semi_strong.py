@@ -1,0 +1,119 @@
+"""The semi-strong guarantee at several ranks: min over clients of f(i), with as few programmes as possible."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.privacy.basis import Basis
+from simfl.privacy.budget import Budget
+from simfl.privacy.programme import Programme
+
+__all__ = ["Enclosure", "ratios", "semi_strong"]
+
+GAP = 1e-7
+"""Greatest distance of the two bounds of a value that is called exact."""
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A certified interval for the semi-strong value, and where its upper end comes from.
+
+    Attributes:
+        lower, upper: the bounds.
+        source: the classes on which a vector of that ratio lives, or the number of a round that has it.
+    """
+
+    lower: float
+    upper: float
+    source: NDArray[np.int64] | int
+
+    @property
+    def value(self) -> float | None:
+        """The value where the bounds meet (whole numbers exactly), else None."""
+        if self.upper - self.lower > GAP * max(1.0, self.upper):
+            return None
+        whole = round(self.upper)
+        return float(whole) if abs(self.upper - whole) < 1e-9 * max(1, whole) else self.upper
+
+
+def ratios(basis: Basis) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The least ratio of sum to largest weight of one round, among the rounds so far, and whose it is; (J,)."""
+    rounds = basis.of
+    weights = rounds.values.floats[rounds.codes]
+    held = np.flatnonzero(np.diff(rounds.indptr))
+    ratio = np.full(rounds.shape[0], np.inf)
+    if len(held):
+        start = rounds.indptr[held]
+        peaks = np.maximum.reduceat(weights, start)
+        ratio[held] = np.add.reduceat(weights / np.repeat(peaks, np.diff(rounds.indptr)[held]), start)
+    least = np.minimum.accumulate(ratio)
+    new = np.append(True, least[1:] < least[:-1])
+    return least, np.maximum.accumulate(np.where(new, np.arange(len(ratio)), 0))
+
+
+def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Budget) -> dict[int, Enclosure]:
+    """The semi-strong value at each of some ranks.
+
+    From the last rank to the first: f(i) only grows when rounds are taken away, so its value at a later rank is a
+    lower bound, and only the clients whose bound lies below the best value need a programme.
+
+    Args:
+        ranks: positive ranks.
+        last: for each rank the last round at which the matrix has it.
+        budget: ranks that it does not allow for keep an open interval.
+    """
+    row_ratio, row_round = ratios(basis)
+    bound = basis.size.astype(np.float64)
+    result = {}
+    for rank in sorted(ranks, reverse=True):
+        t = last[rank]
+        floor = float(basis.classes.smallest[t, 0])
+        best = Enclosure(floor, float(row_ratio[t]), int(row_round[t]))
+        done = (basis.isolated > 0) & (basis.isolated <= rank)
+        bound[done] = basis.size[done]
+        if done.any():
+            alone = np.flatnonzero(done)[np.argmin(basis.size[done])]
+            if basis.size[alone] < best.upper:
+                best = Enclosure(floor, float(basis.size[alone]), np.array([alone]))
+        result[rank] = _at(basis, rank, best, bound, done, budget)
+    return result
+
+
+def _at(
+    basis: Basis,
+    rank: int,
+    best: Enclosure,
+    bound: NDArray[np.float64],
+    done: NDArray[np.bool_],
+    budget: Budget,
+) -> Enclosure:
+    """Solves programmes in the order of their lower bounds until none can lie below the best; updates ``bound``."""
+    if best.upper - best.lower <= 1e-9 * best.upper:
+        return best
+    present, label, size = basis.merged(rank)
+    lower = np.zeros(len(size))
+    np.maximum.at(lower, label, np.maximum(bound[present], size[label]))
+    solved = np.zeros(len(size), dtype=bool)
+    solved[label[done[present]]] = True
+    first = np.unique(label, return_index=True)[1]
+    programme = None
+    upper, source = best.upper, best.source
+    while not solved.all():
+        i = int(np.argmin(np.where(solved, np.inf, lower)))
+        if lower[i] >= upper - 1e-9 * upper:
+            break
+        if programme is None:
+            if not budget.take(float(len(size)) ** 3):
+                break
+            programme = Programme(basis.floats(rank)[:, present[first]], size)
+        work = programme.work
+        low, high, v = programme.solve(i)
+        if not budget.take(programme.work - work):
+            break
+        solved[i] = True
+        lower[i] = max(lower[i], min(low, high))
+        if high < upper:
+            upper, source = high, present[np.abs(v[label]) > 1e-9]
+    bound[present] = np.maximum(bound[present], lower[label])
+    return Enclosure(min(upper, max(best.lower, float(lower.min()))), upper, source)

@@ -1,0 +1,138 @@
+"""The metrics over the rounds of a participation matrix: what every prefix of it gives away."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.privacy.basis import Basis, basis
+from simfl.privacy.budget import BUDGET, Budget
+from simfl.privacy.classes import identical
+from simfl.privacy.rounds import Rounds
+from simfl.privacy.semi_strong import Enclosure, ratios, semi_strong
+from simfl.privacy.weak import Weak, weak
+
+__all__ = ["Study", "Trace", "trace"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The metrics after every round, float64, shape (J,); NaN before the first aggregate and where not evaluated.
+
+    Attributes:
+        rank: of the participation matrix so far; NaN beyond the budget.
+        strong: size of the smallest class of identical non-zero columns.
+        semi_strong: least ratio of sum to largest magnitude in the row space; NaN beyond the budget.
+        weak_lower, weak_upper: bounds of the least number of non-zeros in the row space.
+    """
+
+    rank: NDArray[np.float64]
+    strong: NDArray[np.float64]
+    semi_strong: NDArray[np.float64]
+    weak_lower: NDArray[np.float64]
+    weak_upper: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A participation matrix with what all its metrics share: classes of clients and rising ranks.
+
+    Args:
+        basis: see :func:`simfl.privacy.basis.basis`.
+        budget: of each stage, in work.
+        seed: of the search for light vectors.
+    """
+
+    basis: Basis
+    budget: int
+    seed: int
+
+    @classmethod
+    def of(cls, P: Any, budget: int = BUDGET, seed: int = 0) -> "Study":
+        """Reads a (J, N) array, dense or scipy-sparse.
+
+        Raises:
+            SimflError: see :meth:`simfl.privacy.rounds.Rounds.of`.
+        """
+        rounds = P if isinstance(P, Rounds) else Rounds.of(P)
+        return cls(basis(rounds, identical(rounds), budget), budget, seed)
+
+    @property
+    def rounds(self) -> Rounds:
+        """The participation matrix."""
+        return self.basis.of
+
+    def last(self) -> dict[int, int]:
+        """For each rank the last round at which the matrix has it."""
+        ends = np.append(self.basis.rounds[1:], self.basis.known) - 1
+        return {r + 1: int(t) for r, t in enumerate(ends)} if len(self.basis.rounds) else {}
+
+    def evaluate(self, ranks: list[int]) -> tuple[dict[int, Enclosure], Weak]:
+        """The semi-strong and weak metrics at some positive ranks."""
+        last = self.last()
+        semi = semi_strong(self.basis, ranks, last, Budget(self.budget))
+        return semi, weak(self.basis, ranks, last, {r: e.lower for r, e in semi.items()}, self.budget, self.seed)
+
+    def trace(self, every: int = 1) -> Trace:
+        """See :func:`trace`."""
+        rounds, basis = self.rounds, self.basis
+        n_rounds, n_clients = rounds.shape
+        columns = Trace(*(np.full(n_rounds, np.nan) for _ in range(5)))
+        rank = basis.rank()
+        columns.rank[: basis.known] = np.where(rank > 0, rank, np.nan)
+        started = basis.classes.count > 0
+        columns.strong[started] = basis.classes.smallest[started, 0]
+        times = np.flatnonzero(started & _due(n_rounds, every))
+        if not len(times):
+            return columns
+        ranked = times[times < basis.known]
+        ranks = sorted({int(r) for r in rank[ranked]})
+        semi, bounds = self.evaluate(ranks) if ranks else ({}, None)
+        for t in ranked:
+            r = int(rank[t])
+            value = semi[r].value
+            columns.semi_strong[t] = np.nan if value is None else value
+            columns.weak_lower[t], columns.weak_upper[t] = bounds.lower[r], bounds.upper[r]
+        self._beyond(columns, times[times >= basis.known])
+        held = times[~np.isnan(columns.semi_strong[times])]
+        semi_values = np.minimum(columns.semi_strong[held], columns.weak_upper[held])
+        columns.semi_strong[held] = np.minimum.accumulate(semi_values)  # monotone to the last bit
+        return columns
+
+    def _beyond(self, columns: Trace, times: NDArray[np.int64]) -> None:
+        """Where the rank is out of budget: what the rounds themselves and the classes say."""
+        if not len(times):
+            return
+        counts = np.diff(self.rounds.indptr)
+        lightest = np.minimum.accumulate(np.where(counts > 0, counts, self.rounds.shape[1] + 1))
+        ratio, _ = ratios(self.basis)
+        strong = columns.strong[times]
+        columns.weak_lower[times], columns.weak_upper[times] = strong, lightest[times]
+        columns.semi_strong[times] = np.where(ratio[times] <= strong * (1 + 1e-9), strong, np.nan)
+
+
+def trace(P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0) -> Trace:
+    """The metrics of every prefix of a participation matrix.
+
+    All three can only fall, and only when the rank rises, so most rounds cost nothing.
+
+    Args:
+        P: weights, shape (J, N), non-negative; dense or scipy-sparse.
+        every: semi-strong and weak are evaluated after rounds every - 1, 2 * every - 1, ... and the last one;
+            0 = after the last round only. The rank and the strong metric come for every round.
+        budget: work each stage may take, in modular multiplications (10**9 is a few seconds).
+        seed: of the search for light vectors.
+
+    Raises:
+        SimflError: a weight is negative, infinite or NaN, or P is not two-dimensional.
+    """
+    return Study.of(P, budget, seed).trace(every)
+
+
+def _due(n_rounds: int, every: int) -> NDArray[np.bool_]:
+    due = np.zeros(n_rounds, dtype=bool)
+    if every:
+        due[every - 1 :: every] = True
+    due[-1:] = True
+    return due

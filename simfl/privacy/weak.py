@@ -1,0 +1,152 @@
+"""The weak guarantee at several ranks: an interval around min { |v|_0 : 0 != v in R }.
+
+The value never grows with the rank. So a proof that there is no light vector at one rank holds for all lower ranks, and
+a light vector found at one rank counts from the rank on at which its last round comes in.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.privacy.basis import Basis
+from simfl.privacy.budget import Budget
+from simfl.privacy.code import Code, code
+from simfl.privacy.lightest import level, level_work
+from simfl.privacy.search import search, search_work
+from simfl.privacy.witness import birth
+
+__all__ = ["Weak", "weak"]
+
+TRIALS = 24
+
+
+@dataclass
+class Weak:
+    """Bounds at ranks 1 .. R; index 0 is not used.
+
+    Attributes:
+        lower, upper: int64, shape (R + 1,), both non-increasing.
+        source: for each rank where the vector of weight ``upper`` lives: classes, or the number of a round.
+    """
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    source: list[NDArray[np.int64] | int]
+
+    def found(self, rank: int, weight: int, source: NDArray[np.int64] | int) -> None:
+        """Notes that a vector of this weight exists from ``rank`` on."""
+        for r in range(rank, len(self.upper)):
+            if weight < self.upper[r]:
+                self.upper[r], self.source[r] = weight, source
+
+    def proven(self, rank: int, weight: int) -> None:
+        """Notes that up to ``rank`` there is no vector of less weight."""
+        self.lower[: rank + 1] = np.maximum(self.lower[: rank + 1], weight)
+
+
+def weak(
+    basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, float], limit: int, seed: int
+) -> Weak:
+    """Bounds of the weak guarantee at some ranks.
+
+    Args:
+        ranks: positive ranks.
+        last: for each rank the last round at which the matrix has it.
+        known: lower bounds from elsewhere (the semi-strong value), by rank.
+        limit: budget of the search and of the enumeration, each.
+        seed: of the search.
+    """
+    state = _start(basis, last)
+    for rank in ranks:
+        state.proven(rank, int(basis.classes.smallest[last[rank], 0]))
+        state.proven(rank, int(np.ceil(known.get(rank, 0.0) - 1e-6)))
+    for c in np.flatnonzero(basis.isolated):
+        if basis.size[c] < state.upper[basis.isolated[c]]:
+            state.found(int(basis.isolated[c]), int(basis.size[c]), np.array([c]))
+    ranks = sorted(ranks)
+    _descend(basis, state, ranks, Budget(limit), seed)
+    _enumerate(basis, state, ranks, Budget(limit))
+    return state
+
+
+def _start(basis: Basis, last: dict[int, int]) -> Weak:
+    """The rounds themselves as the first upper bounds."""
+    top = len(basis.rounds)
+    state = Weak(np.ones(top + 1, dtype=np.int64), np.full(top + 1, basis.of.shape[1] + 1), [-1] * (top + 1))
+    counts = np.diff(basis.of.indptr)[: basis.known]
+    least = np.minimum.accumulate(np.where(counts > 0, counts, basis.of.shape[1] + 1))
+    ranks = basis.rank()
+    for t in np.flatnonzero(np.append(True, least[1:] < least[:-1])):
+        if ranks[t]:
+            state.found(int(ranks[t]), int(least[t]), int(t))
+    return state
+
+
+def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) -> bool:
+    """Takes a support found modulo one prime if it holds modulo the other."""
+    born = birth(basis, rank, support, basis.of.values.primes()[1])
+    if born:
+        state.found(born, int(basis.size[support].sum()), support)
+    return born > 0
+
+
+def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: int) -> None:
+    """Searches for light vectors at the last rank and, by bisection, wherever the bound falls."""
+    p, _ = basis.of.values.primes()
+
+    def look(rank: int) -> None:
+        if state.lower[rank] >= state.upper[rank]:
+            return
+        if not budget.affords(8.0 * rank * rank * basis.codes.shape[1]):
+            return
+        here = code(basis, rank, p)
+        trials = 0
+        while trials < TRIALS and budget.take(search_work(here)):
+            trials += 1
+        rng = np.random.Generator(np.random.Philox(key=[seed, rank]))
+        places = search(here, int(state.upper[rank]), trials, rng) if trials else None
+        if places is not None:
+            _accept(basis, state, rank, here.support(places))
+
+    def between(low: int, high: int) -> None:
+        """Looks inside (ranks[low], ranks[high]) if the bounds at its ends differ."""
+        if high - low < 2 or state.upper[ranks[low]] == state.upper[ranks[high]]:
+            return
+        middle = (low + high) // 2
+        look(ranks[middle])
+        between(middle, high)
+        between(low, middle)
+
+    look(ranks[-1])
+    if len(ranks) > 1:
+        look(ranks[0])
+        between(0, len(ranks) - 1)
+
+
+def _enumerate(basis: Basis, state: Weak, ranks: list[int], budget: Budget) -> None:
+    """Proves lower bounds, from the last rank on: no vector on 1, 2, 3 ... places that is lighter than the upper."""
+    p, _ = basis.of.values.primes()
+    for rank in reversed(ranks):
+        if state.lower[rank] >= state.upper[rank] or not budget.take(8.0 * rank * rank * basis.codes.shape[1]):
+            continue
+        here = code(basis, rank, p)
+        smallest = np.append(0, np.cumsum(here.weight))
+        largest = np.append(0, np.cumsum(here.weight[::-1]))
+
+        def accept(places: NDArray[np.int64], here: Code = here, rank: int = rank) -> bool:
+            return _accept(basis, state, rank, here.support(places))
+
+        levels = [w for w in range(1, len(here.weight) + 1) if largest[w] >= state.lower[rank]]
+        works = np.cumsum([level_work(len(here.weight), w) for w in levels])
+        affordable = [w for w, work in zip(levels, works, strict=True) if budget.affords(work)]
+        if not affordable or smallest[min(affordable[-1] + 1, len(smallest) - 1)] <= state.lower[rank]:
+            continue  # nothing to be gained
+        for w in affordable:
+            state.proven(rank, min(int(state.upper[rank]), int(smallest[w])))
+            if state.lower[rank] >= state.upper[rank]:
+                break
+            budget.take(level_work(len(here.weight), w))
+            level(here, w, int(state.upper[rank]), accept)
+        beyond = affordable[-1] + 1
+        state.proven(rank, int(state.upper[rank] if beyond == len(smallest) else min(state.upper[rank], smallest[beyond])))

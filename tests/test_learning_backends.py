@@ -1,0 +1,257 @@
+"""Every backend against torch.optim.SGD on a plain module, sample by sample in the same order."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from simfl.learning.augment import Augment
+from simfl.learning.backends import BACKENDS, Sgd, Task
+from simfl.learning.backends.batch import take
+from simfl.learning.models import MODELS
+from simfl.learning.models.build import build
+from simfl.learning.models.flat import layout, size
+from simfl.learning.models.initial import initial
+from simfl.learning.work import work
+from simfl.rng import Streams
+from simfl.training.local import LocalTraining
+from simfl.types import Job
+
+torch.set_num_threads(1)
+STREAMS = Streams(7)
+SIZES = (13, 5, 29, 1, 8)  # samples of each client: partial batches, fewer than a batch, one
+
+
+def samples(shape, n=60, classes=3):
+    rng = np.random.default_rng(1)
+    return (
+        torch.from_numpy(rng.standard_normal((n, *shape)).astype(np.float32)),
+        torch.from_numpy(rng.integers(classes, size=n)),
+    )
+
+
+class SmallConv:
+    """Every kind of layer that the grouped backend knows."""
+
+    name = "small"
+
+    def build(self, shape, classes):
+        return nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
+            nn.Conv2d(4, 6, 3, stride=2, bias=False), nn.GroupNorm(2, 6), nn.ReLU(),
+            nn.Flatten(), nn.Linear(6 * 9, 5), nn.ReLU(), nn.Linear(5, classes, bias=False),
+        )  # fmt: skip
+
+
+MODELS_HERE = {
+    "logistic": (MODELS["logistic"](), (3, 5)),
+    "mlp": (MODELS["mlp"](hidden=(17, 6)), (11,)),
+    "conv": (SmallConv(), (2, 14, 14)),
+    "lenet5": (MODELS["lenet5"](), (3, 16, 16)),
+}
+SETTINGS = {
+    "plain": (Sgd(), {}),
+    "decay": (Sgd(weight_decay=0.3), {"local_epochs": 2}),
+    "momentum": (Sgd(momentum=0.9, weight_decay=0.1), {"local_epochs": 3}),
+    "clip": (Sgd(clip_norm=0.5, momentum=0.5), {"local_steps": 7}),
+    "proximal": (Sgd(proximal=0.7, weight_decay=0.05, clip_norm=0.9), {"local_epochs": 2, "decay_at": (1,)}),
+    "shift": (Sgd(clip_norm=1.1), {"local_epochs": 2}),
+}
+
+
+def prepare(model, setting, crop=0, flip=False):
+    choice, shape = MODELS_HERE[model]
+    sgd, local = SETTINGS[setting]
+    module = build(choice, shape, 3)
+    x, y = samples(shape)
+    local = LocalTraining(batch_size=8, learning_rate=0.2, **local)
+    start = initial(module, np.random.default_rng(0))
+    rng = np.random.default_rng(2)
+    held = np.split(rng.permutation(60)[: sum(SIZES)], np.cumsum(SIZES)[:-1])
+    augment = Augment(crop=crop, flip=flip) if crop or flip else None
+    works = []
+    for i, own in enumerate(held):
+        shift = rng.normal(0, 0.1, len(start)).astype(np.float32) if setting == "shift" else None
+        begin = start if i % 2 else start * np.float32(0.9)
+        works.append(work(Job(i, i, i % 2, 0.0), own, begin, local, STREAMS, augment, shift))
+    return Task(module, x, y, 8, sgd, crop, flip), works
+
+
+def reference(task, job):
+    """One work by torch.optim.SGD, in float64."""
+    module = (
+        type(task.module)(*task.module).double() if isinstance(task.module, nn.Sequential) else task.module.double()
+    )
+    nn.utils.vector_to_parameters(torch.from_numpy(job.start).double(), module.parameters())
+    start = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+    optimiser = torch.optim.SGD(
+        module.parameters(), job.rate, momentum=task.sgd.momentum, weight_decay=task.sgd.weight_decay
+    )
+    losses = []
+    for s in range(job.steps):
+        now = slice(job.bounds[s], job.bounds[s + 1])
+        versions = None if job.versions is None else torch.from_numpy(job.versions[now])
+        x = take(task.x, torch.from_numpy(job.order[now]), versions, task.crop).double()
+        loss = cross_entropy(module(x), task.y[job.order[now]])
+        optimiser.zero_grad()
+        here = nn.utils.parameters_to_vector(module.parameters())
+        (loss + task.sgd.proximal / 2 * (here - start).square().sum()).backward()
+        if task.sgd.clip_norm is not None:
+            nn.utils.clip_grad_norm_(module.parameters(), task.sgd.clip_norm)
+        if job.shift is not None:
+            at = 0
+            for p in module.parameters():
+                p.grad += torch.from_numpy(job.shift[at : at + p.numel()]).view_as(p)
+                at += p.numel()
+        optimiser.step()
+        if s >= job.last_pass:
+            losses.append((loss.item(), now.stop - now.start))
+    end = nn.utils.parameters_to_vector(module.parameters()).detach()
+    module.float()
+    return (end - start).numpy(), np.average([a for a, _ in losses], weights=[n for _, n in losses])
+
+
+CASES = [
+    (backend, model)
+    for backend in ("sequential", "dense", "vmap", "grouped")
+    for model in MODELS_HERE
+    if backend != "dense" or model in ("logistic", "mlp")
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(("backend", "model"), CASES)
+def test_backends_equal_torch_optim_sgd(backend, model, setting):
+    import copy
+
+    task, works = prepare(model, setting)
+    plain = copy.deepcopy(task.module)
+    deltas, loss = BACKENDS[backend]().build(task).train(works)
+    for i, job in enumerate(works):
+        delta, mean = reference(Task(plain, task.x, task.y, 8, task.sgd), job)
+        np.testing.assert_allclose(deltas[i], delta, atol=1e-5)
+        assert loss[i] == pytest.approx(mean, abs=1e-5)
+
+
+@pytest.mark.parametrize(("backend", "model"), [case for case in CASES if case[0] != "vmap"])
+def test_bits_do_not_depend_on_the_company(backend, model):
+    for setting in SETTINGS:
+        task, works = prepare(model, setting)
+        check_company(BACKENDS[backend]().build(task), works)
+
+
+def test_a_cohort_larger_than_the_limit_changes_nothing():
+    task, works = prepare("conv", "shift")
+    check_company(BACKENDS["grouped"](cohort=2).build(task), works)
+    task, works = prepare("conv", "shift")
+    whole, _ = BACKENDS["vmap"]().build(task).train(works)
+    parted, _ = BACKENDS["vmap"](cohort=2).build(task).train(works)
+    np.testing.assert_allclose(parted, whole, atol=1e-6)
+
+
+def check_company(engine, works):
+    whole, loss = engine.train(works)
+    for part in ([3], [4, 0], [2, 1, 3], [4, 3, 2, 1, 0]):
+        deltas, some = engine.train([works[i] for i in part])
+        assert np.array_equal(deltas, whole[part]) and np.array_equal(some, loss[part])
+
+
+@pytest.mark.parametrize(
+    ("backend", "model"), [("dense", "mlp"), ("sequential", "conv"), ("vmap", "conv"), ("grouped", "conv")]
+)
+def test_augmented_images_reach_every_backend(backend, model):
+    import copy
+
+    MODELS_HERE["image mlp"] = (MODELS["mlp"](hidden=(9,)), (2, 5, 4))
+    task, works = prepare("image mlp" if model == "mlp" else model, "plain", crop=2, flip=True)
+    plain = copy.deepcopy(task.module)
+    deltas, _ = BACKENDS[backend]().build(task).train(works)
+    for i, job in enumerate(works):
+        np.testing.assert_allclose(deltas[i], reference(Task(plain, task.x, task.y, 8, task.sgd, 2), job)[0], atol=1e-5)
+
+
+def test_augmentation_cuts_and_mirrors_as_numbered():
+    x = torch.arange(2 * 3 * 4 * 5, dtype=torch.float32).view(2, 3, 4, 5) + 1
+    augment = Augment(crop=1, flip=True)
+    assert augment.variants == 18
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    for version in range(18):
+        got = take(x, torch.tensor([1, 0]), torch.tensor([version, version]), 1).numpy()
+        row, column = divmod(version // 2, 3)
+        expected = padded[::-1, :, row : row + 4, column : column + 5]
+        assert np.array_equal(got, expected[..., ::-1] if version % 2 else expected)
+    drawn = augment.draw(np.random.default_rng(0), 20_000)
+    assert abs(np.bincount(drawn, minlength=18) / 20_000 - 1 / 18).max() < 0.01
+    assert (Augment(crop=1).draw(np.random.default_rng(0), 1000) % 2 == 0).all()
+
+
+@pytest.mark.parametrize("model", ["mlp", "conv"])
+def test_processes_give_the_bits_of_one_process_for_any_number_of_them(model):
+    task, works = prepare(model, "shift")
+    expected, loss = BACKENDS["auto"]().build(task).train(works)
+    for workers in (1, 2):
+        engine = BACKENDS["processes"](workers=workers).build(prepare(model, "shift")[0])
+        for part in ([1, 2], [4, 3, 2, 1, 0]):  # the exchange grows between calls
+            deltas, some = engine.train([works[i] for i in part])
+            assert np.array_equal(deltas, expected[part]) and np.array_equal(some, loss[part])
+        folder = engine.folder
+        engine.close()
+        assert not folder.exists()
+
+
+def test_works_make_the_promised_steps():
+    held = np.arange(100, 113)
+    for local, steps, samples_used in (
+        (LocalTraining(batch_size=5), 3, 13),
+        (LocalTraining(batch_size=5, local_epochs=2), 6, 26),
+        (LocalTraining(batch_size=None, local_epochs=3), 3, 39),
+        (LocalTraining(batch_size=50), 1, 13),
+        (LocalTraining(batch_size=5, local_steps=4), 4, 18),
+        (LocalTraining(batch_size=5, local_steps=2), 2, 10),
+    ):
+        job = work(Job(4, 0, 0, 0.0), held, np.zeros(1, np.float32), local, STREAMS)
+        assert job.steps == steps == local.steps(np.array([13]))[0] and len(job.order) == samples_used
+        assert np.array_equal(
+            np.sort(job.order[:13]), held[: len(job.order)] if len(job.order) >= 13 else np.sort(job.order)
+        )
+        assert np.diff(job.bounds).max() <= (local.batch_size or 13) and job.bounds[-1] == samples_used
+        last = np.diff(job.bounds)[job.last_pass :].sum()
+        assert last == min(13, samples_used) or local.local_steps
+    assert LocalTraining(local_steps=4, batch_size=5).epochs(np.array([20, 10, 3, 0])).tolist() == [1.0, 2.0, 4.0, 0.0]
+    assert LocalTraining(local_epochs=3).epochs(np.array([20, 0])).tolist() == [3.0, 3.0]
+
+
+def test_unfit_models_are_refused_with_a_reason():
+    conv = build(SmallConv(), (2, 14, 14), 3)
+    assert "linear layers" in BACKENDS["dense"]().supports(conv, False)
+    assert BACKENDS["grouped"]().supports(conv, False) is None
+    resnet = build(MODELS["resnet18_gn"](), (3, 8, 8), 3)
+    assert "_Block" in BACKENDS["grouped"]().supports(resnet, False)
+    logistic = build(MODELS["logistic"](), (4,), 3)
+    assert "float32" in BACKENDS["dense"]().supports(logistic, True)
+
+
+@pytest.mark.parametrize("backend", ["sequential", "vmap"])
+def test_residual_networks_train(backend):
+    import copy
+
+    module = build(MODELS["resnet18_gn"](groups=2), (3, 8, 8), 3)
+    x, y = samples((3, 8, 8), n=8)
+    start = initial(module, np.random.default_rng(0))
+    job = work(Job(0, 0, 0, 0.0), np.arange(6), start, LocalTraining(batch_size=4, learning_rate=0.01), STREAMS)
+    plain = copy.deepcopy(module)
+    deltas, _ = BACKENDS[backend]().build(Task(module, x, y, 4, Sgd())).train([job])
+    expected, _ = reference(Task(plain, x, y, 4, Sgd()), job)
+    np.testing.assert_allclose(deltas[0], expected, atol=2e-5)
+    assert size(layout(module)) == len(start)
+
+
+@pytest.mark.parametrize("backend", ["sequential", "vmap", "grouped"])
+def test_bf16_is_close_and_not_the_same(backend):
+    task, works = prepare("conv", "plain")
+    exact, _ = BACKENDS["sequential"]().build(task).train(works)
+    task, _ = prepare("conv", "plain")
+    rough, _ = BACKENDS[backend]().build(Task(task.module, task.x, task.y, 8, task.sgd, bf16=True)).train(works)
+    assert not np.array_equal(exact, rough)
+    assert np.linalg.norm(rough - exact) < 0.1 * np.linalg.norm(exact)
