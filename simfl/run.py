@@ -186,7 +186,8 @@ class _Run:
         self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
         self.columns: dict[str, Any] = {"rounds.csv": ROUNDS, "participation.csv": PARTICIPATION}
         self.columns["evaluation.csv"] = ("round", "name", "value")
-        if hasattr(parts.rule, "arrivals"):
+        self.asynchronous = hasattr(parts.rule, "arrivals")
+        if self.asynchronous:
             self.columns["jobs.csv"] = JOBS
         if events:
             self.columns["events.jsonl"] = None
@@ -283,7 +284,7 @@ class _Run:
             "digest": scenario.digest,
             "seed": scenario.seed,
             "clients": scenario.clients,
-            "expected_cardinality": _cell(theory(scenario)["expected_cardinality"]),
+            "expected_cardinality": None if self.asynchronous else _cell(theory(scenario)["expected_cardinality"]),
             **{name: _cell(value) for name, value in summarise(rows).items()},
             **self._jobs(float(rows[-1]["time_s"])),
             "sha256": dict(sorted(digests.items())),
@@ -292,7 +293,6 @@ class _Run:
         write_atomically(folder / "summary.json", _json(summary))
         _tidy(folder)
         return summary
-
 
     def _jobs(self, until_s: float) -> dict[str, Any]:
         return summarise_jobs(self.folder / "jobs.csv", until_s) if "jobs.csv" in self.tables else {}

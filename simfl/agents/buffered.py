@@ -238,12 +238,12 @@ class BufferedServer:
 
     def state(self) -> Arrays:
         """Everything that happens after an aggregation depends on, as named arrays; the buffer is empty then."""
-        waiting = [flight.job for unit in self.roster for flight in unit]
+        waiting = [flight.job.id for unit in self.roster for flight in unit]
         return {
             "time_s": np.float64(self.world.now),
-            "roster": np.array([(job.id >> 32, job.client) for job in waiting], dtype=np.int64).reshape(-1, 2),
+            "roster": np.array(waiting, dtype=np.int64),
             **self.aggregator.state(),
-            **prefixed("flight", saved(list(self.live.values()))),
+            **prefixed("flight", saved(self.live.values())),
             **prefixed("asking", self.asking.state()),
         }
 
@@ -251,9 +251,10 @@ class BufferedServer:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         self.aggregator.restore(state, tally)
         self.asking.restore(under("asking", state))
-        if len(state["roster"]):
-            units = state["roster"][:, 1].astype(np.int32).reshape(-1, self.parts.policy.unit_size)
-            self._enrol(int(state["roster"][0, 0]), units)
+        if waiting := state["roster"].tolist():
+            clients = [job & 0xFFFFFFFF for job in waiting]
+            units = np.array(clients, dtype=np.int32).reshape(-1, self.parts.policy.unit_size)
+            self._enrol(waiting[0] >> 32, units)
         flights = flights_of(under("flight", state), self.parts.learner.model_bytes)
         self.live = {flight.job.id: flight for flight in flights}
         for flight in flights:

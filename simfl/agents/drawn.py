@@ -82,7 +82,9 @@ class DrawnServer:
         return kept, lost
 
     def _at_most(self, clients: int, units: Units, tick: int) -> Units:
-        """A random part of the units, where a policy that chooses their number itself gave more than fit."""
+        """The units, clients one by one where the rule takes them so; a random part of them if more than fit."""
+        if self.parts.rule.partial:
+            units = units.reshape(-1, 1)
         if units.size <= clients:
             return units
         order = self.parts.streams("surplus", tick).permutation(len(units))
@@ -94,18 +96,17 @@ class DrawnServer:
         clients = units.ravel()
         where = Address(tick, clients, parts.clients)
         u = parts.streams.at("staleness", where, lambda rng, size: rng.random(size)).reshape(units.shape)
-        if not rule.partial and rule.unit_weights == "common":
+        if rule.unit_weights == "common":
             u = np.broadcast_to(u[:, :1], units.shape)
         staleness = (u * (min(rule.arrivals.max, t) + 1)).astype(np.int64)
         lives = np.isnan(parts.failing.draw(clients, where)).reshape(units.shape)
-        members = [
+        return [
             [
                 (Job((tick << 32) | client, client, t - age, self.world.now), age, alive)
                 for client, age, alive in zip(*columns, strict=True)
             ]
             for columns in zip(units.tolist(), staleness.tolist(), lives.tolist(), strict=True)
         ]
-        return [[member] for unit in members for member in unit] if rule.partial else members
 
     def _judge(self, unit: list[tuple[Job, int, bool]], kept: dict[int, tuple[Job, int]], lost: list[Row]) -> None:
         whole, oldest = all(alive for _, _, alive in unit), max(age for _, age, _ in unit)

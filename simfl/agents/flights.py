@@ -1,5 +1,8 @@
 """Jobs under way as named arrays, for checkpoints."""
 
+from collections.abc import Collection
+from operator import attrgetter
+
 import numpy as np
 
 from simfl.agents.client import Flight
@@ -24,32 +27,46 @@ class Unit:
         self.missing = sum(flight.heard < 0 for flight in members)
 
 
-TIMES = ("download_s", "compute_s", "reply_s", "leg_ends_s", "received_s", "ended_s")
-NUMBERS = ("leg", "serial", "heard", "lives")
+TIMES = ("job.started_at", "download_s", "compute_s", "reply_s", "leg_ends_s", "received_s", "ended_s")
+NUMBERS = ("job.id", "job.client", "job.version", "lives", "leg", "serial", "heard")
 
 
-def saved(flights: list[Flight]) -> Arrays:
+def saved(flights: Collection[Flight]) -> Arrays:
     """The flights, in their order, as arrays of n values."""
     units: dict[int, int] = {}
+    n = len(flights)
     return {
-        "job": np.array([flight.job[:3] for flight in flights], dtype=np.int64).reshape(-1, 3),
-        "started_s": np.array([flight.job.started_at for flight in flights], dtype=np.float64),
-        "unit": np.array([units.setdefault(id(flight.unit), len(units)) for flight in flights], dtype=np.int64),
-        **{name: np.array([getattr(flight, name) for flight in flights], dtype=np.float64) for name in TIMES},
-        **{name: np.array([getattr(flight, name) for flight in flights], dtype=np.int64) for name in NUMBERS},
+        **{name: np.fromiter(map(attrgetter(name), flights), np.float64, n) for name in TIMES},
+        **{name: np.fromiter(map(attrgetter(name), flights), np.int64, n) for name in NUMBERS},
+        "unit": np.fromiter((units.setdefault(id(flight.unit), len(units)) for flight in flights), np.int64, n),
     }
 
 
 def flights_of(state: Arrays, size_bytes: int) -> list[Flight]:
     """What :func:`saved` was given, the units in which they belong together included."""
-    flights = []
-    for (job, client, version), started in zip(state["job"].tolist(), state["started_s"].tolist(), strict=True):
-        flights.append(Flight(Job(job, client, version, started), 0.0, 0.0, 0.0, True, size_bytes))
-    for name in (*TIMES, *NUMBERS):
-        for flight, value in zip(flights, state[name].tolist(), strict=True):
-            setattr(flight, name, bool(value) if name == "lives" else value)
-    members: dict[int, list[Flight]] = {}
-    for flight, unit in zip(flights, state["unit"].tolist(), strict=True):
+    flights, members = [], {}
+    columns = zip(*(state[name].tolist() for name in (*NUMBERS, *TIMES, "unit")), strict=True)
+    for (
+        job,
+        client,
+        version,
+        lives,
+        leg,
+        serial,
+        heard,
+        started,
+        down,
+        compute,
+        reply,
+        ends,
+        received,
+        ended,
+        unit,
+    ) in columns:
+        flight = Flight(Job(job, client, version, started), down, compute, reply, bool(lives), size_bytes)
+        flight.leg, flight.serial, flight.heard = leg, serial, heard
+        flight.leg_ends_s, flight.received_s, flight.ended_s = ends, received, ended
+        flights.append(flight)
         members.setdefault(unit, []).append(flight)
     for group in members.values():
         whole = Unit(group)
