@@ -60,6 +60,12 @@ class Result:
         matrix = participation_matrix(path / "participation.csv", len(rounds), scenario.clients)
         return cls(path, scenario, rounds, matrix, summary)
 
+    def figure(self, name: str) -> Any:
+        """A figure of the run, as a matplotlib Figure."""
+        from simfl.report import figure
+
+        return figure(self.path, name)
+
 
 def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
     """The participation matrix of a ``participation.csv``, scipy CSR array of shape (rounds, clients)."""

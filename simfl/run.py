@@ -20,7 +20,8 @@ import numpy as np
 
 from simfl import checkpoint
 from simfl.agents import Parts, Round, Server, server
-from simfl.errors import IntegrityError, SimflError
+from simfl.api import CallableModule
+from simfl.errors import BusyError, IntegrityError, SimflError
 from simfl.metrics import Tally
 from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
 from simfl.rng import Streams
@@ -106,7 +107,8 @@ def run(
 
     Raises:
         IntegrityError: resuming found only damaged checkpoints.
-        SimflError: the scenario cannot be built, or another process is playing it.
+        BusyError: another process is playing it.
+        SimflError: the scenario cannot be built.
     """
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
@@ -155,7 +157,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SimflError(f"{folder}: another process is playing this run") from None
+            raise BusyError(f"{folder}: another process is playing this run") from None
         yield
 
 
@@ -325,3 +327,6 @@ def _versions() -> dict[str, str | None]:
         except PackageNotFoundError:
             found[package] = None
     return found
+
+
+sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

@@ -47,23 +47,26 @@ def test_every_staleness_function_starts_at_one_and_never_rises(name):
     assert weights[0] == 1 and (np.diff(weights) <= 0).all() and (weights > 0).all() and weights.dtype == np.float64
 
 
-def test_shares_without_any_sample_are_zero():
-    rule = FedBuff(concurrency=1, rounds=1)
-    assert rule.shares(np.zeros(3, dtype=np.int64), np.ones(3)).tolist() == [0, 0, 0]
+def test_a_buffer_of_clients_without_samples_changes_nothing():
+    rule, none = FedBuff(concurrency=1, rounds=1), np.zeros(3, dtype=np.int64)
+    weights, divisor = rule.weights(none, none), rule.divisor(none, none)
+    model, _ = rule.step(np.ones(2, np.float32), np.ones((3, 2), np.float32), weights, rule.start(2), divisor)
+    assert model.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("normaliser, total", [("count", (5 + 2.5 + 0.5) / 12), ("weight_sum", 1.0), ("none", 8.0)])
-def test_shares_add_up_as_the_normaliser_says(normaliser, total):
+@pytest.mark.parametrize("normaliser, divisor", [("count", 12.0), ("weight_sum", 5 + 2.5 + 0.5), ("none", 1.0)])
+def test_weights_and_what_their_sum_is_divided_by(normaliser, divisor):
     rule = FedBuff(concurrency=1, rounds=1, normaliser=normaliser, staleness=Polynomial(1.0))
-    discount = rule.discount(np.array([0, 1, 3]))
-    assert discount.tolist() == [1, 0.5, 0.25]
-    assert rule.shares(np.array([5, 5, 2]), discount).sum() == pytest.approx(total, rel=1e-15)
+    examples, staleness = np.array([5, 5, 2]), np.array([0, 1, 3])
+    assert rule.discount(staleness).tolist() == [1, 0.5, 0.25]
+    assert rule.weights(examples, staleness).tolist() == [5, 2.5, 0.5]
+    assert rule.divisor(examples, staleness) == divisor
 
 
 def test_the_presets_are_fedbuff_with_the_choices_their_names_stand_for():
     presets = {name: RULES[name](concurrency=5, rounds=1) for name in ("fedbuff_paper", "fedasync", "flsim")}
     chosen = {
-        name: (rule.weighting, rule.normaliser, rule.aggregate, rule.staleness) for name, rule in presets.items()
+        name: (rule.weighting, rule.normaliser, rule.mix, rule.staleness) for name, rule in presets.items()
     }
     assert chosen == {
         "fedbuff_paper": ("equal", "count", "deltas", Polynomial(0.5)),
@@ -77,7 +80,7 @@ def test_the_presets_are_fedbuff_with_the_choices_their_names_stand_for():
 def test_a_preset_does_not_do_what_its_name_denies():
     assert "training.normaliser" in problems("training.name=fedbuff_paper", "training.normaliser=weight_sum")
     assert "training.buffer" in problems("selection=random:k=1", "training.name=fedasync", "training.buffer=2")
-    assert "training.aggregate" in problems("training.name=flsim", "training.aggregate=models")
+    assert "training.mix" in problems("training.name=flsim", "training.mix=models")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +98,12 @@ def test_a_preset_does_not_do_what_its_name_denies():
         (["training.rounds=null"], "training.rounds", ["client_updates", "time_s", "target_accuracy"]),
         (["training.stop.target_accuracy=0.9"], "training.stop.target_accuracy", ["learning.evaluate.every"]),
         (["training.stop.accuracy=0.9"], "training.stop.accuracy", ["target_accuracy"]),
+        (["training.client=scaffold"], "training.client", ["plain or fedprox"]),
+        (
+            ["training.aggregate=median", "training.weighting=equal", "training.staleness=polynomial"],
+            "training.staleness",
+            ["median", "constant"],
+        ),
         (["training.staleness=polynomal"], "training.staleness", ["polynomial"]),
         (["training.concurency=2"], "training.concurency", ["concurrency"]),
     ],

@@ -1,5 +1,6 @@
 """The supervised learner: degenerate cases with exact answers, an independent trainer, determinism."""
 
+import copy
 import json
 import os
 import subprocess
@@ -42,7 +43,7 @@ def aggregate(learner, rule, updates, version=0):
 
 def pooled_gradient(learner, model, indices):
     """Gradient of the mean cross-entropy over the given samples, by plain torch on a module."""
-    module = learner.module
+    module = copy.deepcopy(learner.task.module)
     torch.nn.utils.vector_to_parameters(torch.from_numpy(model.copy()), module.parameters())
     x = torch.from_numpy(learner.data.x_train[indices])
     y = torch.from_numpy(learner.data.y_train[indices])
@@ -129,14 +130,15 @@ def test_quickstart_reaches_ninety_percent():
 
 def test_evaluation_of_a_chosen_subset_counts_exactly():
     learner, _ = build(evaluate={"every": 3, "samples": 50})
-    assert len(learner.y_test) == 50
+    labels = learner.tested[1].numpy()
+    assert len(labels) == 50
     model = np.zeros(learner.dimension, dtype=np.float32)
     model[640 + 4] = 5.0  # the bias of class 4: every sample is called a 4
     learner.put(1, model)
     measured = learner.evaluate(1)
-    assert measured["test_accuracy"] == np.mean(learner.y_test == 4)
+    assert measured["test_accuracy"] == np.mean(labels == 4)
     log_sum = np.log(9 + np.exp(5.0))
-    assert measured["test_loss"] == pytest.approx(np.mean(log_sum - 5.0 * (learner.y_test == 4)), rel=1e-6)
+    assert measured["test_loss"] == pytest.approx(np.mean(log_sum - 5.0 * (labels == 4)), rel=1e-6)
 
 
 def test_another_client_changes_no_other_draw():

@@ -14,8 +14,8 @@ from simfl.learning.models.build import build
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
 from simfl.learning.work import work
+from simfl.local import LocalTraining
 from simfl.rng import Streams
-from simfl.training.local import LocalTraining
 from simfl.types import Job
 
 torch.set_num_threads(1)

@@ -11,7 +11,7 @@ from simfl.agents.evaluation import Evaluation
 from simfl.agents.parts import Parts, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
-from simfl.types import Job
+from simfl.types import Job, Updates
 
 __all__ = ["Aggregator"]
 
@@ -68,19 +68,21 @@ class Aggregator:
         """
         parts, t = self.parts, self.version
         updates = parts.learner.train(jobs)
-        weights = parts.rule.discount(staleness)
         if parts.learner.dimension:
-            deltas = updates.deltas
-            if parts.rule.aggregate == "models":
-                deltas = deltas + np.stack([parts.learner.get(job.version) for job in jobs]) - self.model
-            shares = parts.rule.shares(updates.examples, weights)
-            self.model, self.optimiser = parts.rule.step(self.model, deltas, shares, self.optimiser)
+            self._step(jobs, updates, staleness)
         clients = np.fromiter((job.client for job in jobs), dtype=np.int32, count=len(jobs))
         parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
         row, last = self._row(t, staleness, updates.mean_loss, now_s)
-        return Round(t, clients, weights, row, last)
+        return Round(t, clients, parts.rule.discount(staleness), row, last)
+
+    def _step(self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64]) -> None:
+        rule, deltas = self.parts.rule, updates.deltas
+        if rule.mix == "models":
+            deltas = deltas + np.stack([self.parts.learner.get(job.version) for job in jobs]) - self.model
+        weights, divisor = rule.weights(updates.examples, staleness), rule.divisor(updates.examples, staleness)
+        self.model, self.optimiser = rule.step(self.model, deltas, weights, self.optimiser, divisor)
 
     def _row(
         self, t: int, staleness: NDArray[np.int64], loss: float | None, now_s: float

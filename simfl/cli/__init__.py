@@ -1,9 +1,10 @@
 """The command ``simfl``: results on stdout, messages on stderr, one exit code for each kind of end.
 
-Each command is a module of this package, imported when it is asked for; what is slow to import (torch, scipy,
-...) is imported inside the command that needs it, so that help and checks start at once.
+Each command is a module, of this package or of its own room, imported when it is asked for; what is slow to import
+(torch, scipy, ...) is imported inside the command that needs it, so that help and checks start at once.
 """
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -14,17 +15,30 @@ from simfl.cli.failures import failures
 
 __all__ = ["main", "simfl"]
 
-COMMANDS = ("run", "validate", "show", "schema", "list", "doctor", "verify")
+COMMANDS = {
+    "run": "simfl.cli.run",
+    "sweep": "simfl.sweep.command",
+    "compare": "simfl.compare.command",
+    "validate": "simfl.cli.validate",
+    "show": "simfl.cli.show",
+    "schema": "simfl.cli.schema",
+    "list": "simfl.cli.list",
+    "theory": "simfl.cli.theory",
+    "export": "simfl.export.command",
+    "verify": "simfl.cli.verify",
+    "doctor": "simfl.cli.doctor",
+}
+"""The module that holds each command as ``command``, in the order in which help lists them."""
 
 
 class _Commands(click.Group):
-    """Finds a command in the module of its name; its failures become a line and an exit code."""
+    """Finds a command in its module; its failures become a line and an exit code."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        command: click.Command | None = import_module(f"simfl.cli.{name}").command if name in COMMANDS else None
+        command: click.Command | None = import_module(COMMANDS[name]).command if name in COMMANDS else None
         return command
 
     def invoke(self, context: click.Context) -> Any:
@@ -40,8 +54,11 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-def simfl(debug: bool) -> None:
+@click.pass_context
+def simfl(context: click.Context, debug: bool) -> None:
     """Simulate federated learning: who takes part, when updates arrive, what the server learns, what it costs."""
+    if os.environ.get("NO_COLOR"):  # rich heeds it by itself, click does not
+        context.color = False
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ class Evaluation:
     ] = None
     per_class: Annotated[bool, Field(description="loss and accuracy of every class too")] = False
     per_client: Annotated[
-        bool, Field(description="accuracy on every client's own samples too: mean, minimum and worst decile")
+        bool, Field(description="accuracy on each client's own training samples too: mean, minimum, worst decile")
     ] = False
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)

@@ -1,4 +1,4 @@
-"""Measurements of a model on labelled samples. Imported only where torch is."""
+"""A model's predictions on many samples. Imported only where torch is."""
 
 import copy
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.learning.models.flat import attach, layout, size
 
-__all__ = ["Measure", "summary"]
+__all__ = ["Measure"]
 
 
 class Measure:
@@ -40,8 +40,3 @@ class Measure:
                 losses.append(torch.nn.functional.cross_entropy(logits, labels, reduction="none").double())
                 classes.append(logits.argmax(1))
         return torch.cat(losses).cpu().numpy(), torch.cat(classes).cpu().numpy()
-
-
-def summary(loss: NDArray[np.float64], predicted: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[str, float]:
-    """Mean loss and accuracy."""
-    return {"test_loss": float(loss.mean()), "test_accuracy": float((predicted == labels).mean())}

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.learning.augment import Augment
-from simfl.rng import Streams
 from simfl.local import LocalTraining
+from simfl.rng import Streams
 from simfl.types import Job
 
 __all__ = ["Work", "work"]

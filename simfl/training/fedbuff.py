@@ -17,7 +17,8 @@ from pydantic import ConfigDict, Field
 
 from simfl.local import LocalTraining
 from simfl.training.arrivals import ARRIVALS, Clock
-from simfl.training.base import RULES, State
+from simfl.training.base import RULES
+from simfl.training.server import ServerStep
 from simfl.training.staleness import STALENESS, Constant
 
 __all__ = ["FedBuff", "Stop"]
@@ -40,7 +41,7 @@ class Stop:
 
 @RULES("fedbuff")
 @dataclass(frozen=True, kw_only=True)
-class FedBuff(LocalTraining):
+class FedBuff(LocalTraining, ServerStep):
     """Clients train at their own pace; the server steps whenever its buffer holds K updates."""
 
     concurrency: Annotated[
@@ -62,11 +63,10 @@ class FedBuff(LocalTraining):
         Literal["count", "weight_sum", "none"],
         Field(description="the sum is divided by the updates' count (or samples), by the sum of their weights, or not"),
     ] = "count"
-    aggregate: Annotated[
+    mix: Annotated[
         Literal["deltas", "models"],
-        Field(description="sum the changes since the download, or mix in the clients' models (as FedAsync)"),
+        Field(description="add the clients' changes since their download, or move towards their models (as FedAsync)"),
     ] = "deltas"
-    server_learning_rate: Annotated[float, Field(gt=0, le=1e6, description="η_g")] = 1.0
     unit_weights: Annotated[
         Literal["common", "own"],
         Field(description="one staleness for a unit, at its aggregation; or each member's when its own update arrived"),
@@ -104,23 +104,22 @@ class FedBuff(LocalTraining):
         """Whether an update (of a unit) this old is not used at all."""
         return self.too_stale == "discard" and self.max_staleness is not None and staleness > self.max_staleness
 
-    def shares(self, examples: NDArray[np.int64], discount: NDArray[np.float64]) -> NDArray[np.float64]:
-        """e_i s(τ_i) / Z, shape (n,); all zero if Z is."""
-        example = examples.astype(float) if self.weighting == "samples" else np.ones(len(examples))
-        weights = example * discount
-        total = {"count": example.sum(), "weight_sum": weights.sum(), "none": 1.0}[self.normaliser]
-        return weights / total if total else np.zeros(len(weights))
+    def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """e_i s(τ_i), shape (n,)."""
+        return self._examples(examples) * self.discount(staleness)
 
-    def start(self, dimension: int) -> State:
-        """The server optimiser's state before the first aggregation."""
-        return {}
+    def divisor(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> float:
+        """Z, what the weighted sum is divided by."""
+        match self.normaliser:
+            case "count":
+                return float(self._examples(examples).sum())
+            case "weight_sum":
+                return float(self.weights(examples, staleness).sum())
+            case _:
+                return 1.0
 
-    def step(
-        self, model: NDArray[np.float32], deltas: NDArray[np.float32], shares: NDArray[np.float64], state: State
-    ) -> tuple[NDArray[np.float32], State]:
-        """The next global model, float32 (d,), from deltas (n, d) and their shares (n,); pure."""
-        share = (shares * self.server_learning_rate).astype(np.float32)
-        return model + np.einsum("n,nd->d", share, deltas), state
+    def _examples(self, examples: NDArray[np.int64]) -> NDArray[np.float64]:
+        return examples.astype(float) if self.weighting == "samples" else np.ones(len(examples))
 
     # -- the run's end -----------------------------------------------------------------------------
 
@@ -148,7 +147,8 @@ class FedBuff(LocalTraining):
     def check(self, scenario: Any) -> list[Problem]:
         """What cannot work in this scenario, with the values that would."""
         policy, clients = scenario.selection, scenario.clients
-        problems = [*self._buffer(policy, clients), *self._endless(scenario.learning)]
+        problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
+        problems += [*self._buffer(policy, clients), *self._endless(scenario.learning), *self._pointless()]
         return [*self._slots(policy.unit_size, clients), *problems] if isinstance(self.arrivals, Clock) else problems
 
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
@@ -184,3 +184,10 @@ class FedBuff(LocalTraining):
             yield "rounds", "nothing ends the run: give rounds, or client_updates, time_s or target_accuracy in stop"
         elif self.stop.target_accuracy is not None and not learning.evaluate_every:
             yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"
+
+    def _pointless(self) -> Iterator[Problem]:
+        if self.client.control_variates:
+            yield "client", f"is {self.client.name}, whose variates need rounds; use plain or fedprox"
+        if not (self.aggregate.weighted or isinstance(self.staleness, Constant)):
+            name = self.aggregate.name
+            yield "staleness", f"is {self.staleness.name}, but {name} counts every update once; use constant"

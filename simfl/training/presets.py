@@ -25,7 +25,7 @@ class FedBuffPaper(FedBuff):
     )
     weighting: Annotated[Literal["equal"], Field(description="every client counts the same")] = "equal"
     normaliser: Annotated[Literal["count"], Field(description="the sum is divided by K")] = "count"
-    aggregate: Annotated[Literal["deltas"], Field(description="changes since the download are summed")] = "deltas"
+    mix: Annotated[Literal["deltas"], Field(description="changes since the download are summed")] = "deltas"
 
 
 @RULES("fedasync")
@@ -42,7 +42,7 @@ class FedAsync(FedBuff):
     )
     weighting: Annotated[Literal["equal"], Field(description="every client counts the same")] = "equal"
     normaliser: Annotated[Literal["count"], Field(description="the mixing weight is α s(τ)")] = "count"
-    aggregate: Annotated[Literal["models"], Field(description="models are mixed, not changes")] = "models"
+    mix: Annotated[Literal["models"], Field(description="models are mixed, not changes")] = "models"
     server_learning_rate: Annotated[float, Field(gt=0, le=1, description="mixing weight α of a fresh model")] = 0.6
 
 
@@ -61,7 +61,7 @@ class FLSim(FedBuff):
         Literal["samples", "equal"], Field(description="what s(τ) is multiplied with: the client's samples, or 1")
     ] = "equal"
     normaliser: Annotated[Literal["none"], Field(description="nothing divides the sum")] = "none"
-    aggregate: Annotated[Literal["deltas"], Field(description="changes since the download are summed")] = "deltas"
+    mix: Annotated[Literal["deltas"], Field(description="changes since the download are summed")] = "deltas"
     reference_staleness: Annotated[
         float, Field(ge=0, le=1e9, description="the staleness at which s is scaled to 1")
     ] = 1.0

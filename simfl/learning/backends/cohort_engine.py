@@ -77,7 +77,7 @@ class CohortEngine:
         loss = torch.zeros(width, dtype=torch.float64, device=device)
         noted = plan.share.any(dim=1).tolist()
         with torch.no_grad():
-            blocks = self.network.blocks(start.clone())
+            blocks = self.network.blocks(start.clone())  # changed in place
             step = stepper(blocks, works[0].rate, self.task.sgd, None if shift is None else self.network.blocks(shift))
             for s, active in enumerate(plan.active):
                 k = width if self.fixed else active
@@ -92,7 +92,9 @@ class CohortEngine:
         return delta.cpu().numpy(), loss[:n].cpu().numpy()
 
     def _stack(self, vectors: Sequence[NDArray[np.float32]], width: int) -> torch.Tensor:
-        """Flat vectors as rows, (width, d), zeros after the last one."""
+        """Flat vectors as rows, (width, d); what stands after the last one does not matter."""
+        if all(vector is vectors[0] for vector in vectors):
+            return torch.from_numpy(vectors[0]).to(self.x.device).expand(width, -1).contiguous()
         rows = np.zeros((width, len(vectors[0])), dtype=np.float32)
         np.stack(vectors, out=rows[: len(vectors)])
         return torch.from_numpy(rows).to(self.x.device)

@@ -57,10 +57,11 @@ class ProcessEngine:
         starts = self._file("starts", (n, dimension))
         for row in rows.values():
             starts[row] = works[row].start
-        if works[0].shift is not None:
+        shifted = [i for i, work in enumerate(works) if work.shift is not None]
+        if shifted:
             shifts = self._file("shifts", (n, dimension))
-            for i, work in enumerate(works):
-                shifts[i] = work.shift
+            for i in shifted:
+                shifts[i] = works[i].shift
         deltas = self._file("deltas", (n, dimension))
         size = 1 if self.one_by_one else -(-n // self.workers)
         parts = [list(range(first, min(first + size, n))) for first in range(0, n, size)]
@@ -132,9 +133,11 @@ def _end_with_parent(folder: str) -> None:
 def _train(rows: Sequence[int], works: Sequence[Work]) -> NDArray[np.float64]:
     """Writes the deltas of some works into their rows and returns their losses."""
     starts, deltas = (open_memmap(_Worker.folder / f"{name}.npy", mode="r+") for name in ("starts", "deltas"))
-    shifts = open_memmap(_Worker.folder / "shifts.npy", mode="r+") if works[0].shift is not None else None
+    shifted = any(work.shift is not None for work in works)
+    shifts = open_memmap(_Worker.folder / "shifts.npy", mode="r+") if shifted else None
     full = [
-        replace(work, start=starts[work.start], shift=None if shifts is None else shifts[work.shift]) for work in works
+        replace(work, start=starts[work.start], shift=None if work.shift is None else shifts[work.shift])
+        for work in works
     ]
     deltas[rows], loss = _Worker.engine.train(full)
     return loss

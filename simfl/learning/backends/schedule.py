@@ -31,11 +31,14 @@ class Schedule:
 
 
 def cohorts(works: Sequence[Work], limit: int) -> list[list[int]]:
-    """Positions of works that are trained together: equal rates, similar length, at most ``limit`` at a time."""
-    order = sorted(range(len(works)), key=lambda i: (works[i].rate, -works[i].steps))
+    """Positions of works that are trained together: equal rates, all or none shifted, at most ``limit`` at a time.
+
+    The longest works come first, so that works of similar length share a cohort.
+    """
+    kind = [(work.rate, work.shift is None) for work in works]
     groups: list[list[int]] = []
-    for i in order:
-        if groups and len(groups[-1]) < limit and works[groups[-1][0]].rate == works[i].rate:
+    for i in sorted(range(len(works)), key=lambda i: (kind[i], -works[i].steps)):
+        if groups and len(groups[-1]) < limit and kind[groups[-1][0]] == kind[i]:
             groups[-1].append(i)
         else:
             groups.append([i])

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from simfl.errors import MissingError
+from simfl.files import DataPath
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.images import broken
 from simfl.learning.data.table import encode
@@ -21,9 +22,9 @@ __all__ = ["Csv", "read_csv"]
 class Csv:
     """A CSV file (also gzipped): text columns one-hot, numbers scaled by the training part, one label column."""
 
-    path: Annotated[str, Field(min_length=1, description="the file, relative to the scenario")]
+    path: Annotated[DataPath, Field(description="the file")]
     label: Annotated[str, Field(description="column to predict; its number, from 0, where there is no header")]
-    test_path: Annotated[str | None, Field(description="file with the test rows; null = test_fraction")] = None
+    test_path: Annotated[DataPath | None, Field(description="file with the test rows; null = test_fraction")] = None
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the rows kept for the test")] = 0.2
     header: Annotated[bool, Field(description="the first line names the columns")] = True
     drop: Annotated[tuple[str, ...], Field(description="columns to leave out")] = ()

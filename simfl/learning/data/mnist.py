@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from simfl.errors import MissingError
-from simfl.files import data_root
+from simfl.files import DataFolder, data_root
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.cache import cache_root, cached
 from simfl.learning.data.idx import read_idx
@@ -23,7 +23,7 @@ PARTS = {
     "y_test": ("t10k-labels-idx1-ubyte", 1),
 }
 
-Root = Annotated[str | None, Field(description="folder that holds the data; null = the data folder")]
+Root = Annotated[DataFolder | None, Field(description="folder that holds the data; null = the data folder")]
 Download = Annotated[bool, Field(description="get missing files through torchvision, into root or the cache folder")]
 
 

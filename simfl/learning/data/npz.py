@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.errors import MissingError
+from simfl.files import DataPath
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.cache import cached
 from simfl.learning.data.images import broken, check_labels, image_arrays
@@ -31,7 +32,7 @@ class Npz:
     per column, by the training part. An array ``label_names`` is optional.
     """
 
-    path: Annotated[str, Field(min_length=1, description="the file, relative to the scenario")]
+    path: Annotated[DataPath, Field(description="the file")]
 
     def load(self, scenario: Any, streams: Streams) -> Dataset:
         path = Path(scenario.file(self.path))

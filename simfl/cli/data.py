@@ -1,0 +1,64 @@
+"""``simfl data``"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+
+__all__ = ["command"]
+
+
+@click.command("data", short_help="Show which client holds which data.")
+@scenario_arguments
+@click.option("--out", type=click.Path(path_type=Path), help="Write the figure (.svg) and its table (.csv) here.")
+@as_json
+def command(file: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Load a scenario's data, deal them out as a run would, and show samples and labels of the clients.
+
+    Nothing is trained. With --out NAME.svg the label histogram is drawn, and NAME.csv holds its numbers.
+    """
+    from simfl.errors import ScenarioError
+    from simfl.learning.histogram import draw, label_histogram, write_csv
+    from simfl.rng import Streams
+
+    scenario = load(file, overrides)
+    choice = scenario.learning
+    if not hasattr(choice, "partition"):
+        raise ScenarioError("learning", f"{choice.name} has no data; choose supervised")
+    streams = Streams(scenario.seed)
+    try:
+        data = choice.data.load(scenario, streams)
+        split = choice.partition.split(data, scenario.clients, streams("partition"))
+    except ScenarioError as error:
+        raise scenario.located(error) from None
+    counts = label_histogram(data.y_train, split, data.classes)
+    facts = _facts(data, split, counts)
+    if out is not None:
+        figure, table = out.with_suffix(".svg"), out.with_suffix(".csv")
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        draw(figure, counts, data.label_names, f"{scenario.name}: {choice.data.name}, {choice.partition.name}")
+        write_csv(table, counts, data.label_names)
+        click.echo(f"{figure}\n{table}", err=True)
+    if as_json:
+        print_json(facts)
+    else:
+        for name, value in facts.items():
+            click.echo(f"{name:28} {value}")
+
+
+def _facts(data: Any, split: Any, counts: Any) -> dict[str, Any]:
+    sizes = split.sizes
+    return {
+        "training_samples": len(data.y_train),
+        "test_samples": len(data.y_test),
+        "sample_shape": list(data.shape),
+        "classes": data.classes,
+        "clients": len(split),
+        "clients_without_samples": int((sizes == 0).sum()),
+        "samples_per_client_min": int(sizes.min()),
+        "samples_per_client_mean": float(sizes.mean()),
+        "samples_per_client_max": int(sizes.max()),
+        "labels_per_client_mean": float((counts > 0).sum(axis=1).mean()),
+    }

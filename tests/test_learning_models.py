@@ -1,0 +1,232 @@
+"""Models, their initial weights, evaluation scores and the label histogram."""
+
+import csv
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from test_learning import build as learner_of
+from torch import nn
+
+from simfl.errors import ScenarioError
+from simfl.learning.histogram import draw, label_histogram, write_csv
+from simfl.learning.models import MODELS
+from simfl.learning.models.build import build
+from simfl.learning.models.flat import attach, layout, size, views
+from simfl.learning.models.initial import initial
+from simfl.learning.partitions import Split
+from simfl.learning.scores import class_scores, client_scores, matthews, overall_scores
+
+
+def count(name, shape, classes=10, **fields):
+    return size(layout(build(MODELS[name](**fields), shape, classes)))
+
+
+def test_parameter_counts():
+    assert count("cnn_mnist", (1, 28, 28)) == 1_663_370  # McMahan et al. 2017, section 3
+    assert count("lenet5", (3, 32, 32)) == (75 + 1) * 6 + (150 + 1) * 16 + 401 * 120 + 121 * 84 + 85 * 10
+    assert count("lenet5", (1, 28, 28)) == 61_706  # padded to the 32 x 32 of LeCun et al. 1998
+    widths = [3, 64, 128, 256, 256, 512, 512, 512, 512]
+    convolutions = sum(9 * a * b + b for a, b in zip(widths, widths[1:], strict=False))
+    assert count("vgg11", (3, 32, 32), 100) == convolutions + 513 * 100
+    assert count("resnet18_gn", (3, 32, 32)) == 11_173_962  # the well-known figure for ResNet-18 on CIFAR-10
+    assert count("mlp", (1, 28, 28), hidden=(200,)) == 785 * 200 + 201 * 10
+    assert count("logistic", (14,), 2) == 30
+
+
+def test_flat_vectors_and_views_are_the_parameters():
+    module = build(MODELS["mlp"](hidden=(5,)), (3,), 2)
+    flat = torch.arange(float(size(layout(module))))
+    parameters = attach(module, flat)
+    assert torch.equal(nn.utils.parameters_to_vector(parameters), flat)
+    flat += 1
+    assert parameters[0][0, 0] == 1 and torch.equal(views(flat, layout(module))[-1], parameters[-1])
+    stacked = torch.stack([flat, 2 * flat])
+    assert torch.equal(views(stacked, layout(module))[1][1], 2 * parameters[1])
+
+
+def test_initial_weights_follow_torchs_own_distributions():
+    module = build(MODELS["cnn_mnist"](), (1, 28, 28), 10)
+    ours = views(torch.from_numpy(initial(module, np.random.default_rng(5))), layout(module))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        theirs = list(MODELS["cnn_mnist"]().build((1, 28, 28), 10).parameters())
+    for mine, reference in zip(ours, theirs, strict=True):
+        assert mine.abs().max() == pytest.approx(float(reference.detach().abs().max()), rel=0.25)
+        if mine.numel() > 500:
+            assert mine.std() == pytest.approx(float(reference.detach().std()), rel=0.1)
+    again = initial(module, np.random.default_rng(5))
+    assert np.array_equal(torch.cat([part.flatten() for part in ours]).numpy(), again)
+
+
+def test_deep_networks_start_with_he_weights_and_plain_norms():
+    module = build(MODELS["resnet18_gn"](), (3, 8, 8), 10)
+    parts = dict(
+        zip(
+            [slot.name for slot in layout(module)],
+            views(torch.from_numpy(initial(module, np.random.default_rng(0))), layout(module)),
+            strict=True,
+        )
+    )
+    assert parts["10.body.3.weight"].var() == pytest.approx(2 / (512 * 9), rel=0.02)
+    assert (parts["1.weight"] == 1).all() and (parts["1.bias"] == 0).all()
+
+
+def test_building_a_model_leaves_torchs_random_state_alone():
+    before = torch.get_rng_state()
+    build(MODELS["lenet5"](), (1, 28, 28), 10)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+class Choice:
+    name = "mine"
+
+    def __init__(self, *layers):
+        self.layers = layers
+
+    def build(self, shape, classes):
+        return nn.Sequential(*self.layers)
+
+
+class Counting(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([nn.Linear(4, 3), nn.BatchNorm1d(3)], "running statistics.*GroupNorm.*resnet18_gn"),
+        ([nn.Linear(4, 3), nn.Dropout(0.5)], "random state"),
+        ([Counting(4, 3)], "changes a buffer"),
+        ([nn.Linear(4, 2)], r"output of shape \[2, 2\] for 2 samples in 3 classes"),
+        ([nn.Linear(5, 3)], r"samples of shape \[4\]"),
+    ],
+)
+def test_unfit_modules_are_refused_with_the_reason(layers, message):
+    with pytest.raises(ScenarioError, match=message) as error:
+        build(Choice(*layers), (4,), 3)
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_parameters_need_a_rule_of_their_own():
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return x * self.factor
+
+    class DrawnScale(Scale):
+        def draw(self, name, shape, rng):
+            return rng.uniform(2, 3, shape)
+
+    with pytest.raises(ScenarioError, match="'factor'.*draw"):
+        initial(build(Choice(nn.Linear(4, 3), Scale()), (4,), 3), np.random.default_rng(0))
+    drawn = initial(build(Choice(nn.Linear(4, 3), DrawnScale()), (4,), 3), np.random.default_rng(0))
+    assert (drawn[-3:] >= 2).all()
+
+
+def test_convolutional_models_refuse_features():
+    with pytest.raises(ScenarioError, match="mlp takes any"):
+        build(MODELS["cnn_mnist"](), (14,), 10)
+    with pytest.raises(ScenarioError, match="at least 32 x 32"):
+        build(MODELS["vgg11"](), (1, 28, 28), 10)
+    assert MODELS["resnet18_gn"](groups=24).check(None)[0][0] == "groups"
+
+
+def test_scores_against_sklearn():
+    from sklearn.metrics import matthews_corrcoef, recall_score
+
+    rng = np.random.default_rng(0)
+    labels, predicted = rng.integers(2, size=200), rng.integers(2, size=200)
+    assert matthews(predicted, labels) == pytest.approx(matthews_corrcoef(labels, predicted))
+    assert matthews(np.zeros(5, int), np.array([0, 1, 0, 1, 1])) == 0
+    assert "test_mcc" in overall_scores(np.ones(200), predicted, labels, 2)
+    labels, predicted = rng.integers(4, size=300), rng.integers(4, size=300)
+    scores = class_scores(rng.random(300), predicted, labels, 5)
+    recall = recall_score(labels, predicted, average=None)
+    np.testing.assert_allclose([scores[f"test_accuracy_class_{i}"] for i in range(4)], recall)
+    assert np.isnan(scores["test_loss_class_4"]) and "test_mcc" not in overall_scores(labels, labels, labels, 5)
+
+
+def test_client_scores_by_hand():
+    owners = np.repeat(np.arange(12), 2)
+    right = np.ones(24, bool)
+    right[:3] = False  # client 0 has none right, client 1 one of two
+    scores = client_scores(right, owners, 20)  # clients 12 to 19 hold nothing
+    assert scores["client_accuracy_min"] == 0
+    assert scores["client_accuracy_worst_decile"] == 0.25  # two of twelve clients
+    assert scores["client_accuracy_mean"] == pytest.approx((0 + 0.5 + 10) / 12)
+
+
+def test_evaluation_on_request():
+    learner, _ = learner_of(6, evaluate={"per_class": True, "per_client": True})
+    model = np.zeros(learner.dimension, dtype=np.float32)
+    model[640 + 4] = 5.0  # every sample is called a 4
+    learner.put(1, model)
+    scores = learner.evaluate(1)
+    assert [scores[f"test_accuracy_class_{i}"] for i in range(10)] == [float(i == 4) for i in range(10)]
+    share = [np.mean(learner.data.y_train[learner.partition[i]] == 4) for i in range(6)]
+    assert scores["client_accuracy_mean"] == pytest.approx(np.mean(share))
+    assert scores["client_accuracy_min"] == min(share) == scores["client_accuracy_worst_decile"]
+    plain, _ = learner_of(6)
+    plain.put(1, model)
+    assert set(plain.evaluate(1)) == {"test_loss", "test_accuracy"}
+    assert plain.evaluate(1)["test_loss"] == scores["test_loss"]
+
+
+def test_histogram_counts_and_is_drawn(tmp_path):
+    labels = np.array([0, 1, 1, 2, 0, 2])
+    counts = label_histogram(labels, Split.of([np.array([0, 1, 2]), np.array([], int), np.array([5])]), 3)
+    assert counts.tolist() == [[1, 2, 0], [0, 0, 0], [0, 0, 1]]
+    write_csv(tmp_path / "a.csv", counts, ("x", "y", "z"))
+    with open(tmp_path / "a.csv", newline="") as file:
+        assert list(csv.reader(file))[1] == ["0", "3", "1", "2", "0"]
+    for name in ("a", "b"):
+        draw(tmp_path / f"{name}.svg", counts, ("x", "y", "z"), "title")
+    text = (tmp_path / "a.svg").read_bytes()
+    assert text == (tmp_path / "b.svg").read_bytes() and b"title" in text and b"training samples" in text
+
+
+def test_the_data_command_shows_and_draws(tmp_path):
+    data = pytest.importorskip("simfl.cli.data")
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        "clients: 9\nselection: {name: random, k: 3}\ntraining: {name: fedavg, rounds: 1}\n"
+        "learning: {data: digits, partition: {name: dirichlet, beta: 0.3}, model: mlp}\n"
+    )
+    result = CliRunner().invoke(data.command, [str(scenario), "--json", "--out", str(tmp_path / "h.svg")])
+    assert result.exit_code == 0, result.output
+    assert '"training_samples": 1438' in result.stdout and '"clients": 9' in result.stdout
+    assert (tmp_path / "h.svg").stat().st_size > 5000
+    with open(tmp_path / "h.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["samples"]) for row in rows) == 1438 and len(rows) == 9
+
+
+def test_a_graphics_processor_that_is_not_there():
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    from simfl.errors import MissingError
+
+    with pytest.raises(MissingError, match="device: cpu"):
+        learner_of(device="cuda")
+
+
+def test_augmenting_features_is_refused():
+    from simfl.learning import LEARNING
+    from simfl.rng import Streams
+
+    choice = LEARNING.of({"data": "synthetic", "model": "mlp", "augment": {"flip": True}})
+    rule = SimpleNamespace(client=None)
+    with pytest.raises(ScenarioError, match="no images"):
+        choice.build(SimpleNamespace(clients=3, training=rule), Streams(0))
