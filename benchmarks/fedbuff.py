@@ -44,7 +44,8 @@ def main() -> None:
     jobs = sum(whole["jobs"].values())
     print(
         f"fedbuff_scale: {whole['client_updates']:,} updates aggregated, {jobs:,} jobs, mean concurrency "
-        f"{whole['mean_concurrency']:,.0f}: {whole['wall_s']:.1f} s wall, {whole['cpu_s']:.1f} s CPU, {whole['MB']:.0f} MB"
+        f"{whole['mean_concurrency']:,.0f}: {whole['wall_s']:.1f} s wall, {whole['cpu_s']:.1f} s CPU, "
+        f"{whole['MB']:.0f} MB"
     )
     print("   clients  lookahead   us CPU an update     MB")
     for clients, lookahead in [(30_000, 10_000), (100_000, 10_000), (300_000, 10_000), (1_000_000, 10_000),

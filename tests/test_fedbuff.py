@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scripted import BYTES, Script, jobs, play
 
-from simfl.agents import SynchronousServer
 from simfl.errors import SimflError
 from simfl.metrics import concurrency
 from simfl.training.fedavg import FedAvg
 from simfl.training.fedbuff import FedBuff, Stop
+from simfl.training.optimisers import ServerSgd
 from simfl.training.presets import FedAsync, FedBuffPaper, FLSim
 from simfl.training.staleness import Constant, Hinge, Polynomial
 
@@ -73,6 +73,12 @@ def test_sample_counts_weigh_and_normalise():
 def test_server_learning_rate_scales_the_step():
     server, _, _ = play(Script(SLOW_THIRD), fedbuff(rounds=1, server_learning_rate=0.5))
     assert models(server) == 6.0
+
+
+def test_the_server_optimisers_step_on_the_buffer():
+    """Momentum 1/2: the first three averages are 12, 13, 14, the velocities 12, 19, 23.5."""
+    server, _, _ = play(Script(SLOW_THIRD), fedbuff(rounds=3, server_optimiser=ServerSgd(momentum=0.5)))
+    assert models(server) == 12 + 19 + 23.5
 
 
 def test_the_paper_preset_divides_by_k_and_discounts_by_the_square_root():
@@ -261,9 +267,8 @@ def test_the_run_ends_when_the_target_accuracy_is_measured():
 def test_concurrency_and_buffer_k_with_equal_durations_is_fedavg(units):
     """Nobody is there at selections 1 and 4: a skipped round of FedAvg, a retry of FedBuff."""
     common = {"rounds": 9, "weighting": "samples", "server_learning_rate": 0.3}
-    played = []
-    for rule in (FedAvg(skipped_round_s=3.0, **common), FedBuff(concurrency=len(units) * len(units[0]), retry_s=3.0,
-                                                               buffer=len(units) * len(units[0]), **common)):  # fmt: skip
+    k, played = len(units) * len(units[0]), []
+    for rule in (FedAvg(skipped_round_s=3.0, **common), FedBuff(concurrency=k, buffer=k, retry_s=3.0, **common)):
         script = Script([[2.0]] * 4, units=units, away={1: range(4), 4: range(4)})
         _, rounds, _ = play(script, rule, samples=[1, 2, 3, 5], initially=0.1, delta=lambda c, v: 0.7**c)
         whole = [done for done in rounds if done.clients.size][:7]

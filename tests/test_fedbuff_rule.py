@@ -65,9 +65,7 @@ def test_weights_and_what_their_sum_is_divided_by(normaliser, divisor):
 
 def test_the_presets_are_fedbuff_with_the_choices_their_names_stand_for():
     presets = {name: RULES[name](concurrency=5, rounds=1) for name in ("fedbuff_paper", "fedasync", "flsim")}
-    chosen = {
-        name: (rule.weighting, rule.normaliser, rule.mix, rule.staleness) for name, rule in presets.items()
-    }
+    chosen = {name: (rule.weighting, rule.normaliser, rule.mix, rule.staleness) for name, rule in presets.items()}
     assert chosen == {
         "fedbuff_paper": ("equal", "count", "deltas", Polynomial(0.5)),
         "fedasync": ("equal", "count", "models", Polynomial(0.5)),

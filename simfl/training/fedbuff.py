@@ -174,9 +174,10 @@ class FedBuff(LocalTraining, ServerStep):
             )
         elif low != self.buffer:
             near = [str(size) for size in (low, high) if 0 < size <= most]
+            valid = " and ".join(near)
             yield (
                 "buffer",
-                f"is {self.buffer}, no multiple of the selection's unit of {unit} clients; valid are {' and '.join(near)}",
+                f"is {self.buffer}, no multiple of the selection's unit of {unit} clients; valid are {valid}",
             )
 
     def _endless(self, learning: Any) -> Iterator[Problem]:

@@ -47,7 +47,7 @@ class ServerStep:
         state: State,
         divisor: float | None = None,
     ) -> tuple[NDArray[np.float32], State]:
-        """As :meth:`simfl.training.base.Rule.step`; the weighted sum is divided by ``divisor``, or by its weights' sum."""
+        """As :meth:`simfl.training.base.Rule.step`; the sum is divided by ``divisor``, or by the sum of the weights."""
         if not weights.any():  # only clients without samples
             return model, state
         delta = self.aggregate.combine(deltas, weights, float(weights.sum()) if divisor is None else divisor)
