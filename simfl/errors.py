@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["SimflError", "ScenarioError", "MissingError", "IntegrityError", "suggestion"]
+__all__ = ["SimflError", "ScenarioError", "BusyError", "MissingError", "IntegrityError", "suggestion"]
+
+MAX_KNOWN = 5000
 
 
 class SimflError(Exception):
@@ -26,6 +28,10 @@ class ScenarioError(SimflError):
         self.message = message
 
 
+class BusyError(SimflError):
+    """Another process is working on the same results (exit 2)."""
+
+
 class IntegrityError(SimflError):
     """A stored result or checkpoint does not match its digest (exit 4)."""
 
@@ -40,5 +46,6 @@ class MissingError(SimflError):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the known word nearest to a mistyped one, or nothing where none is near."""
-    near = get_close_matches(word, list(known), n=1)
+    words = list(known)
+    near = get_close_matches(word, words, n=1) if len(words) <= MAX_KNOWN else []
     return f"; did you mean '{near[0]}'?" if near else ""

@@ -10,9 +10,20 @@ from pydantic import Field
 
 from simfl.errors import MissingError, ScenarioError
 
-__all__ = ["DATA_FOLDER", "DATA_PATH", "DataFolder", "DataPath", "csv_rows", "data_file", "data_root", "read_bytes"]
+__all__ = [
+    "DATA_FOLDER",
+    "DATA_PATH",
+    "DataFolder",
+    "DataPath",
+    "MAX_CELL",
+    "csv_rows",
+    "data_file",
+    "data_root",
+    "read_bytes",
+]
 
 MAX_BYTES = 64 * 2**20
+MAX_CELL = 200
 
 DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
 """Mark the types of plugin fields that name a file or folder of the user."""
@@ -54,19 +65,19 @@ def data_file(*names: str) -> Path:
     raise MissingError(f"{' or '.join(names)} not found: put it into ./data or name the data folder in SIMFL_DATA")
 
 
-def read_bytes(path: Path, key: str) -> bytes:
+def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:
     """The whole file.
 
     Raises:
-        ScenarioError: it cannot be read, or has more than 64 MiB.
+        ScenarioError: it cannot be read, or has more than ``most`` bytes.
     """
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(most + 1)
     except OSError as error:
         raise ScenarioError(key, f"{path.name}: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise ScenarioError(key, f"{path.name}: larger than {MAX_BYTES} bytes")
+    if len(data) > most:
+        raise ScenarioError(key, f"{path.name}: larger than {most} bytes")
     return data
 
 
@@ -82,7 +93,11 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
     try:
         for row in reader:
             if any(cells := [cell.strip() for cell in row]):
-                rows.append((f"{path.name}:{reader.line_num}", cells))
+                where = f"{path.name}:{reader.line_num}"
+                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in cells):
+                    problem = f"a value has control characters or more than {MAX_CELL} characters"
+                    raise ScenarioError(key, f"{where}: {problem}")
+                rows.append((where, cells))
     except csv.Error as error:
         raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
     return rows

@@ -19,22 +19,26 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.agents import Parts, Round, SynchronousServer
-from simfl.errors import IntegrityError, SimflError
+from simfl.agents import Parts, Round, Server, server
+from simfl.api import CallableModule
+from simfl.errors import BusyError, IntegrityError, SimflError
 from simfl.metrics import Tally
-from simfl.results import fill_columns, participation_matrix, summarise
+from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
 from simfl.selection.families import theory
 from simfl.timeline import write_timeline
-from simfl.trace import PARTICIPATION, ROUNDS, Table, sha256, write_atomically
+from simfl.trace import JOBS, PARTICIPATION, ROUNDS, Table, sha256, write_atomically
 from simfl.world import Message, World
 
 __all__ = ["run", "verify", "Finished", "build"]
 
 CHECKPOINTS = 50
 """Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
+
+OPEN_END = 10_000
+"""Rounds taken for that where nobody knows how many there will be."""
 
 Progress = Callable[[int, int, float], None]
 
@@ -99,11 +103,12 @@ def run(
         resume: go on from the last checkpoint of an interrupted run, if there is one.
         force: play again even if the folder is complete.
         timeline: also write a Chrome/Perfetto trace to this file.
-        progress: called with (rounds done, rounds, simulated seconds) after every round.
+        progress: called with (rounds done, rounds, simulated seconds) after every round; 0 rounds = not known.
 
     Raises:
         IntegrityError: resuming found only damaged checkpoints.
-        SimflError: the scenario cannot be built, or another process is playing it.
+        BusyError: another process is playing it.
+        SimflError: the scenario cannot be built.
     """
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
@@ -152,7 +157,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SimflError(f"{folder}: another process is playing this run") from None
+            raise BusyError(f"{folder}: another process is playing this run") from None
         yield
 
 
@@ -179,9 +184,13 @@ class _Run:
         self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None
     ) -> None:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
-        self.every = max(1, parts.rule.rounds // CHECKPOINTS)
+        self.rounds = parts.rule.most_rounds
+        self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
         self.columns: dict[str, Any] = {"rounds.csv": ROUNDS, "participation.csv": PARTICIPATION}
         self.columns["evaluation.csv"] = ("round", "name", "value")
+        self.asynchronous = hasattr(parts.rule, "arrivals")
+        if self.asynchronous:
+            self.columns["jobs.csv"] = JOBS
         if events:
             self.columns["events.jsonl"] = None
         self.tables: dict[str, Table] = {}
@@ -198,7 +207,7 @@ class _Run:
 
     # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
 
-    def _start(self) -> SynchronousServer:
+    def _start(self) -> Server:
         found = checkpoint.stored(self.folder / "checkpoint")
         for path in found:
             try:
@@ -220,10 +229,10 @@ class _Run:
     def _table(self, name: str, keep: tuple[int, str] | None) -> Table:
         return Table(self.folder / name, self.columns[name], keep)
 
-    def _server(self, start_s: float) -> SynchronousServer:
+    def _server(self, start_s: float) -> Server:
         log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
         world = World(start_s, None if log is None else _message_log(log))
-        return SynchronousServer(self.parts, world, self._round, log)
+        return server(self.parts, world, self._round, log)
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
@@ -244,12 +253,13 @@ class _Run:
         )
         extra = [(done.number, name, value) for name, value in row.items() if name not in ROUNDS and value is not None]
         self.tables["evaluation.csv"].append(extra)
-        rounds = self.parts.rule.rounds
-        if (done.number + 1) % self.every == 0 and done.number + 1 < rounds:
+        if done.jobs:
+            self.tables["jobs.csv"].append(done.jobs)
+        if (done.number + 1) % self.every == 0 and not done.last:
             marks = {name: table.mark() for name, table in self.tables.items()}
             checkpoint.save(self.folder / "checkpoint", done.number + 1, self.server.state(), marks)
         if self.progress is not None:
-            self.progress(done.number + 1, rounds, done.row["time_s"])
+            self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -276,14 +286,18 @@ class _Run:
             "digest": scenario.digest,
             "seed": scenario.seed,
             "clients": scenario.clients,
-            "expected_cardinality": _cell(theory(scenario)["expected_cardinality"]),
+            "expected_cardinality": None if self.asynchronous else _cell(theory(scenario)["expected_cardinality"]),
             **{name: _cell(value) for name, value in summarise(rows).items()},
+            **self._jobs(float(rows[-1]["time_s"])),
             "sha256": dict(sorted(digests.items())),
         }
         write_atomically(folder / "machine.json", _json(_versions()))
         write_atomically(folder / "summary.json", _json(summary))
         _tidy(folder)
         return summary
+
+    def _jobs(self, until_s: float) -> dict[str, Any]:
+        return summarise_jobs(self.folder / "jobs.csv", until_s) if "jobs.csv" in self.tables else {}
 
 
 def _json(document: dict[str, Any]) -> bytes:
@@ -313,3 +327,6 @@ def _versions() -> dict[str, str | None]:
         except PackageNotFoundError:
             found[package] = None
     return found
+
+
+sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

@@ -1,15 +1,24 @@
 """The values that pass between the rooms of simfl. No behaviour lives here."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-__all__ = ["SERVER", "Units", "View", "Job", "Updates"]
+__all__ = ["SERVER", "Name", "Units", "View", "Job", "Updates"]
 
 SERVER = -1
 """The server's address; clients are 0 .. clients-1."""
+
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    BeforeValidator(lambda name: str(name) if type(name) is int else name),
+    WithJsonSchema({"type": ["string", "integer"]}),
+]
+"""The type of a plugin field that names a client, a node or a city; a whole number stands for its digits."""
 
 Units = NDArray[np.int32]
 """Selected clients, shape (units, unit_size): a row is aggregated together or not at all; no row = nobody."""

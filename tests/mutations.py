@@ -6,9 +6,10 @@ import numpy as np
 
 NASTY = """null ~ true no -1 0 1 1.5 -0.0 1e-3 1e309 -1e309 .inf -.inf .nan 012 0o17 0x1F 12:30:00 9223372036854775807
 9223372036854775808 100000000000000000000000000 1e12 1000000000000 {} [] [[]] {{}} [1,a] {name:} {name: []} {name: {}}
-{name: null} {name: 3} '' "" '3' "\\0" "\\ud800" "\\U00110000" "\\x1b[31m" é \u2028 \ufeff ../../etc/passwd /dev/zero !!int !x
-!!python/object/apply:os.system &a *a &a*a << <<: ? - | > % @ ` # , : = --- ... %YAML %TAG \t \x00 \x7f fedavg random
-always bernoulli constant log_normal star supervised digits mlp batch_partition name value k T rounds""".split(" ")
+{name: null} {name: 3} '' "" '3' "\\0" "\\ud800" "\\U00110000" "\\x1b[31m" é \u2028 \ufeff ../../etc/passwd /dev/zero
+!!int !x !!python/object/apply:os.system &a *a &a*a << <<: ? - | > % @ ` # , : = --- ... %YAML %TAG \t \x00 \x7f
+fedavg random always bernoulli constant log_normal star supervised digits mlp batch_partition name value
+k T rounds""".replace("\n", " ").split(" ")
 KEYS = "name seed clients network devices selection training learning secagg privacy trace source k rounds".split()
 
 TOKEN = re.compile(r"[\w.+-]+|\s+|.", re.DOTALL)
@@ -77,7 +78,9 @@ def repeat_line(text: str, rng: np.random.Generator) -> str:
 def indent(text: str, rng: np.random.Generator) -> str:
     lines = text.splitlines(keepends=True)
     at = rng.integers(len(lines))
-    lines[at] = [" " + lines[at], "  " + lines[at], "\t" + lines[at], lines[at].lstrip(), lines[at][1:]][rng.integers(5)]
+    lines[at] = [" " + lines[at], "  " + lines[at], "\t" + lines[at], lines[at].lstrip(), lines[at][1:]][
+        rng.integers(5)
+    ]
     return "".join(lines)
 
 
@@ -91,7 +94,8 @@ def insert_noise(text: str, rng: np.random.Generator) -> str:
 
 
 MUTATIONS = (
-    flip, swap_tokens, replace_token, replace_value, mistype_key, delete_line, repeat_line, indent, truncate, insert_noise,
+    flip, swap_tokens, replace_token, replace_value, mistype_key,
+    delete_line, repeat_line, indent, truncate, insert_noise,
 )  # fmt: skip
 
 

@@ -6,11 +6,16 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions", "perclient", "local", "spelling"}
+VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions", "local"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
-SHELL = {"cli", "run", "results", "scenario", "audit", "sweep", "compare", "report", "__main__"}
-ONLY = {"simpy": {"world"}, "networkx": {"network"}, "yaml": {"scenario"}, "torch": {"learning", "training"}}
+SHELL = {"cli", "run", "results", "scenario", "audit", "sweep", "compare", "report", "export", "api", "__main__"}
+ONLY = {
+    "simpy": {"world"},
+    "networkx": {"network", "report"},
+    "yaml": {"scenario"},
+    "torch": {"learning", "training", "export"},
+}
 
 
 def imports():

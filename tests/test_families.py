@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 from selection_brute import family
 
 from simfl.rng import Streams
@@ -157,9 +158,17 @@ def test_half_partition_loses_less_than_batches(t, dropout):
 
 @pytest.mark.parametrize("name", ["random", "half_partition"])
 def test_certainty_is_no_approximation(name):
-    """Where the bound says 'certain', so does the full calculation; equal and single rates take different ways."""
-    q = 0.5 + 1e-9 * np.arange(1200)
+    """Near certainty is told from certainty; equal and single rates are calculated in different ways and agree."""
+    q = 0.5 + 1e-9 * (np.arange(1200) - 599.5)
     assert expected_cardinality(name, 1200, 12, 2, q) == pytest.approx(12.0, rel=1e-12)
+    if name == "random":
+        for k in range(440, 600, 20):
+            assert expected_cardinality(name, 1200, k, None, q) == pytest.approx(
+                k * binom.sf(k - 1, 1200, 0.5), rel=2e-9
+            )
+            assert expected_cardinality(name, 1200, k, None, 0.5) == pytest.approx(
+                k * binom.sf(k - 1, 1200, 0.5), rel=1e-13
+            )
     for k in (600, 400, 300, 200):
         equal = expected_cardinality(name, 1200, k, 2, 0.5)
         assert expected_cardinality(name, 1200, k, 2, q) == pytest.approx(equal, rel=1e-4, abs=1e-12)

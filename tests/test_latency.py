@@ -16,10 +16,11 @@ SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
 def test_federated_weights_arrive_as_in_table_5_3(tmp_path):
     path = run(Scenario.load(SCENARIOS / "privacyfl_latency.yaml", ["trace=events"]), tmp_path).path
-    arrivals, starts, t = {}, {}, -1
+    arrivals, starts = {}, {}
     for event in map(json.loads, open(path / "events.jsonl")):
         if event["event"] == "round_start":
-            t, starts[t + 1] = event["round"], event["time_s"]
+            t = event["round"]
+            starts[t] = event["time_s"]
         elif event["event"] == "message" and event["kind"] == "announcement":
             arrivals[t, event["to"]] = event["arrives_s"] - starts[t]
     boston, singapore, new_york = range(3)

@@ -54,11 +54,10 @@ HALVES = [
 def test_half_partition_is_uniform(n, k, t, pattern, tries, monkeypatch):
     monkeypatch.setattr(circle, "TRIES", tries)
     policy = POLICIES["half_partition"](k=max(k, t), T=t, mode="uniform")
-    check_law(policy, n, k, t, view_of(pattern), 2000)
+    check_law(policy, n, k, t, view_of(pattern), 1200)
 
 
-@pytest.mark.parametrize("tries", [circle.TRIES, 0], ids=["as it is", "counting"])
-@pytest.mark.parametrize("used", ["zero", "one", "mixed"])
+@pytest.mark.parametrize(("used", "tries"), [("one", circle.TRIES), ("mixed", circle.TRIES), ("zero", 0), ("mixed", 0)])
 @pytest.mark.parametrize(("n", "k", "t", "pattern"), HALVES)
 def test_half_partition_is_fair(n, k, t, pattern, used, tries, monkeypatch):
     """A single least-used client, all equal, or small random counts with ties in available and other clients."""
@@ -66,7 +65,7 @@ def test_half_partition_is_fair(n, k, t, pattern, used, tries, monkeypatch):
     rng = np.random.default_rng(n + k)
     participation = {"zero": np.zeros(n), "one": 1 + np.arange(n) ** 2 % n, "mixed": rng.integers(0, 3, n)}[used]
     policy = POLICIES["half_partition"](k=max(k, t), T=t, mode="fair")
-    check_law(policy, n, k, t, view_of(pattern, participation), 800)
+    check_law(policy, n, k, t, view_of(pattern, participation), 700)
 
 
 def test_half_partition_counts_over_random_views(monkeypatch):

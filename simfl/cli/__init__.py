@@ -1,9 +1,10 @@
 """The command ``simfl``: results on stdout, messages on stderr, one exit code for each kind of end.
 
-Each command is a module, of this package or of its own room, imported when it is asked for; what is slow to import (torch, scipy,
-...) is imported inside the command that needs it, so that help and checks start at once.
+Each command is a module, of this package or of its own room, imported when it is asked for; what is slow to import
+(torch, scipy, ...) is imported inside the command that needs it, so that help and checks start at once.
 """
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +16,18 @@ from simfl.cli.failures import failures
 __all__ = ["main", "simfl"]
 
 COMMANDS = {
-    **{name: f"simfl.cli.{name}" for name in ("run", "validate", "show", "schema", "list", "theory", "doctor", "verify")},
+    "run": "simfl.cli.run",
+    "sweep": "simfl.sweep.command",
+    "compare": "simfl.compare.command",
+    "validate": "simfl.cli.validate",
+    "show": "simfl.cli.show",
+    "schema": "simfl.cli.schema",
+    "list": "simfl.cli.list",
+    "theory": "simfl.cli.theory",
+    "audit": "simfl.audit.command",
+    "export": "simfl.export.command",
+    "verify": "simfl.cli.verify",
+    "doctor": "simfl.cli.doctor",
 }
 """The module that holds each command as ``command``, in the order in which help lists them."""
 
@@ -43,8 +55,11 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-def simfl(debug: bool) -> None:
+@click.pass_context
+def simfl(context: click.Context, debug: bool) -> None:
     """Simulate federated learning: who takes part, when updates arrive, what the server learns, what it costs."""
+    if os.environ.get("NO_COLOR"):  # rich heeds it by itself, click does not
+        context.color = False
 
 
 def main() -> None:

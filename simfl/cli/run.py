@@ -82,15 +82,11 @@ def _progress(shown: bool) -> Iterator[Progress | None]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task("", total=None, time_s=0.0)
-        yield lambda done, total, time_s: bars.update(bar, completed=done, total=total, time_s=time_s)
+        yield lambda done, total, time_s: bars.update(bar, completed=done, total=total or None, time_s=time_s)
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in summary.items():
-        if value is not None and not isinstance(value, (dict, list)):
-            table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
-    Console(soft_wrap=True, highlight=False, markup=False).print(table)
+    values = {name: value for name, value in summary.items() if isinstance(value, (str, int, float))}
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        click.echo(f"{name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else value}")

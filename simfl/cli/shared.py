@@ -1,6 +1,7 @@
 """What several commands have in common: their arguments, reading a scenario, printing JSON."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def load(file: str, overrides: tuple[str, ...] = ()) -> "Scenario":
     if file != "-":
         return Scenario.load(Path(file), overrides)
     try:
-        text = decode(click.get_binary_stream("stdin").read(MAX_BYTES + 1))
+        text = decode(sys.stdin.buffer.read(MAX_BYTES + 1))
     except ValueError as error:
         raise InvalidScenario([Problem(Place("stdin"), "", str(error))]) from None
     return Scenario.parse(text, "stdin", overrides)

@@ -10,13 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.registry import Registry
-from simfl.rng import Address
+from simfl.rng import Address, Streams
 
-__all__ = ["AVAILABILITY", "COMPUTATION", "FAILURE", "Available", "Computing", "Failing"]
+__all__ = ["AVAILABILITY", "COMPUTATION", "FAILURE", "Availability", "Available", "Computing", "Failing"]
 
 AVAILABILITY = Registry("availability")
 COMPUTATION = Registry("computation", number=("constant", "seconds"))
 FAILURE = Registry("failure", number=("bernoulli", "probability"))
+
+
+class Availability(Protocol):
+    """The scenario's choice of who is there when; computation and failure are built alike, without names.
+
+    Attributes:
+        equal: whether all clients certainly are unavailable equally often.
+    """
+
+    equal: bool
+
+    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
+        """Draws what stays fixed for the run; ``names`` are the clients' names in the network, if they have any.
+
+        Raises:
+            ScenarioError: a drawn probability is impossible, or a data file is broken.
+        """
+        ...
 
 
 class Available(Protocol):

@@ -5,23 +5,19 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
 from simfl.devices.base import AVAILABILITY
 from simfl.errors import ScenarioError, suggestion
 from simfl.files import DataPath, csv_rows
 from simfl.rng import Streams
+from simfl.types import Name
 
 __all__ = ["Trace"]
 
 KEY = "devices.availability"
 MAX_TIME = 1e12
 
-Client = Annotated[
-    str,
-    BeforeValidator(lambda client: str(client) if type(client) is int else client),
-    WithJsonSchema({"type": ["string", "integer"]}),
-]
 Time = Annotated[float, Field(ge=0, le=MAX_TIME)]
 
 
@@ -35,10 +31,10 @@ class Trace:
     """
 
     path: Annotated[
-        DataPath | None, Field(description="CSV file of intervals, relative to the scenario file's folder")
+        DataPath | None, Field(description="CSV file of intervals, beside the scenario file or in the data folder")
     ] = None
     inline: Annotated[
-        tuple[tuple[Client, Time, Time], ...] | None,
+        tuple[tuple[Name, Time, Time], ...] | None,
         Field(description="intervals [client, start, end], without a file"),
     ] = None
     unit: Annotated[
@@ -71,7 +67,8 @@ class Trace:
         number = {name: i for i, name in enumerate(names or ())}
         client = np.empty(len(rows), dtype=np.int64)
         for i, (field, where, name, _, _) in enumerate(rows):
-            known = number.get(name, int(name) if name.isascii() and name.isdigit() else scenario.clients)
+            plain = name.isascii() and name.isdigit() and len(name) < 12
+            known = number.get(name, int(name) if plain else scenario.clients)
             if known >= scenario.clients:
                 problem = f"there is no client '{name}' among {scenario.clients}{suggestion(name, number)}"
                 raise ScenarioError(f"{KEY}.{field}", where + problem)

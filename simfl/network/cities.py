@@ -9,16 +9,19 @@ from pydantic import Field
 
 from simfl.distributions import DistributionField, Exponential, NonNegative, PerClient, listed, per_client
 from simfl.errors import MissingError, ScenarioError, suggestion
+from simfl.files import DataPath, data_file
 from simfl.network.atlas import ATLAS, City, distance_km
 from simfl.network.base import NETWORKS
 from simfl.network.links import PathLinks, Paths, seconds_per_byte
-from simfl.network.measured import measured_atlas, measured_s, present
+from simfl.network.measured import TABLES, measured_atlas, measured_s
 from simfl.network.sites import connect, place
 from simfl.rng import Streams
+from simfl.types import Name
 
 __all__ = ["Cities"]
 
 FIBRE_KM_PER_S = 200_000.0
+MAX_PROBLEMS = 20
 
 
 @NETWORKS("cities")
@@ -34,9 +37,9 @@ class Cities:
     deviation ping's deviation / sqrt(2) (two independent directions give the measured one), at most the mean.
     """
 
-    server: Annotated[str, Field(description="the server's city")]
+    server: Annotated[Name, Field(description="the server's city")]
     cities: Annotated[
-        tuple[str, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
+        tuple[Name, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
     ] = None
     count: Annotated[int | None, Field(ge=1, description="of the known cities only this many of most people")] = None
     placement: Annotated[
@@ -45,8 +48,12 @@ class Cities:
     ] = "cycle"
     rtt: Annotated[
         Literal["auto", "measured", "great_circle"],
-        Field(description="where latencies come from; auto: measured if the data folder has the table"),
+        Field(description="where latencies come from; auto: measured if the data folder has the tables"),
     ] = "auto"
+    tables: Annotated[
+        tuple[DataPath, ...] | None,
+        Field(description="CSV files of cities, mean and deviation of measured times; null = those of the data folder"),
+    ] = None
     path_factor: Annotated[float, Field(ge=1, le=100, description="length of cables over great-circle distance")] = 1.6
     access_s: Annotated[NonNegative, Field(description="latency of the modelled path beside its cable, seconds")] = 0.01
     bandwidth_bytes_per_s: Annotated[
@@ -61,7 +68,22 @@ class Cities:
     ] = False
 
     def resolve(self, scenario: Any) -> "Cities":
-        return replace(self, rtt=self._source())
+        """Decides ``auto`` and names the tables, so that their content counts in the scenario's digest.
+
+        Raises:
+            MissingError: measurements are asked for and are not in the data folder.
+        """
+        if self.rtt == "great_circle" or self.tables is not None:
+            return replace(self, rtt="great_circle" if self.rtt == "great_circle" else "measured")
+        tables = TABLES if self.measured_jitter else TABLES[:2]
+        try:
+            for table in tables:
+                data_file(table)
+        except MissingError:
+            if self.rtt == "measured" or self.measured_jitter:
+                raise
+            return replace(self, rtt="great_circle")
+        return replace(self, rtt="measured", tables=tables)
 
     def check(self, scenario: Any) -> list[tuple[str, str]]:
         problems = listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, scenario.clients)
@@ -69,43 +91,42 @@ class Cities:
             problems.append(("count", "chooses among all known cities; leave it out where cities are listed"))
         if self.measured_jitter and self.rtt == "great_circle":
             problems.append(("measured_jitter", "needs rtt: measured"))
+        if self.tables is not None and self.rtt == "great_circle":
+            problems.append(("tables", "are not used by rtt: great_circle; leave them out or set rtt: measured"))
+        if self.rtt == "measured" and len(self.tables or ()) != (needed := 3 if self.measured_jitter else 2):
+            problems.append(("tables", f"{needed} files are needed: {', '.join(TABLES[:needed])}"))
+            return problems
         if self.measured_jitter and self.jitter_s is not None:
             problems.append(("jitter_s", "is given beside measured_jitter; leave out one of them"))
         try:
-            atlas = self._atlas()
-        except MissingError:
-            return problems  # the build will say so
-        problems += [
-            (key, f"unknown city '{name}'{suggestion(name, atlas)}")
-            for key, name in [("server", self.server), *((f"cities.{i}", n) for i, n in enumerate(self.cities or ()))]
-            if name not in atlas
-        ]
+            atlas = self._atlas(scenario)
+        except ScenarioError as error:
+            return [*problems, (error.key.removeprefix("network."), error.message)]
+        named = [("server", self.server), *((f"cities.{i}", name) for i, name in enumerate(self.cities or ()))]
+        unknown = [(key, name) for key, name in named if name not in atlas]
+        problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
         if self.placement == "population" and not problems and not self._people(atlas).any():
             problems.append(("placement", "nothing is known of these cities' populations; use cycle or random"))
         return problems
 
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
-        atlas = self._atlas()
+        atlas = self._atlas(scenario)
         chosen = self._chosen(atlas)
-        names = list(dict.fromkeys([*chosen, self.server]))
-        sites = self._sites(names, [atlas[name] for name in names])
+        number = {name: i for i, name in enumerate(dict.fromkeys([*chosen, self.server]))}
+        names = list(number)
+        sites = self._sites(names, [atlas[name] for name in names], scenario)
         weights = self._people(atlas) if self.placement == "population" else None
         how = "cycle" if self.placement == "cycle" else "random"
-        at = place(scenario.clients, [names.index(name) for name in chosen], how, streams("placement"), weights)
+        at = place(scenario.clients, [number[name] for name in chosen], how, streams("placement"), weights)
         access = None
         if self.bandwidth_bytes_per_s is not None:
             bandwidth = per_client(self.bandwidth_bytes_per_s, scenario.clients, streams("bandwidth"))
             access = seconds_per_byte("network.bandwidth_bytes_per_s", bandwidth)
         jitter = Exponential(1.0) if self.measured_jitter else self.jitter_s
-        return connect(sites, names, at, names.index(self.server), streams, jitter, access)
+        return connect(sites, names, at, number[self.server], streams, jitter, access)
 
-    def _source(self) -> str:
-        if self.rtt != "auto":
-            return self.rtt
-        return "measured" if self.measured_jitter or present() else "great_circle"
-
-    def _atlas(self) -> dict[str, City]:
-        return measured_atlas() if self._source() == "measured" else ATLAS
+    def _atlas(self, scenario: Any) -> dict[str, City]:
+        return measured_atlas(scenario.file(self.tables[0])) if self.tables else ATLAS
 
     def _chosen(self, atlas: dict[str, City]) -> list[str]:
         if self.cities is not None:
@@ -115,17 +136,18 @@ class Cities:
     def _people(self, atlas: dict[str, City]) -> NDArray[np.float64]:
         return np.array([atlas[name].population for name in self._chosen(atlas)])
 
-    def _sites(self, names: list[str], cities: list[City]) -> "Table":
+    def _sites(self, names: list[str], cities: list[City], scenario: Any) -> "Table":
         latitude, longitude, _ = np.array(cities).T
         distance = distance_km(latitude, longitude)
         np.fill_diagonal(distance, 0.0)
         latency = self.access_s + self.path_factor * distance / FIBRE_KM_PER_S
         spread = np.zeros_like(latency)
-        if self._source() == "measured":
-            measured = measured_s(names)
+        if self.tables:
+            measured = measured_s(scenario.file(self.tables[1]), names)
             latency = np.where(np.isnan(measured), latency, measured)
         if self.measured_jitter:
-            spread = np.minimum(np.nan_to_num(measured_s(names, deviation=True)) * np.sqrt(2), latency)
+            spread = np.nan_to_num(measured_s(scenario.file(self.tables[2]), names)) * np.sqrt(2)
+            spread = np.minimum(spread, latency)
         if (unknown := np.argwhere(np.isnan(latency))).size:
             here, there = (names[i] for i in unknown[0])
             raise ScenarioError("network.cities", f"neither measurements nor coordinates for '{here}' to '{there}'")

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.errors import ScenarioError, suggestion
-from simfl.files import csv_rows
-from simfl.network.topology import Edge, Topology
+from simfl.files import MAX_CELL, csv_rows
+from simfl.network.links import NARROWEST
+from simfl.network.topology import MAX_EDGES, Edge, Topology
 
 __all__ = ["edge", "read_csv", "read_table"]
 
@@ -40,6 +41,8 @@ def _edges(rows: list[tuple[str, list[str]]], key: str) -> tuple[Edge, ...]:
         if name not in COLUMNS or header.count(name) > 1:
             problem = "unknown column" if name not in COLUMNS else "two columns are named"
             raise ScenarioError(key, f"{where}: {problem} '{name}'{suggestion(name, COLUMNS)}")
+    if len(lines) > MAX_EDGES:
+        raise ScenarioError(key, f"{where}: {len(lines)} links are too many; at most {MAX_EDGES}")
     edges, seen = [], {}
     for where, cells in lines:
         if len(cells) != len(header):
@@ -61,6 +64,8 @@ def edge(values: dict[str, object], src: str, dst: str, where: str, key: str) ->
     """
     if not src or not dst or src == dst:
         raise ScenarioError(key, f"{where}a link needs two different ends, not '{src}' and '{dst}'")
+    if max(len(src), len(dst)) > MAX_CELL or not (src + dst).isprintable():
+        raise ScenarioError(key, f"{where}a node's name has control characters or more than {MAX_CELL} characters")
     if ("latency_s" in values) == ("rtt_ms" in values):
         raise ScenarioError(key, f"{where}link '{src}' to '{dst}' needs either latency_s or rtt_ms")
     unit = "latency_s" if "latency_s" in values else "rtt_ms"
@@ -68,8 +73,8 @@ def edge(values: dict[str, object], src: str, dst: str, where: str, key: str) ->
     bandwidth = None
     if "bandwidth_bytes_per_s" in values:
         bandwidth = _number(values["bandwidth_bytes_per_s"], "bandwidth_bytes_per_s", where, key)
-        if bandwidth == 0:
-            raise ScenarioError(key, f"{where}bandwidth_bytes_per_s must be above 0")
+        if bandwidth < NARROWEST:
+            raise ScenarioError(key, f"{where}bandwidth_bytes_per_s must be at least {NARROWEST:g}")
     return Edge(src, dst, delay if unit == "latency_s" else delay / 2000, bandwidth)
 
 
@@ -87,6 +92,8 @@ def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[lis
     if len(names) < 2 or len(set(names)) < len(names) or "" in names:
         form = "src,dst,rtt_ms (or latency_s), or a corner cell and then the names of a square table"
         raise ScenarioError(key, f"{rows[0][0] if rows else path.name}: wrong header; it must be {form}")
+    if len(names) ** 2 > MAX_EDGES:
+        raise ScenarioError(key, f"{rows[0][0]}: {len(names)} places are too many; at most {math.isqrt(MAX_EDGES)}")
     position = {name: i for i, name in enumerate(names)}
     table = np.full((len(names), len(names)), np.nan)
     done: set[str] = set()

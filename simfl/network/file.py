@@ -11,11 +11,12 @@ from simfl.files import DataPath
 from simfl.network.base import NETWORKS
 from simfl.network.csv_file import read_csv
 from simfl.network.links import PathLinks
-from simfl.network.members import Clients, Node, NodePlacement, members, node_problems
+from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.sites import connect
 from simfl.network.topology import Topology
 from simfl.network.xml_file import read_xml
 from simfl.rng import Streams
+from simfl.types import Name
 
 __all__ = ["NetworkFile"]
 
@@ -27,8 +28,8 @@ SUFFIXES = (".csv", ".graphml", ".gexf")
 class NetworkFile:
     """A network from a file: .graphml, .gexf, or .csv (columns src,dst,rtt_ms, or a square table in ms)."""
 
-    path: Annotated[DataPath, Field(description="the file, relative to the scenario file's folder")]
-    server: Annotated[Node, Field(description="the server's node")]
+    path: Annotated[DataPath, Field(description="the file, beside the scenario file or in the data folder")]
+    server: Annotated[Name, Field(description="the server's node")]
     clients: Clients = None
     placement: NodePlacement = "one_each"
     directed: Annotated[
@@ -47,7 +48,7 @@ class NetworkFile:
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
         topology = self._read(scenario)
         nodes = topology.nodes
-        for field, message in node_problems(list(nodes), self.server, self.clients, self.placement, scenario.clients):
+        for field, message in node_problems(nodes, self.server, self.clients, self.placement, scenario.clients):
             raise ScenarioError(f"network.{'path' if field == 'edges' else field}", message)
         rng = streams("placement")
         at, server = members(nodes, self.server, self.clients, self.placement, scenario.clients, rng)

@@ -12,12 +12,10 @@ from simfl.errors import ScenarioError
 from simfl.network.base import NETWORKS
 from simfl.network.links import PathLinks, seconds_per_byte
 from simfl.network.sites import connect
-from simfl.network.topology import GraphSites
+from simfl.network.topology import MAX_EDGES, GraphSites
 from simfl.rng import Streams
 
 __all__ = ["Complete", "Ring", "SmallWorld"]
-
-MAX_EDGES = 500_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,12 @@ from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simfl.distributions import DistributionField, NonNegative
 from simfl.network.base import NETWORKS
-from simfl.network.links import PathLinks
-from simfl.network.members import Clients, Node, NodePlacement, members, node_problems
+from simfl.network.links import NARROWEST, PathLinks
+from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.sites import connect
 from simfl.network.topology import Edge, Topology
 from simfl.rng import Streams
+from simfl.types import Name
 
 __all__ = ["Graph", "Link"]
 
@@ -22,14 +23,16 @@ class Link:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    src: Annotated[Node, Field(description="one end")]
-    dst: Annotated[Node, Field(description="the other end")]
+    src: Annotated[Name, Field(description="one end")]
+    dst: Annotated[Name, Field(description="the other end")]
     latency_s: Annotated[NonNegative, Field(description="one-way latency in seconds")]
-    bandwidth_bytes_per_s: Annotated[float | None, Field(gt=0, description="bytes per second; null = unlimited")] = None
+    bandwidth_bytes_per_s: Annotated[
+        float | None, Field(ge=NARROWEST, description="bytes per second; null = unlimited")
+    ] = None
 
 
 EdgeField = Annotated[
-    Annotated[tuple[Node, Node, NonNegative], Tag("list")] | Annotated[Link, Tag("mapping")],
+    Annotated[tuple[Name, Name, NonNegative], Tag("list")] | Annotated[Link, Tag("mapping")],
     Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "mapping"),
 ]
 
@@ -43,7 +46,7 @@ class Graph:
         tuple[EdgeField, ...],
         Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
     ]
-    server: Annotated[Node, Field(description="the server's node")] = "server"
+    server: Annotated[Name, Field(description="the server's node")] = "server"
     clients: Clients = None
     placement: NodePlacement = "one_each"
     directed: Annotated[
@@ -65,9 +68,7 @@ class Graph:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
             elif (first := seen.setdefault(edge[:2], i)) < i:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
-        return problems + node_problems(
-            list(topology.nodes), self.server, self.clients, self.placement, scenario.clients
-        )
+        return problems + node_problems(topology.nodes, self.server, self.clients, self.placement, scenario.clients)
 
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
         topology = self._topology()

@@ -11,7 +11,10 @@ from simfl.distributions import Distribution
 from simfl.errors import ScenarioError
 from simfl.rng import Address, Streams
 
-__all__ = ["PathLinks", "Paths", "seconds_per_byte"]
+__all__ = ["NARROWEST", "PathLinks", "Paths", "seconds_per_byte"]
+
+NARROWEST = 1e-9
+"""The least bandwidth in bytes per second: delays stay finite."""
 
 
 class Paths(NamedTuple):
@@ -86,8 +89,9 @@ def seconds_per_byte(key: str, bandwidth: NDArray[np.float64]) -> NDArray[np.flo
     """The reciprocal of bandwidths in bytes per second.
 
     Raises:
-        ScenarioError: a bandwidth under ``key`` is not positive.
+        ScenarioError: a bandwidth under ``key`` is zero, or next to it.
     """
-    if bandwidth.size and bandwidth.min() <= 0:
-        raise ScenarioError(key, f"a bandwidth of {bandwidth.min():g} bytes/s carries nothing; it must be above 0")
+    if bandwidth.size and bandwidth.min() < NARROWEST:
+        problem = f"a bandwidth of {bandwidth.min():g} bytes/s carries nothing"
+        raise ScenarioError(key, f"{problem}; it must be at least {NARROWEST:g}")
     return 1 / bandwidth

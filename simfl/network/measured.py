@@ -1,4 +1,4 @@
-"""Measured round-trip times between cities, from the data folder (``latency/``)."""
+"""Measured round-trip times between cities, as in the data folder's ``latency/``."""
 
 import math
 from pathlib import Path
@@ -6,33 +6,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.errors import MissingError, ScenarioError
-from simfl.files import csv_rows, data_file
+from simfl.errors import ScenarioError
+from simfl.files import csv_rows
 from simfl.network.atlas import City
 from simfl.network.csv_file import read_table
 
-__all__ = ["measured_atlas", "measured_s", "present"]
+__all__ = ["TABLES", "measured_atlas", "measured_s"]
 
-KEY = "network.rtt"
-CITIES, MEAN, DEVIATION = "latency/cities.csv", "latency/city_rtt_avg_ms.csv", "latency/city_rtt_mdev_ms.csv"
-
-
-def present() -> bool:
-    """Whether the data folder holds the measurements."""
-    try:
-        return all(data_file(name) for name in (CITIES, MEAN))
-    except MissingError:
-        return False
+KEY = "network.tables"
+TABLES = ("latency/cities.csv", "latency/city_rtt_avg_ms.csv", "latency/city_rtt_mdev_ms.csv")
+"""The cities, the mean round-trip times between them, and their deviations, in the data folder."""
 
 
-def measured_atlas() -> dict[str, City]:
-    """The measured cities; coordinates are NaN and the population 0 where the file has none.
+def measured_atlas(path: Path) -> dict[str, City]:
+    """The cities in a CSV file; coordinates are NaN and the population 0 where it has none.
 
     Raises:
-        MissingError: the file is not in the data folder.
-        ScenarioError: it is broken.
+        ScenarioError: the file is broken.
     """
-    path = data_file(CITIES)
     (where, header), *rows = csv_rows(path, KEY) or [(path.name, [])]
     wanted = ("city", "latitude", "longitude", "population")
     if not set(wanted) <= set(header):
@@ -48,16 +39,14 @@ def measured_atlas() -> dict[str, City]:
     return atlas
 
 
-def measured_s(names: list[str], deviation: bool = False) -> NDArray[np.float64]:
-    """Half the mean round-trip times (or ping's deviations of them) in seconds, shape (names, names).
+def measured_s(path: Path, names: list[str]) -> NDArray[np.float64]:
+    """Half of a table of round-trip times in milliseconds (or of their deviations) in seconds, shape (names, names).
 
     A pair that was measured in one direction only has that value in both; NaN where there is none.
 
     Raises:
-        MissingError: the table is not in the data folder.
-        ScenarioError: it is broken, or lacks a city.
+        ScenarioError: the file is broken, or lacks a city.
     """
-    path: Path = data_file(DEVIATION if deviation else MEAN)
     known, table = read_table(path, KEY)
     position = {name: i for i, name in enumerate(known)}
     if missing := [name for name in names if name not in position]:

@@ -1,26 +1,20 @@
 """Who stands where on a graph: the server's node and the clients' nodes, checked and placed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
 from simfl.errors import suggestion
 from simfl.network.sites import Placement, place
+from simfl.types import Name
 
-__all__ = ["Clients", "Node", "NodePlacement", "members", "node_problems"]
-
-Node = Annotated[
-    str,
-    BeforeValidator(lambda name: str(name) if type(name) is int else name),
-    WithJsonSchema({"type": ["string", "integer"]}),
-]
-"""A node's name; a whole number stands for its digits."""
+__all__ = ["Clients", "NodePlacement", "members", "node_problems"]
 
 Clients = Annotated[
-    tuple[Node, ...] | None,
+    tuple[Name, ...] | None,
     Field(min_length=1, description="nodes of the clients, in the clients' order; null = all nodes but the server's"),
 ]
 
@@ -29,14 +23,16 @@ NodePlacement = Annotated[
     Field(description="one_each: one client a node; cycle: round the nodes again and again; random: any node"),
 ]
 
+MAX_PROBLEMS = 20
+
 
 def node_problems(
-    nodes: Sequence[str], server: str, clients: Sequence[str] | None, placement: str, number: int
+    nodes: Collection[str], server: str, clients: Sequence[str] | None, placement: str, number: int
 ) -> list[tuple[str, str]]:
     """What is wrong with the choice of nodes, as (field, message).
 
     Args:
-        nodes: all nodes of the graph.
+        nodes: all nodes of the graph, quick to look up.
         server: the server's node.
         clients: the clients' nodes, or None for all the others.
         placement: how clients are placed.
@@ -45,11 +41,15 @@ def node_problems(
     problems = []
     if server not in nodes:
         problems.append(("server", f"there is no node '{server}'{suggestion(server, nodes)}"))
+    listed: set[str] = set()
     for i, name in enumerate(clients or ()):
+        if len(problems) >= MAX_PROBLEMS:
+            break
         if name not in nodes:
             problems.append((f"clients.{i}", f"there is no node '{name}'{suggestion(name, nodes)}"))
-        elif clients.index(name) < i:
+        elif name in listed:
             problems.append((f"clients.{i}", f"node '{name}' is listed twice"))
+        listed.add(name)
     chosen = len(nodes) - (server in nodes) if clients is None else len(clients)
     if chosen == 0:
         problems.append(("edges", "no node is left for the clients"))

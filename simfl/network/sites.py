@@ -95,10 +95,10 @@ def connect(
     access = np.append(np.zeros(len(at)) if access_s_per_byte is None else access_s_per_byte, 0.0)
     at = np.append(at, server)  # position SERVER = -1
     down, up = (_with_access(paths.take(at), access) for paths in (sites.paths_from(server), sites.paths_to(server)))
-    for paths, problem in ((down, "cannot be reached from"), (up, "has no path to")):
+    for paths, ends in ((down, "the server '{0}' to client {1}"), (up, "client {1} to the server '{0}'")):
         if len(cut := np.flatnonzero(np.isinf(paths.latency_s))):
-            name, more = site_names[at[cut[0]]], f" (nor {len(cut) - 1} others)" if len(cut) > 1 else ""
-            raise ScenarioError("network", f"client '{name}'{more} {problem} the server '{site_names[server]}'")
+            client = f"'{site_names[at[cut[0]]]}'" + (f" (and {len(cut) - 1} more)" if len(cut) > 1 else "")
+            raise ScenarioError("network", "there is no path from " + ends.format(site_names[server], client))
     names = _names([site_names[site] for site in at[:-1]])
     return PathLinks(names, down, up, Joined(sites, at, access), jitter, streams)
 

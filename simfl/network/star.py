@@ -11,6 +11,7 @@ from simfl.distributions import DistributionField, PerClient, listed, per_client
 from simfl.network.base import NETWORKS
 from simfl.network.links import PathLinks, Paths, seconds_per_byte
 from simfl.rng import Streams
+from simfl.types import Name
 
 __all__ = ["Star"]
 
@@ -33,7 +34,7 @@ class Star:
     jitter_s: Annotated[
         DistributionField | None, Field(description="seconds added to each message; null = no jitter")
     ] = None
-    names: Annotated[tuple[str, ...] | None, Field(description="a name for each client; null = numbers")] = None
+    names: Annotated[tuple[Name, ...] | None, Field(description="a name for each client; null = numbers")] = None
 
     def check(self, scenario: Any) -> list[tuple[str, str]]:
         problems = [

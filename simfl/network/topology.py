@@ -10,7 +10,10 @@ from simfl.network.links import Paths
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["Edge", "GraphSites", "Topology"]
+__all__ = ["MAX_EDGES", "Edge", "GraphSites", "Topology"]
+
+MAX_EDGES = 500_000
+"""More links make a graph too large for memory; use a star."""
 
 
 class Edge(NamedTuple):

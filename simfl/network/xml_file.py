@@ -1,5 +1,6 @@
 """Networks in GraphML and GEXF files."""
 
+import warnings
 from io import BytesIO
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from simfl.network.csv_file import edge
 from simfl.network.topology import Topology
 
 __all__ = ["read_xml"]
+
+MAX_XML_BYTES = 16 * 2**20
 
 
 def read_xml(path: Path, key: str, directed: bool | None = None) -> Topology:
@@ -24,12 +27,14 @@ def read_xml(path: Path, key: str, directed: bool | None = None) -> Topology:
     """
     import networkx
 
-    data = read_bytes(path, key)
+    data = read_bytes(path, key, MAX_XML_BYTES)
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise ScenarioError(key, f"{path.name}: document types and entities are refused")
     read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
     try:
-        graph = read(BytesIO(data))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about types that are left out: values are read as numbers anyway
+            graph = read(BytesIO(data))
     except Exception as error:  # broken files make networkx raise almost anything
         what = " ".join(str(error).split())[:200] or type(error).__name__
         line = f":{error.position[0]}" if hasattr(error, "position") else ""

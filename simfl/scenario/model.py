@@ -23,7 +23,7 @@ from simfl.privacy import PRIVACY
 from simfl.registry import plain, validate
 from simfl.scenario import datafiles, overrides, plugins
 from simfl.scenario.messages import in_order, problems
-from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted
+from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted, shown
 from simfl.scenario.reader import Document, read
 from simfl.scenario.scalars import LARGEST
 from simfl.scenario.text import MAX_BYTES, decode
@@ -173,7 +173,7 @@ class Scenario:
     def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
         for path, name in datafiles.named(self):
             if not os.path.isfile(self.file(name)):
-                yield path, f"{name!r} is no file beside the scenario or in the data folder"
+                yield path, f"{shown(name)} is no file beside the scenario or in the data folder"
 
     def _problem(self, path: KeyPath, message: str) -> Problem:
         return Problem(self.source.places.of(path), dotted(path), message)

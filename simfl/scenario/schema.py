@@ -38,8 +38,10 @@ def _tidy(value: Any, families: dict[str, Any]) -> Any:
     for key, body in value.get("properties", {}).items():
         if isinstance(body, dict):
             body["title"] = key
-    if isinstance(value.get("oneOf"), list):  # a number fits two of PerClient's alternatives
-        value["anyOf"] = value.pop("oneOf")
+    if isinstance(value.get("oneOf"), list):
+        value["anyOf"] = _alternatives(value.pop("oneOf"))
+    if "prefixItems" in value:
+        value["items"] = value.pop("prefixItems")
     reference = value.pop("$ref", None)
     if family := value.pop("x-family", None):
         families[family] = {"title": family, "anyOf": value.pop("anyOf")}
@@ -49,3 +51,10 @@ def _tidy(value: Any, families: dict[str, Any]) -> Any:
     if reference is None:
         return value
     return value | {"allOf": [{"$ref": reference}]} if value else {"$ref": reference}  # draft 7 sees $ref alone
+
+
+def _alternatives(options: list[Any]) -> list[Any]:
+    """Of a number and a family: the number's own bounds decide, not those of the plugin that it could be short for."""
+    if not any(option.get("type") in ("number", "integer") for option in options):
+        return options
+    return [{"allOf": [option, {"not": {"type": "number"}}]} if "$ref" in option else option for option in options]

@@ -63,18 +63,14 @@ def _certain(q: Floats, need: int) -> bool:
 
 def _at_least(q: Floats, need: int) -> float:
     """Pr[at least ``need`` of the independent events with probabilities ``q`` happen] (Poisson-binomial tail)."""
-    from scipy.stats import binom
-
     if _certain(q, need):
         return 1.0
-    counts = []
-    for value, times in zip(*np.unique(q, return_counts=True), strict=True):
-        if times == 1:
-            counts.append(np.array([1 - value, value]))
-        else:
-            exact = binom.pmf(np.arange(min(need, times + 1)), times, value)
-            counts.append(np.append(exact, binom.sf(need - 1, times, value)) if times >= need else exact)
-    total = _product(counts, lambda a, b: _capped(_convolve(a, b), need))
+
+    def times(a: Floats, b: Floats) -> Floats:
+        return _capped(_convolve(a, b), need)
+
+    groups = zip(*np.unique(q, return_counts=True), strict=True)
+    total = _product([_power(np.array([1 - value, value]), int(n), times) for value, n in groups], times)
     return float(total[need]) if len(total) > need else 0.0
 
 

@@ -2,8 +2,8 @@
 
 A run of length L holds j disjoint neighbouring pairs in C(L-j, j) ways. To spread ``pairs`` of them over many runs
 with probability proportional to the product of these numbers, every run draws its own j with weight
-C(L-j, j) x^j, and a draw is kept if the sum is right: x cancels from the law of a kept draw, whatever it is, and is
-chosen so that the expected sum is right. Runs of one length are exchangeable, so a draw costs one multinomial for
+C(L-j, j) exp(x j), and a draw is kept if the sum is right: x cancels from the law of a kept draw, whatever it is, and
+is chosen so that the expected sum is right. Runs of one length are exchangeable, so a draw costs one multinomial for
 each distinct length. Matching numbers have only real roots (Heilmann and Lieb 1972), so the sum is distributed like
 one of independent coins, and about one draw in sqrt(2 pi pairs), or more, is kept.
 """
@@ -24,7 +24,7 @@ BATCH = 16
 """Draws made at a time."""
 
 LIMIT = 80.0
-"""Bound on |log x|: beyond exp(80) one pair more outweighs every number of ways it can be had in."""
+"""Bound on |x|: a weight of exp(80) for one pair more outdoes every number of ways to place it."""
 
 
 def draw_pairs(alternatives: Sequence[Integers], pairs: int, rng: np.random.Generator) -> tuple[int, Integers]:

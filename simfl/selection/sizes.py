@@ -33,7 +33,8 @@ def unit_problems(k: int, T: int, clients: int, halves: bool) -> list[Problem]:
         near = f"are {clients - 1} and {clients + 1}" if clients > 1 else "is 2"
         return [("T", f"must be even and divide the {clients} clients; the nearest valid numbers of clients {near}")]
     if T % step or clients % T:
-        why = "two half-batches make a unit, so it must be even" if T % step else f"{clients} clients do not split so"
+        split = f"{clients} clients do not split into units of {T}"
+        why = "two half-batches make a unit, so it must be even" if T % step else split
         return [("T", f"is {T} but {why}; {_nearest(T, [size for size in fitting if k % size == 0] or fitting)}")]
     if k > clients:
         return at_most_clients(k, clients)

@@ -1,0 +1,77 @@
+"""``simfl compare``"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simfl.cli.shared import print_json
+from simfl.sweep.command import FAILED_MEMBERS, going_on, how, playing_options, report_failures
+
+__all__ = ["command"]
+
+REPLICATIONS = 5
+
+
+@click.command("compare")
+@click.argument("file")
+@click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...")
+@click.option("--replications", type=click.IntRange(min=1),
+              help=f"Runs of each choice, with the seeds seed, seed + 1, ...; default {REPLICATIONS}.")  # fmt: skip
+@click.option("--baseline", metavar="CHOICE", help="What the others are compared with; default: the first.")
+@click.option(
+    "--target-accuracy",
+    type=click.FloatRange(0, 1),
+    metavar="ACCURACY",
+    help="For time, rounds and bytes to it; default: the highest whole per cent that every run reached.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv.")
+@playing_options
+@click.pass_context
+def command(
+    context: click.Context,
+    file: str,
+    grid: tuple[str, ...],
+    replications: int | None,
+    baseline: str | None,
+    target_accuracy: float | None,
+    as_csv: bool,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Play a scenario with several choices under the same conditions and say how sure the differences are.
+
+    \b
+    simfl compare FILE selection=random,weighted,batch_partition:T=4 --baseline random
+
+    Every choice meets the same availability, latency and data draws, seed by seed. Tables are also written to
+    OUT/NAME/compare-DIGEST/. Commas separate choices, semicolons the fields of one. Exit code 3: some runs failed.
+    """
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json exclude each other")
+    from simfl.compare.comparison import choices, compare
+    from simfl.sweep.grid import axes
+    from simfl.sweep.plan import planned
+    from simfl.sweep.progress import shown
+
+    chosen, keys = how(**options), axes(grid)
+    choices(keys)
+    if replications is None:
+        replications = 1 if any(axis.key == "seed" and len(axis.values) > 1 for axis in keys) else REPLICATIONS
+    plan = planned(file, keys, replications)
+    with going_on(), shown(quiet) as watch:
+        made = compare(plan, out, chosen, baseline, target_accuracy, watch)
+    report_failures(made.index, quiet)
+    if as_json:
+        print_json({"path": str(made.path), **made.document})
+    elif as_csv:
+        sys.stdout.write((made.path / "comparison.csv").read_text())
+    else:
+        from simfl.compare.show import show
+
+        show(made.document)
+        click.echo(made.path)
+    context.exit(FAILED_MEMBERS if "failed" in map(made.index.status, (m.digest for m in plan.members)) else 0)

@@ -1,0 +1,212 @@
+"""A comparison: the same seeds, hence the same draws, for every choice; differences pair by pair."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from hashlib import sha256
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+from simfl.compare.intervals import CONFIDENCE, mean, paired, unpaired
+from simfl.compare.measures import TO_TARGET, common_target, measures, to_target
+from simfl.errors import SimflError
+from simfl.sweep import folders
+from simfl.sweep.grid import Axis, combinations
+from simfl.sweep.index import Index
+from simfl.sweep.plan import DIGEST_DIGITS, Plan
+from simfl.sweep.playing import How, Watch, play
+from simfl.trace import write_atomically
+
+__all__ = ["Choice", "Comparison", "choices", "compare"]
+
+MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper")
+"""Columns of comparison.csv."""
+
+DIFFERENCES = (
+    "choice", "baseline", "metric", "pairs", "difference", "lower", "upper",
+    "unpaired_lower", "unpaired_upper", "width_ratio",
+)  # fmt: skip
+"""Columns of paired.csv; ``width_ratio`` is the unpaired interval's width over the paired one's."""
+
+
+@dataclass
+class Choice:
+    """One of the things compared.
+
+    Attributes:
+        label: its values, ``random`` or ``random / fedavg``.
+        values: by key.
+        runs: digest of each seed's run.
+        results: numbers of each seed's run that is complete.
+    """
+
+    label: str
+    values: dict[str, str]
+    runs: dict[int, str] = field(default_factory=dict)
+    results: dict[int, dict[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison.
+
+    Attributes:
+        path: its folder.
+        document: the content of ``comparison.json``.
+        index: the state of its runs.
+    """
+
+    path: Path
+    document: dict[str, Any]
+    index: Index
+
+
+def choices(axes: Sequence[Axis]) -> list[Choice]:
+    """What is compared: the product of the keys with several values, in the order given; seeds are no choice.
+
+    Raises:
+        SimflError: there is nothing to compare.
+    """
+    compared = [axis for axis in axes if axis.key != "seed" and len(axis.values) > 1]
+    if not compared:
+        raise SimflError("nothing to compare: give a key several values, e.g. selection=random,weighted")
+    keys = [axis.key for axis in compared]
+    return [Choice(" / ".join(values), dict(zip(keys, values, strict=True))) for values in combinations(compared)]
+
+
+def compare(
+    plan: Plan,
+    out: Path,
+    how: How,
+    baseline: str | None = None,
+    target_accuracy: float | None = None,
+    watch: Watch | None = None,
+) -> Comparison:
+    """Plays what is missing and writes ``comparison.csv``, ``paired.csv`` and ``comparison.json``.
+
+    Args:
+        plan: the choices and their replications.
+        out: root of all results; the comparison lies in ``out/<name>/compare-<digest>/``.
+        how: how the runs are played.
+        baseline: label of the choice that the others are subtracted from; default: the first.
+        target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent that every run reached.
+        watch: called whenever a run has begun or ended.
+
+    Raises:
+        SimflError: there is nothing to compare, or no choice of the baseline's label.
+    """
+    compared = choices(plan.axes)
+    labels = [choice.label for choice in compared]
+    if baseline is None:
+        baseline = labels[0]
+    if baseline not in labels:
+        near = get_close_matches(baseline, labels, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(labels)}"
+        raise SimflError(f"baseline: {baseline!r} is not compared{hint}")
+    options = json.dumps([plan.digest, baseline, target_accuracy])
+    digest = sha256(options.encode()).hexdigest()[:DIGEST_DIGITS]
+    folder = out / plan.name / f"compare-{digest}"
+    index = play(plan, out, folder, how, watch)
+    used = _collect(compared, plan, index, target_accuracy)
+    document = _document(plan, compared, index, baseline, used) | {"digest": digest}
+    write_atomically(folder / "comparison.csv", _csv(MEANS, document["means"]))
+    write_atomically(folder / "paired.csv", _csv(DIFFERENCES, document["paired"]))
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    write_atomically(folder / "comparison.json", text.encode())
+    return Comparison(folder, document, index)
+
+
+def _collect(compared: list[Choice], plan: Plan, index: Index, target: float | None) -> float | None:
+    """Fills in runs and results; the target accuracy used."""
+    summaries = {}
+    for member in plan.members:
+        summary = folders.summary(index.runs / member.digest)
+        if summary is not None:
+            summaries[member.digest] = summary
+    used = common_target(summaries.values()) if target is None else target
+    keys = [axis.key for axis in plan.axes]
+    for member in plan.members:
+        values = dict(zip(keys, member.values, strict=True)).items()
+        choice = next(choice for choice in compared if choice.values.items() <= values)
+        choice.runs[member.seed] = member.digest
+        if member.digest in summaries:
+            found = measures(summaries[member.digest])
+            if used is not None:
+                found |= to_target(index.runs / member.digest, used)
+            choice.results[member.seed] = found
+    return used
+
+
+def _document(plan: Plan, compared: list[Choice], index: Index, baseline: str, target: float | None) -> dict[str, Any]:
+    base = next(choice for choice in compared if choice.label == baseline)
+    return {
+        "name": plan.name,
+        "file": plan.file,
+        "keys": {axis.key: list(axis.values) for axis in plan.axes},
+        "seeds": sorted({member.seed for member in plan.members}),
+        "baseline": baseline,
+        "target_accuracy": target,
+        "confidence": CONFIDENCE,
+        "choices": [
+            {
+                "choice": choice.label,
+                "values": choice.values,
+                "runs": [
+                    {"seed": seed, "digest": digest, "status": index.status(digest)}
+                    for seed, digest in sorted(choice.runs.items())
+                ],
+            }
+            for choice in compared
+        ],
+        "means": [row for choice in compared for row in _means(choice)],
+        "paired": [row for choice in compared if choice is not base for row in _differences(choice, base)],
+    }
+
+
+def _means(choice: Choice) -> list[dict[str, Any]]:
+    rows = []
+    for metric in _metrics(choice):
+        values = _of(choice, metric)
+        interval = mean(list(values.values()))
+        rows.append({"choice": choice.label, "metric": metric, "runs": len(values), "mean": interval.estimate,
+                     "standard_deviation": stdev(values.values()) if len(values) > 1 else None,
+                     "lower": interval.lower, "upper": interval.upper})  # fmt: skip
+    return rows
+
+
+def _differences(choice: Choice, base: Choice) -> list[dict[str, Any]]:
+    rows = []
+    for metric in _metrics(choice):
+        ours, theirs = _of(choice, metric), _of(base, metric)
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds:
+            continue
+        samples = [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
+        pair, apart = paired(*samples), unpaired(*samples)
+        ratio = apart.half_width / pair.half_width if pair.half_width and apart.half_width is not None else None
+        rows.append({"choice": choice.label, "baseline": base.label, "metric": metric, "pairs": len(seeds),
+                     "difference": pair.estimate, "lower": pair.lower, "upper": pair.upper,
+                     "unpaired_lower": apart.lower, "unpaired_upper": apart.upper, "width_ratio": ratio})  # fmt: skip
+    return rows
+
+
+def _metrics(choice: Choice) -> list[str]:
+    """Every metric that one of the choice's runs has, in their order, those to the target last."""
+    found = dict.fromkeys(name for _, result in sorted(choice.results.items()) for name in result)
+    return [name for name in found if name not in TO_TARGET] + [name for name in TO_TARGET if name in found]
+
+
+def _of(choice: Choice, metric: str) -> dict[int, float]:
+    return {seed: result[metric] for seed, result in sorted(choice.results.items()) if metric in result}
+
+
+def _csv(columns: Sequence[str], rows: list[dict[str, Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()

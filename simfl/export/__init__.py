@@ -1,0 +1,1 @@
+"""Results in other programs' formats: Parquet and TensorBoard, each an extra."""

@@ -1,0 +1,35 @@
+"""``simfl export``"""
+
+from pathlib import Path
+
+import click
+
+from simfl.cli.shared import as_json, print_json
+
+__all__ = ["command"]
+
+
+@click.command("export")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--parquet", is_flag=True, help="Every table as Parquet, beside it (extra: parquet).")
+@click.option("--tensorboard", is_flag=True, help="Curves of all runs, in DIRECTORY/tensorboard (extra: tensorboard).")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write into this folder instead.")
+@as_json
+def command(directory: Path, parquet: bool, tensorboard: bool, out: Path | None, as_json: bool) -> None:
+    """Write the results of a run, a sweep or a comparison in other programs' formats."""
+    if not (parquet or tensorboard):
+        raise click.UsageError("choose --parquet, --tensorboard or both")
+    written: list[Path] = []
+    if parquet:
+        from simfl.export import parquet as to_parquet
+
+        written += to_parquet.export(directory, out or directory)
+    if tensorboard:
+        from simfl.export import tensorboard as to_tensorboard
+
+        written += to_tensorboard.export(directory, out or directory / "tensorboard")
+    if as_json:
+        print_json([str(path) for path in written])
+    else:
+        for path in written:
+            click.echo(path)

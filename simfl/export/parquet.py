@@ -1,0 +1,32 @@
+"""Every table of a results folder as a Parquet file beside it."""
+
+import io
+from pathlib import Path
+
+from simfl.errors import MissingError
+from simfl.trace import write_atomically
+
+__all__ = ["export"]
+
+
+def export(folder: Path, to: Path) -> list[Path]:
+    """Writes each ``*.csv`` of ``folder`` as ``*.parquet`` into ``to``; the files written.
+
+    Raises:
+        MissingError: pyarrow is not installed.
+        SimflError: a table cannot be read.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise MissingError('Parquet needs the extra "parquet": pip install "simfl[parquet]"') from None
+    from simfl.sweep.result import table
+
+    written = []
+    for path in sorted(folder.glob("*.csv")):
+        buffer = io.BytesIO()
+        table(path).to_parquet(buffer, engine="pyarrow", index=False)
+        to.mkdir(parents=True, exist_ok=True)
+        written.append(to / f"{path.stem}.parquet")
+        write_atomically(written[-1], buffer.getvalue())
+    return written

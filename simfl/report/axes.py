@@ -1,0 +1,96 @@
+"""What varies between runs, and how to call it."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from simfl.report.study import number
+
+__all__ = ["flat", "labels", "natural", "varying"]
+
+UNIMPORTANT = {"seed", "name", "trace"}
+"""Keys that do not make two runs different."""
+
+
+def flat(scenario: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """A scenario as dotted keys with text values; lists count as one value."""
+    found: dict[str, str] = {}
+    for key, value in scenario.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + str(key)] = value if isinstance(value, str) else json.dumps(value)
+    return found
+
+
+def varying(scenarios: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    """The keys in which scenarios differ, and each one's values.
+
+    Where another plugin was chosen, that is one axis: its value is the plugin's name, with those of its fields in which
+    runs with this plugin differ: ``batch_partition:T=3``.
+    """
+    rows = [{key: value for key, value in flat(scenario).items() if key not in UNIMPORTANT} for scenario in scenarios]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    differing = [key for key in keys if len({row.get(key) for row in rows}) > 1]
+    families = _outermost([key.removesuffix(".name") for key in differing if key.endswith(".name")])
+    plain = [key for key in differing if not any(key.startswith(f"{family}.") for family in families)]
+    values: list[dict[str, str]] = [{} for _ in rows]
+    for key in plain:
+        for row, value in zip(rows, values, strict=True):
+            value[key] = row.get(key, "")
+    for family in families:
+        fields = [key for key in differing if key.startswith(f"{family}.") and key != f"{family}.name"]
+        for row, value in zip(rows, values, strict=True):
+            name = row[f"{family}.name"]
+            same = [other for other in rows if other[f"{family}.name"] == name]
+            told = [f for f in fields if len({other.get(f) for other in same}) > 1]
+            details = ",".join(f"{f.removeprefix(family + '.')}={row.get(f, '')}" for f in told)
+            value[family] = f"{name}:{details}" if details else name
+    axes = tuple(dict.fromkeys(_family(key, families) for key in differing))
+    return axes, [{axis: value[axis] for axis in axes} for value in values]
+
+
+def _family(key: str, families: Iterable[str]) -> str:
+    return next((family for family in families if key.startswith(f"{family}.")), key)
+
+
+def _outermost(families: list[str]) -> list[str]:
+    return [f for f in families if not any(f.startswith(f"{other}.") for other in families)]
+
+
+def labels(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str]:
+    """A short name for each combination of values.
+
+    The choice of a plugin speaks for itself, other values need their key.
+    """
+    short = {axis: _short(axis, axes) for axis in axes}
+    return [
+        ", ".join(
+            v
+            if re.match(r"[A-Za-z_]\w*$|[A-Za-z_]\w*:", v := value[axis]) and v not in ("true", "false", "null")
+            else f"{short[axis]}={v}"
+            for axis in axes
+            if value[axis] != ""
+        )  # fmt: skip
+        for value in values
+    ]
+
+
+def _short(axis: str, axes: Sequence[str]) -> str:
+    """The last parts of a dotted key that no other axis ends with."""
+    parts = axis.split(".")
+    for count in range(1, len(parts)):
+        tail = ".".join(parts[-count:])
+        if not any(other != axis and (other == tail or other.endswith("." + tail)) for other in axes):
+            return tail
+    return axis
+
+
+def natural(text: str) -> list[tuple[int, float, str]]:
+    """Sort key: numbers inside a text by their size."""
+    return [
+        (0, value, "") if (value := number(part)) is not None else (1, 0.0, part)
+        for part in re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
+        if part
+    ]

@@ -1,0 +1,40 @@
+"""Aggregation cardinality against rounds, beside theory."""
+
+from typing import Any
+
+import numpy as np
+
+from simfl.report import style
+from simfl.report.figures.base import figure
+from simfl.report.figures.lines import lines, tables
+from simfl.report.study import Group, Study
+
+
+@figure("cardinality", "Aggregation cardinality", "Participation")
+def draw(study: Study) -> Any:
+    """Updates aggregated per round, mean over the rounds so far. Thin lines across are what theory expects of the
+    selection alone; clients that fail later lower the simulated value.
+    """
+    table = tables(study, "mean_cardinality")
+    table["expected"] = [_expected(study.group(label)) for label in table.group]
+    fig, ((axes,),) = style.figure()
+    lines(axes, study, table)
+    for group in study.groups:
+        expected = _expected(group)
+        if group.number is not None and np.isfinite(expected):
+            color = style.look(group.number)["color"]
+            axes.axhline(expected, color=color, linewidth=0.7, alpha=0.7, zorder=1.8, gid=style.tag(group))
+    axes.set_ylabel("Updates per round")
+    axes.set_ylim(bottom=0)
+    style.legend(fig, axes)
+    return fig, table
+
+
+def _expected(group: Group) -> float:
+    """The mean of what theory expects of the group's runs; NaN where it says nothing."""
+    values = [run.summary.get("expected_cardinality") for run in group.runs]
+    return (
+        float(np.mean([value for value in values if value is not None]))
+        if any(v is not None for v in values)
+        else np.nan
+    )

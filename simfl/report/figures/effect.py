@@ -1,0 +1,80 @@
+"""What a swept number does to the measures."""
+
+from typing import Any
+
+import numpy as np
+
+from simfl.report import style
+from simfl.report.axes import labels
+from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.measures import with_values
+from simfl.report.study import Study, number
+
+SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_semi_strong")
+MOST_LINES = 8
+
+
+@figure("effect", "Effect of the swept parameter", "Learning", wide=True)
+def draw(study: Study) -> Any:
+    """Each measure against the number that was swept, one line for each choice of everything else. Whiskers are 95 %
+    confidence intervals over the seeds.
+    """
+    if not study.numeric_axes:
+        raise NothingToDraw("needs a sweep over a number")
+    swept = max(study.numeric_axes, key=lambda axis: len({group.values[axis] for group in study.groups}))
+    table = _table(study, swept)
+    chosen = [m for m in with_values(study) if m.name in SHOWN]
+    others = list(dict.fromkeys(table.others))
+    fig, grid = style.figure(1, len(chosen), wide=True, height_in=2.9)
+    for axes, measure in zip(grid[0], chosen, strict=True):
+        scale = measure.scale(table[measure.name])
+        for place, other in enumerate(others):
+            rows = table[table.others == other].sort_values(swept)
+            look = style.look(place if len(others) <= MOST_LINES else None)
+            axes.errorbar(
+                rows[swept], rows[measure.name] / scale.divisor, yerr=_half(rows[f"{measure.name}_ci"] / scale.divisor),
+                marker=style.MARKERS[place % len(style.MARKERS)], markeredgecolor=style.PAPER, markeredgewidth=0.5,
+                elinewidth=0.8, label=other or "_", **look,
+            )  # fmt: skip
+        axes.set_title(measure.label + (f" ({scale.unit})" if scale.unit else ""))
+        axes.set_xlabel(swept.rsplit(".", 1)[-1].replace("_", " "))
+        _spread(axes, sorted(set(table[swept])))
+        if measure.name.startswith("privacy"):
+            axes.yaxis.get_major_locator().set_params(integer=True)
+        low, high = axes.get_ylim()
+        if high - low < 0.2 * abs(high):
+            axes.set_ylim(min(0.9 * low, low), 1.1 * high)
+    style.legend(fig, grid[0][0], own=True)
+    return fig, table
+
+
+def _table(study: Study, swept: str) -> Any:
+    from pandas import DataFrame
+
+    rest = [axis for axis in study.axes if axis != swept]
+    others = labels(rest, [group.values for group in study.groups]) if rest else [""] * len(study.groups)
+    rows = []
+    for group, other in zip(study.groups, others, strict=True):
+        row: dict[str, Any] = {"others": other, swept: number(group.values[swept])}
+        for measure in with_values(study):
+            if measure.name in SHOWN:
+                found = measure.over(group)
+                row |= {measure.name: found.mean, f"{measure.name}_ci": found.half}
+        rows.append(row)
+    return DataFrame(rows)
+
+
+def _half(values: Any) -> Any:
+    return values if np.isfinite(values).all() else None
+
+
+def _spread(axes: Any, values: list[float]) -> None:
+    """Ticks at the swept values; a logarithmic scale where they are multiples rather than steps."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    if values[0] > 0 and values[-1] / values[0] >= 8:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+    if len(values) <= 8:
+        axes.xaxis.set_major_locator(FixedLocator(values))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,0 +1,13 @@
+"""Fairness gap against rounds."""
+
+from typing import Any
+
+from simfl.report.figures.base import figure
+from simfl.report.figures.lines import one_panel
+from simfl.report.study import Study
+
+
+@figure("fairness", "Fairness gap", "Participation")
+def draw(study: Study) -> Any:
+    """Largest minus smallest share of the rounds so far in which a client took part; 0 is perfectly fair."""
+    return one_panel(study, "fairness_gap", "Fairness gap", adorn=lambda axes: axes.set_ylim(bottom=0))

@@ -1,0 +1,193 @@
+"""The network: who is how far from whom."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.errors import SimflError
+from simfl.report import style
+from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.study import Run, Study
+from simfl.types import SERVER
+
+DRAWN = 60
+"""Clients up to which the network is drawn as a graph; of more, the distribution of latencies."""
+
+APART = 0.075
+"""Distance of two places, as a share of the farthest one's, below which only the outer one is named."""
+
+LINKS = 200
+"""Links up to which all are drawn; of more, only those to the server."""
+
+
+class Network(NamedTuple):
+    """A network's places: clients and the server; those without latency between them share one.
+
+    Attributes:
+        names: of each place.
+        server: the place of the server.
+        latency_s: one-way, from place to place, shape (places, places).
+        links: pairs of places between which nothing faster lies, shape (links, 2).
+    """
+
+    names: list[str]
+    server: int
+    latency_s: NDArray[np.float64]
+    links: NDArray[np.int64]
+
+
+@figure("latency", "Latency graph", "Time")
+def draw(study: Study) -> Any:
+    """One-way latencies without the time that bytes take. Where the clients are few, the graph itself, links as long as
+    their latencies (in a star exactly, else as nearly as paper allows): a link is drawn where no detour is as fast.
+    """
+    run = study.groups[0].first
+    links = _links(run)
+    if run.clients > DRAWN:
+        return _histogram(links.down.latency_s[: run.clients])
+    network = _network(links, run.clients)
+    places = _layout(network)
+    return _graph(network, places)
+
+
+def _links(run: Run) -> Any:
+    from simfl.rng import Streams
+    from simfl.scenario import Scenario
+
+    try:
+        scenario = Scenario.load(run.path / "scenario.yaml")
+        return scenario.network.build(scenario, Streams(scenario.seed))
+    except SimflError as error:
+        raise NothingToDraw(f"the network cannot be built again: {error}") from None
+
+
+def _network(links: Any, clients: int) -> Network:
+    ends = np.append(np.arange(clients), SERVER)
+    first, second = (end.ravel() for end in np.meshgrid(ends, ends, indexing="ij"))
+    latency = np.where(first == second, 0.0, links.between(first, second).latency_s).reshape(clients + 1, clients + 1)
+    together = np.minimum(latency, latency.T) == 0
+    owner = together.argmax(axis=1)
+    places = np.unique(owner)
+    names = [_name(np.flatnonzero(owner == place), clients, links.names) for place in places]
+    server = int(np.searchsorted(places, owner[clients]))
+    latency = latency[np.ix_(places, places)]
+    return Network(names, server, latency, _direct(latency))
+
+
+def _name(members: NDArray[np.int64], clients: int, names: tuple[str, ...] | None) -> str:
+    called = ["server" if m == clients else names[m] if names else str(m) for m in reversed(members)]
+    return ", ".join(called[:2]) + (f" +{len(called) - 2}" if len(called) > 2 else "")
+
+
+def _direct(latency: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Pairs i < j without a place k on the way: latency i-k-j above latency i-j, in one of the directions."""
+    size = len(latency)
+    detour = np.full_like(latency, np.inf)
+    for k in range(size):
+        via = latency[:, k, None] + latency[None, k, :]
+        via[k, :] = via[:, k] = np.inf
+        detour = np.minimum(detour, via)
+    direct = detour > latency * (1 + 1e-9)
+    np.fill_diagonal(direct, False)
+    return np.argwhere(np.triu(direct | direct.T))
+
+
+def _layout(network: Network) -> NDArray[np.float64]:
+    """A position for each place, shape (places, 2), distances like latencies."""
+    size, server = len(network.names), network.server
+    if size == 1:
+        return np.zeros((1, 2))
+    if len(network.links) == size - 1 and (network.links == server).any(axis=1).all():
+        others = np.delete(np.arange(size), server)
+        others = others[np.argsort(network.latency_s[server, others], kind="stable")]
+        angle = 2 * np.pi * (np.arange(size - 1) + 0.5) / (size - 1) + np.pi / 2
+        places = np.zeros((size, 2))
+        places[others] = network.latency_s[server, others, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        return places
+    import networkx
+
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(size))
+    distance = np.maximum((network.latency_s + network.latency_s.T) / 2, 1e-9)
+    graph.add_weighted_edges_from((i, j, distance[i, j]) for i, j in network.links.tolist())
+    known = {i: dict(enumerate(row)) for i, row in enumerate(distance.tolist())}
+    found = networkx.kamada_kawai_layout(graph, dist=known, scale=distance.max() / 2)
+    places = np.array([found[i] for i in range(size)])
+    return np.round(places - places[server], 9)
+
+
+def _graph(network: Network, places: NDArray[np.float64]) -> Any:
+    from matplotlib.collections import LineCollection
+    from pandas import DataFrame
+
+    links = network.links
+    shown = links if len(links) <= LINKS else links[(links == network.server).any(axis=1)]
+    fig, ((axes,),) = style.figure(height_in=3.9)
+    axes.add_collection(LineCollection(list(places[shown]), colors=style.MUTED, linewidths=0.6, alpha=0.7))
+    others = np.delete(np.arange(len(places)), network.server)
+    axes.scatter(*places[others].T, s=26, color=style.SERIES[0], edgecolors=style.PAPER, linewidths=0.6, zorder=3)
+    axes.scatter(*places[[network.server]].T, s=80, marker="s", color=style.SERIES[1], edgecolors=style.PAPER, zorder=4)
+    _name_places(axes, network, places)
+    _rings(axes, places)
+    table = DataFrame({
+        "from": [network.names[i] for i in shown[:, 0]],
+        "to": [network.names[j] for j in shown[:, 1]],
+        "latency_s": [network.latency_s[i, j] for i, j in shown],
+        **{f"{end}_{axis}": places[shown[:, column], k] for column, end in enumerate(("from", "to"))
+           for k, axis in enumerate("xy")},
+    })  # fmt: skip
+    return fig, table
+
+
+def _name_places(axes: Any, network: Network, places: NDArray[np.float64]) -> None:
+    """Names beside the places, away from the server."""
+    reach = float(np.linalg.norm(places, axis=1).max()) or 1.0
+    named: list[NDArray[np.float64]] = []
+    for place in np.argsort(-np.linalg.norm(places, axis=1), kind="stable"):
+        name, where = network.names[place], places[place]
+        if place != network.server and any(np.linalg.norm(where - other) < APART * reach for other in named):
+            continue
+        named.append(where)
+        away = where / (np.linalg.norm(where) or 1.0)
+        if place == network.server:
+            away = np.array([0.0, -1.0])
+        axes.annotate(
+            name, where, xytext=away * (9 if place == network.server else 7), textcoords="offset points",
+            ha="center", va="center", fontsize=7 if place == network.server or len(places) <= 24 else 6,
+            fontweight="bold" if place == network.server else "normal", color=style.INK, zorder=5,
+        )  # fmt: skip
+
+
+def _rings(axes: Any, places: NDArray[np.float64]) -> None:
+    """Circles of equal latency from the server, named upwards, where a star has its gap."""
+    from matplotlib.patches import Circle
+    from matplotlib.ticker import MaxNLocator
+
+    reach = float(np.linalg.norm(places, axis=1).max()) or 1.0
+    radii = [radius for radius in MaxNLocator(4).tick_values(0, reach) if 0 < radius <= 1.02 * reach]
+    for radius in radii:
+        axes.add_patch(Circle((0, 0), radius, fill=False, color=style.LINE, linewidth=0.6, zorder=0.5))
+        behind = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0}
+        text = f"{radius * 1000:g} ms"
+        axes.text(0, radius, text, fontsize=6.5, color=style.MUTED, ha="center", va="center", zorder=1, bbox=behind)
+    largest = max(radii, default=0.0)
+    axes.set_aspect("equal")
+    for limit, values in ((axes.set_xlim, places[:, 0]), (axes.set_ylim, places[:, 1])):
+        limit(min(-largest, values.min()) - 0.08 * reach, max(largest, values.max()) + 0.08 * reach)
+    axes.set_axis_off()
+
+
+def _histogram(latency_s: NDArray[np.float64]) -> Any:
+    from pandas import DataFrame
+
+    counts, edges = np.histogram(latency_s, bins=min(60, max(10, int(np.sqrt(len(latency_s))))))
+    fig, ((axes,),) = style.figure()
+    look = {"color": style.SERIES[0], "edgecolor": style.PAPER, "linewidth": 0.3}
+    axes.bar(edges[:-1], counts, np.diff(edges), align="edge", **look)
+    median = float(np.median(latency_s))
+    axes.axvline(median, color=style.INK, linewidth=0.9)
+    axes.text(median, axes.get_ylim()[1], f" median {median * 1000:.3g} ms", va="top", fontsize=7)
+    axes.set_xlabel("One-way latency to the server (s)")
+    axes.set_ylabel("Clients")
+    return fig, DataFrame({"from_s": edges[:-1], "to_s": edges[1:], "clients": counts})

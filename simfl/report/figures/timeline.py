@@ -1,0 +1,162 @@
+"""Who waited for whom: the first rounds, message by message."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from simfl.report import style
+from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.study import Group, Study
+from simfl.timeline import timeline
+from simfl.types import SERVER
+
+ROUNDS = 3
+CLIENTS = 24
+PANELS = 2
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "download": {"color": "#56b4e9"},
+    "compute": {"color": "#0072b2"},
+    "upload": {"color": "#009e73"},
+    "wait": {"color": style.LINE, "hatch": "//////"},
+    "lost": {"color": "#d55e00"},
+}
+NAMES = {"wait": "waits for others", "lost": "fails, or is given up"}
+ACTIVITIES = {"compute (fails)": "lost", "connection lost": "lost", "cancelled": "lost"}
+
+
+@figure("timeline", "Who waited for whom", "Time", wide=True)
+def draw(study: Study) -> Any:
+    """The first rounds in which something was aggregated, one bar a client: the model's download, the computation, the
+    update's upload, and the wait for the slowest. A thick line ends each round and names the client that came last.
+    """
+    from pandas import DataFrame, concat
+
+    found = [(group, table) for group in _recorded(study)[:PANELS] if len(table := _table(group))]
+    if not found:
+        raise NothingToDraw("no run recorded its messages (trace: events)")
+    heights = [len(_clients(table)) for _, table in found]
+    fig, grid = style.figure(
+        len(found),
+        1,
+        wide=True,
+        sharex=True,
+        height_in=0.9 + sum(0.35 + 0.125 * h for h in heights),
+        height_ratios=heights,
+    )
+    for axes, (group, table) in zip(grid[:, 0], found, strict=True):
+        _panel(axes, table)
+        if not study.single:
+            axes.set_title(group.label, pad=14)
+    grid[0, 0].set_xlim(0, max(table.end_s.max() for _, table in found) * 1.002)
+    grid[-1, 0].set_xlabel("Simulated time (s)")
+    _legend(fig)
+    return fig, DataFrame(concat([table for _, table in found], ignore_index=True))
+
+
+def _recorded(study: Study) -> list[Group]:
+    return [group for group in study.groups if any(run.events for run in group.runs)]
+
+
+def _table(group: Group) -> Any:
+    """Rows: group, round, client (-1 = the server), activity, start_s, end_s."""
+    from pandas import DataFrame
+
+    events = next(run.events for run in group.runs if run.events)
+    rows: list[dict[str, Any]] = []
+    rounds, lost = 0, set[int]()
+    for span in timeline(_read(events)):
+        client, name = span["tid"] - 1, span["name"]
+        if client == SERVER:
+            if span["args"].get("aggregated"):
+                rounds += 1
+            elif not rows:
+                continue  # a skipped round before anything happened
+        elif rounds == ROUNDS and name != "wait":
+            break
+        if name == "announcement" or (name == "wait" and client in lost):
+            continue
+        activity = "round" if client == SERVER else ACTIVITIES.get(name, name)
+        (lost.add if activity == "lost" else lost.discard)(client)
+        rows.append({
+            "group": group.label,
+            "client": client,
+            "activity": activity,
+            "start_s": span["ts"] / 1e6,
+            "end_s": (span["ts"] + span["dur"]) / 1e6,
+        })  # fmt: skip
+    return _trimmed(DataFrame(rows))
+
+
+def _trimmed(table: Any) -> Any:
+    """Without what ends after the last of the rounds, and with at most CLIENTS clients: every n-th."""
+    if not len(table) or not (table.activity == "round").any():
+        return table[:0]
+    end = table.loc[table.activity == "round", "end_s"].max()
+    table = table[table.start_s < end].copy()
+    table["end_s"] = table["end_s"].clip(upper=end)
+    clients = _clients(table)
+    if len(clients) > CLIENTS:
+        last = set(_stragglers(table))
+        kept = {clients[i * (len(clients) - 1) // (CLIENTS - 1)] for i in range(CLIENTS)} | last
+        table = table[table.client.isin(kept | {SERVER})]
+    return table.reset_index(drop=True)
+
+
+def _clients(table: Any) -> list[int]:
+    return sorted(set(table.client[table.client != SERVER]))
+
+
+def _stragglers(table: Any) -> list[int]:
+    """The client whose reply ended each round; -1 where none did."""
+    replies = table[table.activity.isin(["upload", "lost"])]
+    return [
+        int(ends.client.iloc[-1]) if len(ends := replies[abs(replies.end_s - end) <= 1e-6]) else SERVER
+        for end in table.loc[table.activity == "round", "end_s"]
+    ]
+
+
+def _panel(axes: Any, table: Any) -> None:
+    clients = _clients(table)
+    place = {client: row for row, client in enumerate(clients)}
+    for activity, look in LOOKS.items():
+        rows = table[table.activity == activity]
+        edge = style.MUTED if "hatch" in look else "none"
+        axes.barh(
+            [place[client] for client in rows.client], rows.end_s - rows.start_s, left=rows.start_s, height=0.66,
+            facecolor=look["color"], hatch=look.get("hatch"), edgecolor=edge, linewidth=0,
+        )  # fmt: skip
+    rounds = table[table.activity == "round"]
+    for end, straggler in zip(rounds.end_s, _stragglers(table), strict=True):
+        axes.axvline(end, color=style.INK, linewidth=1.2)
+        if straggler != SERVER:
+            text = f"last: client {straggler} "
+            axes.text(end, len(clients) - 0.35, text, ha="right", va="bottom", fontsize=7, color=style.INK)
+            axes.plot(end, place[straggler], marker="D", markersize=4, color=style.INK, clip_on=False, zorder=5)
+    axes.set_yticks(range(len(clients)), [str(client) for client in clients], fontsize=6.5)
+    axes.set_ylim(-0.7, len(clients) - 0.3)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylabel("Client")
+    axes.grid(axis="y", visible=False)
+
+
+def _legend(fig: Any) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(
+            facecolor=look["color"], hatch=look.get("hatch"), edgecolor=style.MUTED if "hatch" in look else "none",
+            linewidth=0, label=NAMES.get(activity, activity),
+        )
+        for activity, look in LOOKS.items()
+    ]  # fmt: skip
+    fig.legend(
+        handles=handles, loc="outside upper left", ncols=len(LOOKS), borderaxespad=0.2, handlelength=1.8
+    ).set_gid(style.OWN)
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)

@@ -1,0 +1,187 @@
+"""From folders to a :class:`~simfl.report.study.Study`: a run, a sweep's or comparison's index, or just many runs."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from simfl.errors import SimflError
+from simfl.report.axes import labels, natural, varying
+from simfl.report.study import COLOURED, EMPHASISED, Group, Member, Run, Study
+
+__all__ = ["members_of", "read_study"]
+
+DEEPEST = 3
+"""Folders below the named one that are searched for runs."""
+
+
+def read_study(paths: Iterable[Path | str]) -> Study:
+    """What lies in the folders, taken together.
+
+    Args:
+        paths: of runs, sweeps or comparisons, or folders that hold runs.
+
+    Raises:
+        SimflError: there is no finished run.
+    """
+    folders = [Path(path) for path in paths]
+    document: dict[str, Any] = {}
+    if len(folders) == 1 and (folders[0] / "index.csv").exists():
+        axes, members = _indexed(folders[0])
+        document = _comparison(folders[0])
+    else:
+        axes, members = _described({run.path.resolve(): run for folder in folders for run in _runs(folder)})
+    if not any(member.run for member in members):
+        raise SimflError(f"{', '.join(map(str, folders)) or 'nothing'}: no finished run here")
+    groups = _emphasised(_named(_grouped(axes, members), document))
+    labels = [group.label for group in groups]
+    baseline = document.get("baseline")
+    return Study(
+        title=_title(groups),
+        axes=axes,
+        groups=groups,
+        members=tuple(members),
+        baseline=baseline if baseline in labels else labels[0],
+        target=document.get("target_accuracy"),
+    )
+
+
+def members_of(folder: Path) -> list[Path]:
+    """The folders of all runs of a sweep or comparison, finished or not, or the runs that a folder holds."""
+    if (folder / "index.csv").exists():
+        return [_place(folder, row["digest"]) for row in _index(folder)[1]]
+    return sorted({path.parent for name in ("summary.json", "rounds.csv.part") for path in _below(folder, name)})
+
+
+# -- members ---------------------------------------------------------------------------------------
+
+
+def _indexed(folder: Path) -> tuple[tuple[str, ...], list[Member]]:
+    """The members of an ``index.csv``: ``digest``, a column for each key, ``seed``, ``status``, ..., ``error``.
+
+    The runs' folders lie beside the index's.
+    """
+    columns, rows = _index(folder)
+    keys = columns[columns.index("digest") + 1 : columns.index("seed")]
+    axes = tuple(key for key in keys if len({row[key] for row in rows}) > 1)
+    members = []
+    for row in rows:
+        values = {axis: row[axis] for axis in axes}
+        path, status, run = _place(folder, row["digest"]), row["status"], None
+        if status == "done" and not (path / "summary.json").exists():
+            status = "gone"
+        elif status == "done":
+            run = Run.open(path)
+        members.append(Member(row["digest"], values, int(row["seed"]), status, row.get("error") or None, run))
+    return axes, members
+
+
+def _index(folder: Path) -> tuple[list[str], list[dict[str, str]]]:
+    path = folder / "index.csv"
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            table = csv.DictReader(file)
+            rows, columns = list(table), list(table.fieldnames or ())
+    except (OSError, ValueError, csv.Error) as error:
+        raise SimflError(f"{path}: cannot be read ({error})") from None
+    missing = [name for name in ("digest", "seed", "status") if name not in columns]
+    if missing:
+        raise SimflError(f"{path}: not the index of a sweep (no column {', '.join(missing)})")
+    return columns, rows
+
+
+def _place(folder: Path, digest: str) -> Path:
+    if digest != Path(digest).name:
+        raise SimflError(f"{folder / 'index.csv'}: {digest!r} is no digest")
+    return folder.resolve().parent / digest
+
+
+def _runs(folder: Path) -> list[Run]:
+    if not folder.is_dir():
+        raise SimflError(f"{folder}: no such folder")
+    return [Run.open(path.parent) for path in _below(folder, "summary.json")]
+
+
+def _below(folder: Path, name: str) -> list[Path]:
+    for depth in range(DEEPEST + 1):
+        if found := sorted(folder.glob("*/" * depth + name)):
+            return found
+    return []
+
+
+def _described(runs: dict[Path, Run]) -> tuple[tuple[str, ...], list[Member]]:
+    """Members of runs that no index describes: they say themselves in what they differ."""
+    axes, values = varying([run.scenario for run in runs.values()])
+    found = [
+        Member(run.digest, value, run.seed, "done", None, run) for run, value in zip(runs.values(), values, strict=True)
+    ]
+    return axes, sorted(found, key=lambda m: (*(natural(m.values[axis]) for axis in axes), m.seed))
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def _grouped(axes: Sequence[str], members: Sequence[Member]) -> tuple[Group, ...]:
+    together: dict[tuple[str, ...], list[Run]] = {}
+    for member in members:
+        if member.run is not None:
+            together.setdefault(tuple(member.values[axis] for axis in axes), []).append(member.run)
+    values = [dict(zip(axes, key, strict=True)) for key in together]
+    names = labels(axes, values)
+    if not axes:
+        names = [str(runs[0].summary.get("name", "run")) for runs in together.values()]
+    twice = Counter(names)
+    names = [
+        name if twice[name] == 1 else ", ".join(f"{axis}={value[axis]}" for axis in axes)
+        for name, value in zip(names, values, strict=True)
+    ]
+    return tuple(
+        Group(name, value, tuple(sorted(runs, key=lambda run: run.seed)))
+        for name, value, runs in zip(names, values, together.values(), strict=True)
+    )
+
+
+def _emphasised(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """The groups with the numbers of their colours; of too many, only the most accurate get one."""
+    chosen: Any = range(len(groups))
+    if len(groups) > COLOURED:
+        chosen = sorted(sorted(chosen, key=lambda i: -_accuracy(groups[i]))[:EMPHASISED])
+    numbers = {place: number for number, place in enumerate(chosen)}
+    return tuple(replace(group, number=numbers.get(place)) for place, group in enumerate(groups))
+
+
+def _accuracy(group: Group) -> float:
+    values = [run.summary.get("test_accuracy") or 0.0 for run in group.runs]
+    return sum(values) / len(values)
+
+
+def _comparison(folder: Path) -> dict[str, Any]:
+    """The content of ``comparison.json``, nothing where there is none."""
+    try:
+        found = json.loads((folder / "comparison.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _named(groups: tuple[Group, ...], document: dict[str, Any]) -> tuple[Group, ...]:
+    """The groups in the order of a comparison's choices, and called like them."""
+    choices = {str(choice["choice"]): choice["values"].items() for choice in document.get("choices", ())}
+
+    def choice(group: Group) -> str | None:
+        return next((name for name, values in choices.items() if values <= group.values.items()), None)
+
+    names = {group.label: choice(group) for group in groups}
+    if not choices or None in names.values() or len(set(names.values())) < len(groups):
+        return groups
+    order = list(choices)
+    renamed = [replace(group, label=str(names[group.label])) for group in groups]
+    return tuple(sorted(renamed, key=lambda group: order.index(group.label)))
+
+
+def _title(groups: tuple[Group, ...]) -> str:
+    names = dict.fromkeys(str(run.summary.get("name", "run")) for group in groups for run in group.runs)
+    return " + ".join(names)

@@ -1,0 +1,51 @@
+"""Figures as files: the same bytes for the same results, and beside each the table it was drawn from."""
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simfl.errors import SimflError
+from simfl.trace import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+__all__ = ["FORMATS", "csv_text", "picture", "save"]
+
+FORMATS = {
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+"""File formats, and the metadata that would make two drawings of the same figure differ."""
+
+PNG_DPI = 300
+
+
+def picture(fig: "Figure", format: str) -> bytes:
+    """The figure as the bytes of a file. Call it under :func:`simfl.report.style.settings`."""
+    file = io.BytesIO()
+    fig.savefig(file, format=format, metadata=FORMATS[format], dpi=PNG_DPI)
+    return file.getvalue()
+
+
+def csv_text(table: "DataFrame") -> str:
+    """The table as CSV: every digit, empty where a value is missing."""
+    text: str = table.to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def save(fig: "Figure", table: "DataFrame", target: Path) -> tuple[Path, Path]:
+    """Writes a figure and its table, ``FILE.csv`` beside ``FILE.pdf``; both paths.
+
+    Raises:
+        SimflError: no such format.
+    """
+    format = target.suffix.removeprefix(".").lower()
+    if format not in FORMATS:
+        raise SimflError(f"{target}: the file must end in .pdf, .svg or .png")
+    beside = target.with_suffix(".csv")
+    write_atomically(target, picture(fig, format))
+    write_atomically(beside, csv_text(table).encode())
+    return target, beside

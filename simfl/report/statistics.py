@@ -1,0 +1,102 @@
+"""Means over seeds with confidence intervals, and paired differences."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from simfl.report.study import Group
+
+__all__ = ["CONFIDENCE", "POINTS", "Interval", "interval", "over_rounds", "over_time", "paired"]
+
+CONFIDENCE = 0.95
+POINTS = 240
+"""Points of a drawn line; longer tables are thinned evenly."""
+
+
+class Interval(NamedTuple):
+    """A mean and its confidence interval; the half width is NaN for fewer than two values.
+
+    Attributes:
+        mean: arithmetic mean.
+        half: half width of the 95 % interval of Student's t distribution.
+        count: number of values.
+    """
+
+    mean: float
+    half: float
+    count: int
+
+
+def interval(values: Any) -> Interval:
+    """Mean and interval of independent values; None and NaN are left out."""
+    found = np.array([v for v in values if v is not None and not np.isnan(v)], dtype=np.float64)
+    if found.size == 0:
+        return Interval(float("nan"), float("nan"), 0)
+    mean, half = _intervals(found[:, None])
+    return Interval(float(mean[0]), float(half[0]), found.size)
+
+
+def paired(first: dict[int, float], second: dict[int, float]) -> Interval:
+    """Mean and interval of first minus second over the seeds that both have (common random numbers)."""
+    return interval([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
+
+
+def _intervals(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and half widths of the columns of (runs, n)."""
+    runs = len(values)
+    mean = values.mean(axis=0)
+    if runs < 2:
+        return mean, np.full_like(mean, np.nan)
+    from scipy.special import stdtrit  # the inverse of Student's distribution; scipy.stats takes a second to import
+
+    quantile = float(stdtrit(runs - 1, (1 + CONFIDENCE) / 2))
+    return mean, quantile * values.std(axis=0, ddof=1) / np.sqrt(runs)
+
+
+def over_rounds(group: "Group", column: str) -> "DataFrame":
+    """A column of ``rounds.csv`` against the round; rows: round, mean, low, high, runs.
+
+    Of every round in which some run of the group has a value; the others' last values hold. Empty if there are none.
+    """
+    from pandas import concat
+
+    series = concat([run.rounds.set_index("round")[column] for run in group.runs], axis=1, join="inner")
+    series = series.dropna(how="all").ffill().dropna()
+    series = series.iloc[_thinned(len(series))]
+    return _table("round", series.index.to_numpy(), series.to_numpy(dtype=np.float64).T)
+
+
+def over_time(group: "Group", column: str) -> "DataFrame":
+    """A column of ``rounds.csv`` against simulated time; rows: time_s, mean, low, high, runs.
+
+    A value holds until the next one. Several runs are read at evenly spaced times, from the first at which all have
+    a value until the first of them ends.
+    """
+    series = [run.rounds[["time_s", column]].dropna().to_numpy(dtype=np.float64) for run in group.runs]
+    if any(len(s) == 0 for s in series):
+        return _table("time_s", np.empty(0), np.empty((len(series), 0)))
+    if len(series) == 1:
+        only = series[0][_thinned(len(series[0]))]
+        return _table("time_s", only[:, 0], only[None, :, 1])
+    begin, end = max(s[0, 0] for s in series), min(s[-1, 0] for s in series)
+    if end < begin:
+        return _table("time_s", np.empty(0), np.empty((len(series), 0)))
+    times = np.linspace(begin, end, min(POINTS, max(len(s) for s in series)))
+    values = np.array([s[np.searchsorted(s[:, 0], times, side="right") - 1, 1] for s in series])
+    return _table("time_s", times, values)
+
+
+def _thinned(count: int) -> NDArray[np.int64]:
+    """At most POINTS of the positions 0 .. count-1, evenly spread, first and last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(np.int64)) if count else np.arange(0)
+
+
+def _table(x: str, places: NDArray[Any], values: NDArray[np.float64]) -> "DataFrame":
+    from pandas import DataFrame
+
+    mean, half = _intervals(values)
+    return DataFrame({x: places, "mean": mean, "low": mean - half, "high": mean + half, "runs": len(values)})

@@ -1,0 +1,223 @@
+"""What a report is about: runs, grouped where only the seed differs. Read from results folders, lazily."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfl.errors import SimflError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["Group", "Member", "Run", "Study", "number"]
+
+COLOURED = 14
+"""Groups that get a colour and line style of their own; of more, only the most accurate ones do."""
+
+EMPHASISED = 6
+
+CHOICES = {"selection", "training", "secagg", "privacy"}
+"""Top-level keys of a scenario that its server decides."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run's folder; its tables are read when first asked for.
+
+    Attributes:
+        path: the folder.
+        summary: the contents of ``summary.json``.
+    """
+
+    path: Path
+    summary: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        """
+        Raises:
+            SimflError: the folder holds no finished run.
+        """
+        try:
+            summary = json.loads((path / "summary.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise SimflError(f"{path}: no finished run here ({error})") from None
+        if not isinstance(summary, dict):
+            raise SimflError(f"{path / 'summary.json'}: not a summary")
+        return cls(path, summary)
+
+    @property
+    def seed(self) -> int:
+        return int(self.summary.get("seed", 0))
+
+    @property
+    def digest(self) -> str:
+        return str(self.summary.get("digest", self.path.name))
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return int(self.summary["clients"])
+
+    @cached_property
+    def text(self) -> str:
+        """The resolved scenario, YAML."""
+        try:
+            return (self.path / "scenario.yaml").read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise SimflError(f"{self.path}: the scenario cannot be read ({error})") from None
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """The resolved scenario as plain data."""
+        from simfl.scenario.reader import read
+
+        value = read(self.text, str(self.path / "scenario.yaml")).value
+        if not isinstance(value, dict):
+            raise SimflError(f"{self.path / 'scenario.yaml'}: not a scenario")
+        return value
+
+    @cached_property
+    def rounds(self) -> "DataFrame":
+        """``rounds.csv``."""
+        return self._table("rounds.csv")
+
+    @cached_property
+    def participation(self) -> Any:
+        """The participation matrix, scipy CSR array of shape (rounds, clients)."""
+        from simfl.results import participation_matrix
+
+        try:
+            return participation_matrix(self.path / "participation.csv", len(self.rounds), self.clients)
+        except (OSError, ValueError, KeyError) as error:
+            raise SimflError(f"{self.path / 'participation.csv'}: cannot be read ({error})") from None
+
+    @cached_property
+    def jobs(self) -> "DataFrame | None":
+        """``jobs.csv`` of an asynchronous run, else None."""
+        return self._table("jobs.csv") if (self.path / "jobs.csv").exists() else None
+
+    @property
+    def events(self) -> Path | None:
+        """``events.jsonl`` where the run recorded it."""
+        path = self.path / "events.jsonl"
+        return path if path.exists() else None
+
+    def _table(self, name: str) -> "DataFrame":
+        import pandas
+
+        try:
+            return pandas.read_csv(self.path / name)
+        except (OSError, ValueError) as error:
+            raise SimflError(f"{self.path / name}: cannot be read ({error})") from None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run that was planned, whatever became of it.
+
+    Attributes:
+        digest: names its folder.
+        values: its value of each of the study's axes.
+        seed: its seed.
+        status: ``done``, ``failed``, ``open`` (not finished) or ``gone`` (finished, but its folder is missing).
+        error: why it failed.
+        run: its results, if it is done.
+    """
+
+    digest: str
+    values: dict[str, str]
+    seed: int
+    status: str
+    error: str | None = None
+    run: Run | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Finished runs that differ in nothing but their seed.
+
+    Attributes:
+        label: a short name, unique in the study.
+        values: its value of each of the study's axes, as text.
+        runs: ascending by seed, at least one.
+        number: of its colour and line style; None = drawn in grey, without a name.
+    """
+
+    label: str
+    values: dict[str, str]
+    runs: tuple[Run, ...]
+    number: int | None = None
+
+    @property
+    def first(self) -> Run:
+        return self.runs[0]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One run, several seeds of it, a comparison or a sweep.
+
+    Attributes:
+        title: the scenario's name.
+        axes: dotted keys that vary, apart from the seed.
+        groups: in the order in which they are shown.
+        members: every planned run, failed and unfinished ones too.
+        baseline: label of the group that others are compared with.
+        target: test accuracy to which time and rounds are told; None = one that every run reaches.
+    """
+
+    title: str
+    axes: tuple[str, ...]
+    groups: tuple[Group, ...]
+    members: tuple[Member, ...] = field(repr=False)
+    baseline: str
+    target: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """``run``, ``replications``, ``comparison`` or ``sweep``."""
+        if len(self.groups) == 1:
+            return "run" if len(self.groups[0].runs) == 1 else "replications"
+        return "sweep" if self.numeric_axes or len(self.groups) > COLOURED else "comparison"
+
+    @property
+    def single(self) -> bool:
+        """Whether there is nothing to compare."""
+        return len(self.groups) == 1
+
+    @property
+    def choosable(self) -> bool:
+        """Whether the groups differ in what a server can choose, not in their devices, network or data."""
+        return not self.single and all(axis.split(".")[0] in CHOICES for axis in self.axes)
+
+    @property
+    def numeric_axes(self) -> tuple[str, ...]:
+        """Axes all of whose values are numbers, at least two of them."""
+        return tuple(
+            a for a in self.axes if len(found := self._values(a)) > 1 and all(number(v) is not None for v in found)
+        )
+
+    def _values(self, axis: str) -> set[str]:
+        return {group.values[axis] for group in self.groups}
+
+    @property
+    def runs(self) -> Iterator[Run]:
+        """All finished runs."""
+        return (run for group in self.groups for run in group.runs)
+
+    def group(self, label: str) -> Group:
+        """The group of a label."""
+        return next(group for group in self.groups if group.label == label)
+
+
+def number(text: str) -> float | None:
+    """The finite number that a text is, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < float("inf") else None

@@ -1,0 +1,160 @@
+"""How figures look: colours that colour-blind readers tell apart, line styles that survive a grey printer, small type.
+
+Colours: Okabe and Ito, "Color Universal Design" (2008), without its yellow, which white paper swallows; for an eighth
+and ninth group, wine and olive of Tol's "muted" scheme (SRON/EPS/TN/09-002, 2021).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from simfl.report.study import Group
+
+__all__ = [
+    "CELL", "INK", "LINE", "MARKERS", "MUTED", "OWN", "PAPER", "SERIES", "figure", "legend", "look", "marker", "note",
+    "settings", "styled", "tag",
+]  # fmt: skip
+
+INK, MUTED, LINE, PAPER = "#1c2430", "#667080", "#e3e1db", "#fffffe"
+"""Text; axes and asides; grid; background. The page replaces each by its own colour for light and dark."""
+
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2430", "#882255", "#999933")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.3)), (0, (6, 1.6, 1.2, 1.6)))
+MARKERS = "os^DvPXh"
+
+CELL = (0x1F / 255, 0x7F / 255, 0xC4 / 255)
+"""A blue for cells of an image that stands out from white and from black paper, red, green, blue."""
+
+OWN = "own-names"
+"""Marks a legend that names something else than the study's groups."""
+
+WIDTH_IN = 4.8
+WIDE_IN = 9.6
+
+SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
+    "font.size": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.0,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "legend.fontsize": 7.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.titlecolor": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.size": 0.0,
+    "ytick.minor.size": 0.0,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 3.8,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": "none",
+    "figure.constrained_layout.use": True,
+    "figure.dpi": 100,
+    "hatch.linewidth": 0.5,
+    "hatch.color": MUTED,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.hashsalt": "simfl",
+    "svg.fonttype": "path",
+    "path.simplify": False,
+    "timezone": "UTC",
+}
+
+
+@contextmanager
+def settings(**changes: Any) -> Iterator[None]:
+    """matplotlib with simfl's settings, whatever the user's are; nothing of it stays."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS | {key.replace("_", ".", 1): value for key, value in changes.items()})
+        yield
+
+
+def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.9, **more: Any) -> Any:
+    """A figure that no window system knows of, and its axes as an array of shape (rows, columns)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(WIDE_IN if wide else WIDTH_IN, height_in))
+    FigureCanvasAgg(made)
+    return made, made.subplots(rows, columns, squeeze=False, **more)
+
+
+def look(number: int | None) -> dict[str, Any]:
+    """Colour and dashes of the group of a number; the same in every figure."""
+    if number is None:
+        return {"color": MUTED, "linestyle": "-", "linewidth": 0.6, "alpha": 0.35, "zorder": 1.5}
+    return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(DASHES)]}
+
+
+def marker(number: int | None, points: int) -> dict[str, Any]:
+    """A few markers along a line of so many points, at other places for each group."""
+    if number is None or points < 2:
+        return {}
+    every = max(points / 5, 1)
+    places = sorted({min(points - 1, int((k + 0.15 + number * 0.37 % 0.7) * every)) for k in range(5)})
+    return {
+        "marker": MARKERS[number % len(MARKERS)],
+        "markevery": places,
+        "markeredgecolor": PAPER,
+        "markeredgewidth": 0.5,
+    }
+
+
+def styled(group: "Group", points: int) -> dict[str, Any]:
+    """All of a group's line style, with its name for the legend and for the page."""
+    return {
+        **look(group.number),
+        **marker(group.number, points),
+        "label": group.label if group.number is not None else "_",
+        "gid": tag(group),
+    }
+
+
+def tag(group: "Group") -> str:
+    """The id by which the page knows what belongs to a group."""
+    return f"group-{'other' if group.number is None else group.number}"
+
+
+def legend(fig: "Figure", axes: "Axes", own: bool = False) -> None:
+    """Names above the axes, in as many columns as fit; none for a single line.
+
+    Args:
+        own: they name something else than the study's groups, so that the page needs them too.
+    """
+    handles, names = axes.get_legend_handles_labels()
+    if len(handles) > 1:
+        fit = max(1, int(fig.get_figwidth() / (0.42 + 0.062 * max(map(len, names)))))
+        made = fig.legend(handles, names, loc="outside upper left", ncols=min(fit, len(names)), borderaxespad=0.2)
+        made.set_gid(OWN if own else None)
+
+
+def note(axes: "Axes", text: str) -> None:
+    """An aside in the upper right corner of the axes."""
+    axes.text(1.0, 1.0, text, transform=axes.transAxes, ha="right", va="bottom", color=MUTED, fontsize=7)

@@ -1,0 +1,135 @@
+"""The Dask engine: runs on the workers of a cluster, or of this process where no scheduler is named."""
+
+import ipaddress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from simfl.errors import MissingError, SimflError
+from simfl.sweep.folders import note_failure
+from simfl.sweep.slot import DEATHS, Slot, Stopped
+from simfl.sweep.task import Task
+
+__all__ = ["check_address", "play"]
+
+_lock = threading.Lock()
+_slots: dict[tuple[str, int], Slot] = {}
+"""On a Dask worker: the slot of each (sweep, thread)."""
+_ended: set[str] = set()
+"""On a Dask worker: sweeps that are over."""
+
+
+def play(
+    tasks: Sequence[Task],
+    jobs: int,
+    time_limit_s: float | None = None,
+    scheduler: str | None = None,
+    insecure: bool = False,
+) -> Iterator[tuple[str, str]]:
+    """Plays every task on a Dask cluster; closing the iterator ends what it runs.
+
+    Each thread of a Dask worker has a worker process of its own, as in the default engine, so that time limits,
+    deaths and resuming are the same. All machines must see the results' folder and the data files at the same path.
+
+    Args:
+        tasks: what to play.
+        jobs: runs at the same time if no scheduler is named.
+        time_limit_s: of one run; None = none.
+        scheduler: address of a running scheduler; None starts one in this process, without any socket.
+        insecure: use a scheduler on another machine also without TLS.
+
+    Yields:
+        ``("ended", digest)`` as it happens.
+
+    Raises:
+        MissingError: dask.distributed is not installed.
+        SimflError: the address is refused, or nobody answers there.
+    """
+    if scheduler is not None:
+        check_address(scheduler, insecure)
+    try:
+        from distributed import Client, LocalCluster, as_completed
+    except ImportError:
+        raise MissingError('the Dask engine needs the extra "cluster": pip install "simfl[cluster]"') from None
+    try:
+        if scheduler is None:
+            client = Client(LocalCluster(n_workers=1, threads_per_worker=jobs, processes=False, dashboard_address=None))
+        else:
+            client = Client(scheduler, timeout=20)
+    except (OSError, ValueError) as error:
+        raise SimflError(f"{scheduler}: no Dask scheduler answers ({error})") from None
+    token = client.id
+    futures = {}
+    try:
+        for task in tasks:
+            key = f"simfl-{token}-{task.digest}"
+            futures[client.submit(_play, task, time_limit_s, token, pure=False, key=key)] = task
+        for future in as_completed(futures):
+            task = futures[future]
+            if future.status == "cancelled":
+                raise SimflError(f"{scheduler or 'the Dask scheduler'}: the connection was lost")
+            if future.status == "error":
+                _explain(future.exception(), task)
+            yield "ended", task.digest
+    finally:
+        client.cancel(list(futures), force=True)
+        try:
+            client.run(_close, token)
+        finally:
+            if client.cluster is not None:
+                client.cluster.close()
+            client.close()
+
+
+def check_address(address: str, insecure: bool = False) -> None:
+    """Refuses a scheduler that would be spoken to over a network without encryption and authentication.
+
+    Raises:
+        SimflError: it is on another machine and its address does not begin with ``tls://``.
+    """
+    protocol, _, rest = address.rpartition("://")
+    host = rest.rpartition(":")[0].strip("[]") or rest
+    if insecure or protocol == "tls" or protocol in ("", "tcp") and _is_loopback(host):
+        return
+    raise SimflError(
+        f"{address}: Dask would run whatever anybody on that network sends; use tls:// with Dask's certificates, "
+        "an address on this machine, or --insecure if the network is trusted"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _explain(error: BaseException, task: Task) -> None:
+    """Notes why a Dask worker could not even say how the run went."""
+    from distributed import KilledWorker
+
+    if isinstance(error, KilledWorker):
+        note_failure(task.path, f"its process died {DEATHS} times", detail=str(error))
+    else:
+        note_failure(task.path, f"the Dask worker failed ({type(error).__name__}: {error})")
+
+
+# -- in the Dask workers -----------------------------------------------------------------------
+
+
+def _play(task: Task, time_limit_s: float | None, token: str) -> None:
+    with _lock:
+        if token in _ended:
+            return
+        slot = _slots.setdefault((token, threading.get_ident()), Slot(time_limit_s))
+    with suppress(Stopped):
+        slot.play(task)
+
+
+def _close(token: str) -> None:
+    """Ends the processes that one sweep has on this Dask worker."""
+    with _lock:
+        _ended.add(token)
+        mine = [_slots.pop(key) for key in list(_slots) if key[0] == token]
+    for slot in mine:
+        slot.close()

@@ -1,0 +1,131 @@
+"""``simfl sweep``"""
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simfl.cli.shared import as_json, print_json
+
+__all__ = ["command", "going_on", "how", "playing_options", "report_failures"]
+
+FAILED_MEMBERS = 3
+SHOWN_FAILURES = 10
+
+
+class _Shard(click.ParamType):
+    name = "I/N"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        shard, slash, shards = str(value).partition("/")
+        if not (slash and shard.isdecimal() and shards.isdecimal()):
+            self.fail(f"{value!r} is not of the form I/N, e.g. 3/16", parameter, context)
+        return int(shard), int(shards)
+
+
+def playing_options(command: Any) -> Any:
+    """The options that say how many runs are played; none of them changes a result."""
+    options = (
+        click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
+                     help="Root folder of all results."),
+        click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time; default: one a core."),
+        click.option("--retry-failed", is_flag=True, help="Play runs again that failed before."),
+        click.option("--time-limit-s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+                     help="Give a run up that takes longer, by the wall clock."),
+        click.option("--engine", type=click.Choice(["processes", "dask"]), default="processes", show_default=True,
+                     help="Where runs are played."),
+        click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler; default: one in this process."),
+        click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS."),
+        as_json,
+        click.option("-q", "--quiet", is_flag=True, help="No progress and no messages about single runs."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def how(**options: Any) -> Any:
+    """The options as a value."""
+    from simfl.sweep.playing import How
+
+    return How(**{name: value for name, value in options.items() if value is not None})
+
+
+@contextmanager
+def going_on() -> Iterator[None]:
+    """After Ctrl-C, says how to go on: with the very same command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"to go on: {shlex.join(['simfl', *sys.argv[1:]])}", err=True)
+        raise
+
+
+def report_failures(index: Any, quiet: bool) -> None:
+    """Says on stderr which members failed and why."""
+    failed = [member for member in index.plan.members if index.status(member.digest) == "failed"]
+    for member in failed[: 0 if quiet else SHOWN_FAILURES]:
+        click.echo(f"failed: {index.plan.label(member)}: {index.error(member.digest)}", err=True)
+    if len(failed) > SHOWN_FAILURES and not quiet:
+        click.echo(f"... and {len(failed) - SHOWN_FAILURES} more", err=True)
+    if failed and not quiet:
+        click.echo("--retry-failed plays them again", err=True)
+
+
+@click.command("sweep")
+@click.argument("file")
+@click.argument("grid", nargs=-1, metavar="[KEY=VALUE,VALUE,...]...")
+@click.option("--replications", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Runs of each combination, with the seeds seed, seed + 1, ...")  # fmt: skip
+@click.option("--shard", type=_Shard(), default=(1, 1), help="Play only every N-th run from the I-th on, e.g. 3/16.")
+@playing_options
+@click.pass_context
+def command(
+    context: click.Context,
+    file: str,
+    grid: tuple[str, ...],
+    replications: int,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Play a scenario for every combination of values and write one table of all runs.
+
+    \b
+    simfl sweep FILE 'selection=random,batch_partition:T=3;mode=fair' selection.k=6,12 --replications 5
+
+    Commas separate values, semicolons the fields of one value (quote them for the shell). Everything is checked
+    before the first run. Runs that are complete are kept, interrupted ones go on where they stopped: to resume,
+    repeat the command. The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
+    """
+    from simfl.sweep.grid import axes
+    from simfl.sweep.plan import planned
+    from simfl.sweep.playing import play
+    from simfl.sweep.progress import shown
+
+    chosen = how(**options)
+    plan = planned(file, axes(grid), replications)
+    folder = out / plan.name / f"sweep-{plan.digest}"
+    with going_on(), shown(quiet) as watch:
+        index = play(plan, out, folder, chosen, watch)
+    counts = index.counts(member.digest for member in plan.members)
+    shard, shards = chosen.shard
+    mine = index.counts(member.digest for member in plan.members[shard - 1 :: shards])
+    report_failures(index, quiet)
+    if as_json:
+        columns, rows = index.table()
+        runs = [{column: row.get(column) for column in columns} for row in rows]
+        print_json({"path": str(folder), "digest": plan.digest, "done": counts["done"], "failed": counts["failed"],
+                    "open": counts["open"], "runs": runs})  # fmt: skip
+    else:
+        if not quiet:
+            click.echo(", ".join(f"{counts[status]} {status}" for status in ("done", "failed", "open")), err=True)
+        click.echo(folder / "index.csv")
+    context.exit(FAILED_MEMBERS if mine["failed"] else 0)

@@ -1,0 +1,81 @@
+"""``index.csv``: a row a run, from what lies on disk, hence the same however the runs came about."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from simfl.sweep import folders
+from simfl.sweep.plan import Member, Plan
+from simfl.trace import write_atomically
+
+__all__ = ["Index"]
+
+LEFT_OUT = {"name", "digest", "seed", "sha256"}
+"""Parts of a summary that the row has already, or that are no results."""
+
+
+class Index:
+    """The state of every member of a plan.
+
+    Args:
+        plan: the sweep.
+        runs: the folder that holds the runs' folders.
+    """
+
+    def __init__(self, plan: Plan, runs: Path) -> None:
+        self.plan, self.runs = plan, runs
+        self._rows: dict[str, dict[str, Any]] = {}
+        for member in plan.members:
+            self.refresh(member.digest)
+
+    def refresh(self, digest: str) -> str:
+        """Looks at a run's folder again; its status."""
+        folder = self.runs / digest
+        if summary := folders.summary(folder):
+            values = {k: v for k, v in summary.items() if k not in LEFT_OUT and not isinstance(v, (dict, list))}
+            self._rows[digest] = {"status": folders.DONE, "error": None, "values": values}
+        elif failure := folders.failure(folder):
+            self._rows[digest] = {"status": folders.FAILED, "error": failure["error"], "values": {}}
+        else:
+            self._rows[digest] = {"status": folders.OPEN, "error": None, "values": {}}
+        return self.status(digest)
+
+    def status(self, digest: str) -> str:
+        """``done``, ``failed`` or ``open``."""
+        return str(self._rows[digest]["status"])
+
+    def error(self, digest: str) -> str | None:
+        """Why a run failed."""
+        error: str | None = self._rows[digest]["error"]
+        return error
+
+    def counts(self, digests: Iterable[str]) -> Counter[str]:
+        """How many of some runs have which status."""
+        return Counter(map(self.status, digests))
+
+    def table(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """Columns and rows: digest, one column a key, seed, status, the values of the summaries, error."""
+        keys = [axis.key for axis in self.plan.axes if axis.key != "seed"]
+        rows = [self._row(member) for member in self.plan.members]
+        fixed = ["digest", *keys, "seed", "status"]
+        values = dict.fromkeys(key for row in self._rows.values() for key in row["values"])
+        columns = [*fixed, *(key for key in values if key not in fixed), "error"]
+        return columns, rows
+
+    def write(self, path: Path) -> None:
+        """Writes the table as CSV, whole or not at all."""
+        columns, rows = self.table()
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n", restval=None)
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(path, text.getvalue().encode())
+
+    def _row(self, member: Member) -> dict[str, Any]:
+        row = self._rows[member.digest]
+        keys = {axis.key: value for axis, value in zip(self.plan.axes, member.values, strict=True)}
+        fixed = {**keys, "digest": member.digest, "seed": member.seed, "status": row["status"], "error": row["error"]}
+        return {**row["values"], **fixed}

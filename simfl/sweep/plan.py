@@ -1,0 +1,178 @@
+"""A sweep before it runs: every member with its scenario, validated, in a fixed order."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from simfl.errors import ScenarioError, SimflError
+from simfl.scenario import InvalidScenario, Scenario
+from simfl.scenario.writer import dump
+from simfl.sweep.grid import Axis, combinations
+
+__all__ = ["Load", "Member", "Plan", "planned", "source"]
+
+Load = Callable[[Sequence[str]], Scenario]
+"""The scenario with some ``key=value`` overrides applied."""
+
+SHOWN = 20
+DIGEST_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a sweep.
+
+    Attributes:
+        values: its value of each axis, as text.
+        seed: its seed.
+        digest: of its scenario.
+        scenario: the resolved scenario as YAML.
+    """
+
+    values: tuple[str, ...]
+    seed: int
+    digest: str
+    scenario: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a sweep.
+
+    Attributes:
+        name: the scenarios' common name.
+        file: where they were read, as the user named it.
+        folder: what their data files are relative to, absolute.
+        axes: what varies.
+        replications: seeds for each combination of values.
+        members: sorted by their values (numbers before words), then by seed.
+    """
+
+    name: str
+    file: str
+    folder: Path
+    axes: tuple[Axis, ...]
+    replications: int
+    members: tuple[Member, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """12 hex digits that depend on the keys, their values and every member's scenario."""
+        runs = [(member.digest, member.seed, member.values) for member in self.members]
+        content = [self.name, [(axis.key, axis.values) for axis in self.axes], self.replications, runs]
+        text = json.dumps(content, separators=(",", ":"))
+        return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+    def to_yaml(self) -> str:
+        """The sweep's definition, the content of ``sweep.yaml``."""
+        keys = {axis.key: list(axis.values) for axis in self.axes}
+        return dump({"name": self.name, "file": self.file, "keys": keys,
+                     "replications": self.replications, "runs": len(self.members)})  # fmt: skip
+
+    def label(self, member: Member) -> str:
+        """A member in words, as overrides."""
+        return _label(self.axes, member.values, member.seed)
+
+
+def source(scenario: Path | str | Scenario) -> tuple[str, Load]:
+    """How messages call a scenario, and how to read it with overrides.
+
+    Args:
+        scenario: a YAML file, or a scenario that was read already.
+    """
+    if not isinstance(scenario, Scenario):
+        return str(scenario), lambda overrides: Scenario.load(scenario, overrides)
+    text, name, folder = scenario.to_yaml(), scenario.name, scenario.source.folder
+    return name, lambda overrides: Scenario.parse(text, name, overrides, folder)
+
+
+def planned(scenario: Path | str | Scenario, axes: tuple[Axis, ...], replications: int = 1) -> Plan:
+    """Expands a grid and validates every member.
+
+    Args:
+        scenario: what is swept.
+        axes: keys and their values; the members are their product.
+        replications: with the seeds ``seed``, ``seed + 1``, ... of each member.
+
+    Raises:
+        SimflError: members are invalid (all problems, with the members they are in), or are the same run.
+    """
+    if replications < 1:
+        raise SimflError(f"replications: at least 1 (got {replications})")
+    file, load = source(scenario)
+    read = _Reading(axes, load)
+    for values in combinations(axes):
+        read.members(values, replications)
+    members = read.checked(file)
+    return Plan(read.name, file, read.folder.resolve(), axes, replications, members)
+
+
+class _Reading:
+    """Reads members and collects what is wrong with them."""
+
+    def __init__(self, axes: tuple[Axis, ...], load: Load) -> None:
+        self.axes, self.load = axes, load
+        self.found: dict[str, Member] = {}
+        self.wrong: defaultdict[str, list[str]] = defaultdict(list)
+        self.tried = 0
+        self.name, self.folder = "", Path()
+
+    def members(self, values: tuple[str, ...], replications: int) -> None:
+        overrides = [f"{axis.key}={value}" for axis, value in zip(self.axes, values, strict=True)]
+        first = self.member(values, overrides)
+        if first is not None:
+            for seed in range(first.seed + 1, first.seed + replications):
+                self.member(values, [*overrides, f"seed={seed}"])
+
+    def member(self, values: tuple[str, ...], overrides: list[str]) -> Member | None:
+        self.tried += 1
+        try:
+            scenario = self.load(overrides)
+            member = Member(values, scenario.seed, scenario.digest, scenario.to_yaml())
+        except InvalidScenario as error:
+            for problem in error.problems:
+                self.wrong[str(problem)].append(" ".join(overrides))
+            return None
+        except ScenarioError as error:
+            self.wrong[str(scenario.located(error))].append(" ".join(overrides))
+            return None
+        if member.digest in self.found:
+            same = _label(self.axes, self.found[member.digest].values, self.found[member.digest].seed)
+            raise SimflError(f"two members are the same run: {same} and {_label(self.axes, values, member.seed)}")
+        if self.name not in ("", scenario.name):
+            raise SimflError("name: all runs of a sweep have one name, for they share a folder")
+        self.name, self.folder = scenario.name, scenario.source.folder
+        self.found[member.digest] = member
+        return member
+
+    def checked(self, file: str) -> tuple[Member, ...]:
+        if not self.wrong:
+            return tuple(sorted(self.found.values(), key=lambda member: (*map(_order, member.values), member.seed)))
+        lines = [self.explained(problem, members) for problem, members in list(self.wrong.items())[:SHOWN]]
+        more = len(self.wrong) - SHOWN
+        raise SimflError("\n".join([*lines, f"... and {more} more problems"] if more > 0 else lines))
+
+    def explained(self, problem: str, members: list[str]) -> str:
+        if len(members) == self.tried:
+            return problem
+        others = f" and {len(members) - 1} more" if len(members) > 1 else ""
+        return f"member {members[0]}{others}: {problem}"
+
+
+def _label(axes: Sequence[Axis], values: Sequence[str], seed: int) -> str:
+    shown = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True) if axis.key != "seed"]
+    return " ".join([*shown, f"seed={seed}"])
+
+
+def _order(value: str) -> Any:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.inf
+    return (0, number, value) if math.isfinite(number) else (1, 0.0, value)

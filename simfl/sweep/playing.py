@@ -1,0 +1,172 @@
+"""Plays a planned sweep: what is complete is kept, what is missing is played, and the index says how it went."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from simfl.errors import SimflError
+from simfl.sweep import cluster, folders, processes
+from simfl.sweep.index import Index
+from simfl.sweep.plan import Member, Plan
+from simfl.sweep.task import Task
+from simfl.trace import write_atomically
+
+__all__ = ["Counts", "How", "Watch", "play"]
+
+INDEX_WRITES = 50
+"""The index is brought up to date so often while a sweep plays."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How a sweep is played; nothing of it changes a result.
+
+    Attributes:
+        jobs: runs at the same time; None = one a core.
+        retry_failed: play runs again that failed before.
+        time_limit_s: wall seconds of one run; None = no limit.
+        shard: (i, n) plays every n-th member from the i-th on, 1 <= i <= n.
+        engine: ``processes`` on this machine, or ``dask``.
+        scheduler: address of a Dask scheduler; None = inside this process.
+        insecure: accept a scheduler on another machine without TLS.
+    """
+
+    jobs: int | None = None
+    retry_failed: bool = False
+    time_limit_s: float | None = None
+    shard: tuple[int, int] = (1, 1)
+    engine: Literal["processes", "dask"] = "processes"
+    scheduler: str | None = None
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        shard, shards = self.shard
+        if not 1 <= shard <= shards:
+            raise SimflError(f"shard {shard}/{shards}: the shards of {shards} are 1/{shards} to {shards}/{shards}")
+        if self.jobs is not None and self.jobs < 1:
+            raise SimflError(f"jobs: at least 1 (got {self.jobs})")
+        if self.time_limit_s is not None and not self.time_limit_s > 0:
+            raise SimflError(f"the time limit must be positive (got {self.time_limit_s})")
+        if self.engine not in ("processes", "dask"):
+            raise SimflError(f"engine: processes or dask (got {self.engine})")
+        if self.scheduler is not None and self.engine != "dask":
+            raise SimflError("a scheduler's address needs the engine dask")
+
+    def play(self, tasks: list[Task]) -> Iterator[tuple[str, str]]:
+        """The engine at work; yields ("started" or "ended", digest)."""
+        jobs = self.jobs or os.cpu_count() or 1
+        if self.engine == "processes":
+            return processes.play(tasks, jobs, self.time_limit_s)
+        return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How far a sweep (or this shard of it) has come, in runs.
+
+    Attributes:
+        total: all of them.
+        kept: complete, or failed and not to be retried, before this sweep began.
+        done, failed: complete and failed now, the kept ones included.
+        running: being played.
+    """
+
+    total: int
+    kept: int
+    done: int
+    failed: int
+    running: int
+
+    @property
+    def left(self) -> int:
+        """Neither ended nor running."""
+        return self.total - self.done - self.failed - self.running
+
+
+Watch = Callable[[Counts], None]
+
+
+def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = None) -> Index:
+    """Plays the members of a plan into ``out/<name>/<digest>/``, the sweep's own files into ``folder``.
+
+    Args:
+        plan: the sweep.
+        out: root of all results.
+        folder: gets ``sweep.yaml`` and ``index.csv``.
+        how: engine, jobs, limits.
+        watch: called whenever a run has begun or ended.
+
+    Returns:
+        The state of every member, other shards' included.
+
+    Raises:
+        BusyError: another process is playing the same sweep (or shard) into the same folder.
+        SimflError: the engine cannot work.
+    """
+    out = out.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    shard, shards = how.shard
+    mine = plan.members[shard - 1 :: shards]
+    name = ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
+    with folders.locked(folder / name, f"{folder}: another process is playing this sweep"):
+        write_atomically(folder / "sweep.yaml", plan.to_yaml().encode())
+        index = Index(plan, out / plan.name)
+        finished = {folders.DONE} if how.retry_failed else {folders.DONE, folders.FAILED}
+        missing = [member for member in mine if index.status(member.digest) not in finished]
+        try:
+            _play(index, mine, [_task(plan, member, out) for member in missing], folder, how, watch)
+        finally:
+            _write(index, folder)
+    return index
+
+
+def _play(
+    index: Index, mine: tuple[Member, ...], tasks: list[Task], folder: Path, how: How, watch: Watch | None
+) -> None:
+    missing = {task.digest for task in tasks}
+    counts = index.counts(member.digest for member in mine if member.digest not in missing)
+    every = max(1, len(tasks) // INDEX_WRITES)
+
+    def tell() -> None:
+        if watch is not None:
+            ended = counts[folders.DONE], counts[folders.FAILED]
+            watch(Counts(len(mine), len(mine) - len(tasks), *ended, counts["running"]))
+
+    tell()
+    if not tasks:
+        return
+    _write(index, folder)
+    with closing(how.play(tasks)) as events:  # type: ignore[type-var]
+        for event, digest in events:
+            if event == "started":
+                counts["running"] += 1
+            else:
+                counts["running"] = max(0, counts["running"] - 1)
+                missing.discard(digest)
+                counts[_ended(index, digest)] += 1
+                if len(missing) % every == 0:
+                    _write(index, folder)
+            tell()
+
+
+def _ended(index: Index, digest: str) -> str:
+    if index.refresh(digest) == folders.OPEN:  # played on another machine, into a folder that is not this one
+        folders.note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
+        index.refresh(digest)
+    return index.status(digest)
+
+
+def _write(index: Index, folder: Path) -> None:
+    """Several shards may write at once: each reads what the others have done before it writes."""
+    with folders.locked(folder / ".lock-index"):
+        for member in index.plan.members:
+            if index.status(member.digest) != folders.DONE:
+                index.refresh(member.digest)
+        index.write(folder / "index.csv")
+
+
+def _task(plan: Plan, member: Member, out: Path) -> Task:
+    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out))
