@@ -62,9 +62,9 @@ class Result:
 
     def figure(self, name: str) -> Any:
         """A figure of the run, as a matplotlib Figure."""
-        from simfl.report import figure
+        from simfl.report import draw
 
-        return figure(self.path, name)
+        return draw(name, self.path)[0]
 
 
 def participation_matrix(path: Path, rounds: int, clients: int) -> Any:

@@ -24,6 +24,7 @@ COMMANDS = {
     "schema": "simfl.cli.schema",
     "list": "simfl.cli.list",
     "theory": "simfl.cli.theory",
+    "audit": "simfl.audit.command",
     "export": "simfl.export.command",
     "verify": "simfl.cli.verify",
     "doctor": "simfl.cli.doctor",

@@ -60,11 +60,19 @@ def _outermost(families: list[str]) -> list[str]:
 
 
 def labels(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str]:
-    """A short name for each combination of values: the choice of a plugin speaks for itself, other values need their key."""
+    """A short name for each combination of values.
+
+    The choice of a plugin speaks for itself, other values need their key.
+    """
     short = {axis: _short(axis, axes) for axis in axes}
     return [
-        ", ".join(v if re.match(r"[A-Za-z_]\w*$|[A-Za-z_]\w*:", v := value[axis]) and v not in ("true", "false", "null")
-                  else f"{short[axis]}={v}" for axis in axes if value[axis] != "")  # fmt: skip
+        ", ".join(
+            v
+            if re.match(r"[A-Za-z_]\w*$|[A-Za-z_]\w*:", v := value[axis]) and v not in ("true", "false", "null")
+            else f"{short[axis]}={v}"
+            for axis in axes
+            if value[axis] != ""
+        )  # fmt: skip
         for value in values
     ]
 

@@ -61,6 +61,11 @@ class Measure:
     of: Callable[[Run], float | None]
     about: str = ""
 
+    @property
+    def noun(self) -> str:
+        """The label inside a sentence."""
+        return self.label[0].lower() + self.label[1:]
+
     def by_seed(self, group: Group) -> dict[int, float]:
         """Its values for a group's runs."""
         return {run.seed: value for run in group.runs if (value := self.of(run)) is not None}
@@ -69,9 +74,11 @@ class Measure:
         """Mean and confidence interval over a group's seeds."""
         return interval(self.by_seed(group).values())
 
-    def scale(self, values: Iterable[float | None]) -> Scale:
+    def scale(self, values: Iterable[float | int | None]) -> Scale:
         """How to write such values, in one unit for all of them."""
-        found = [abs(value) for value in values if value is not None and not math.isnan(value)]
+        found = [abs(float(value)) for value in values if value is not None and not math.isnan(value)]
+        if self.kind == "number" and all(value.is_integer() for value in found):
+            return Scale(1.0, "", 0)
         return _scale(self.kind, max(found, default=0.0))
 
 
@@ -79,7 +86,9 @@ def _scale(kind: str, largest: float) -> Scale:
     if kind == "share":
         return Scale(0.01, "%", 1)
     if kind == "seconds":
-        divisor, unit = next(((d, u) for d, u in ((86400, "d"), (3600, "h"), (60, "min")) if largest >= 3 * d), (1, "s"))
+        divisor, unit = next(
+            ((d, u) for d, u in ((86400, "d"), (3600, "h"), (60, "min")) if largest >= 3 * d), (1, "s")
+        )
         return Scale(divisor, unit, _decimals(largest / divisor))
     if kind == "bytes":
         power = min(int(math.log10(max(largest, 1)) // 3), 5)
@@ -108,7 +117,9 @@ def _reached(column: str, target: float, run: Run) -> float | None:
 
 
 def common_target(study: Study) -> float | None:
-    """An accuracy that every run reaches: the lowest of their best ones, rounded down to a whole per cent."""
+    """The study's target, or an accuracy that every run reaches: the lowest of their best ones, in whole per cent."""
+    if study.target is not None:
+        return study.target
     best = [_final("best_test_accuracy", run) for run in study.runs]
     known = [value for value in best if value is not None]
     return math.floor(min(known) / TARGET_STEP + 1e-9) * TARGET_STEP if known else None
@@ -119,12 +130,13 @@ def measures(study: Study) -> tuple[Measure, ...]:
     target = common_target(study)
     reach: tuple[Measure, ...] = ()
     if target is not None:
+        share = f"{100 * target:.0f}\u202f%"
         reach = (
-            Measure("time_to_target_s", f"Time to {target:.0%}", "seconds", -1, partial(_reached, "time_s", target),
-                    f"Simulated time until the test accuracy is {target:.0%}, which every run reaches."),
-            Measure("rounds_to_target", f"Rounds to {target:.0%}", "count", -1,
+            Measure("time_to_target_s", f"Time to {share}", "seconds", -1, partial(_reached, "time_s", target),
+                    f"Simulated time until the test accuracy is {share}."),
+            Measure("rounds_to_target", f"Rounds to {share}", "count", -1,
                     lambda run: None if (found := _reached("round", target, run)) is None else found + 1,
-                    f"Rounds until the test accuracy is {target:.0%}, skipped ones included."),
+                    f"Rounds until the test accuracy is {share}, skipped ones included."),
         )  # fmt: skip
     final = [
         Measure("test_accuracy", "Accuracy", "share", 1, partial(_final, "test_accuracy"),
@@ -133,11 +145,11 @@ def measures(study: Study) -> tuple[Measure, ...]:
                 "Highest test accuracy after any round."),
         *reach,
         Measure("time_s", "Simulated time", "seconds", -1, partial(_final, "time_s"), "Simulated time of all rounds."),
-        Measure("privacy_weak_lower", "Weak guarantee", "number", 1, partial(_final, "privacy_weak_lower"),
-                "Fewest clients that any linear combination of the aggregates involves; a lower bound where not exact."),
-        Measure("privacy_semi_strong", "Semi-strong", "number", 1, partial(_final, "privacy_semi_strong"),
+        Measure("privacy_semi_strong", "Semi-strong guarantee", "number", 1, partial(_final, "privacy_semi_strong"),
                 "Fewest clients behind which each one hides in every linear combination, weighted."),
-        Measure("privacy_strong", "Strong", "number", 1, partial(_final, "privacy_strong"),
+        Measure("privacy_weak_lower", "Weak guarantee", "number", 1, partial(_final, "privacy_weak_lower"),
+                "Fewest clients in any linear combination of the aggregates; a lower bound where not exact."),
+        Measure("privacy_strong", "Strong guarantee", "number", 1, partial(_final, "privacy_strong"),
                 "Smallest set of clients that always took part together."),
         Measure("mean_cardinality", "Cardinality", "number", 1, partial(_final, "mean_cardinality"),
                 "Updates aggregated per round, mean over all rounds."),

@@ -28,16 +28,25 @@ def read_study(paths: Iterable[Path | str]) -> Study:
         SimflError: there is no finished run.
     """
     folders = [Path(path) for path in paths]
-    axes: tuple[str, ...] = ()
+    document: dict[str, Any] = {}
     if len(folders) == 1 and (folders[0] / "index.csv").exists():
         axes, members = _indexed(folders[0])
+        document = _comparison(folders[0])
     else:
         axes, members = _described({run.path.resolve(): run for folder in folders for run in _runs(folder)})
     if not any(member.run for member in members):
         raise SimflError(f"{', '.join(map(str, folders)) or 'nothing'}: no finished run here")
-    groups = _emphasised(_grouped(axes, members))
-    baseline = _baseline(folders[0], groups)
-    return Study(_title(groups), axes, groups, tuple(members), baseline)
+    groups = _emphasised(_named(_grouped(axes, members), document))
+    labels = [group.label for group in groups]
+    baseline = document.get("baseline")
+    return Study(
+        title=_title(groups),
+        axes=axes,
+        groups=groups,
+        members=tuple(members),
+        baseline=baseline if baseline in labels else labels[0],
+        target=document.get("target_accuracy"),
+    )
 
 
 def members_of(folder: Path) -> list[Path]:
@@ -51,16 +60,22 @@ def members_of(folder: Path) -> list[Path]:
 
 
 def _indexed(folder: Path) -> tuple[tuple[str, ...], list[Member]]:
-    """The members of an ``index.csv``: ``digest``, a column for each key that varies, ``seed``, ``status``, ... ``error``."""
+    """The members of an ``index.csv``: ``digest``, a column for each key, ``seed``, ``status``, ..., ``error``.
+
+    The runs' folders lie beside the index's.
+    """
     columns, rows = _index(folder)
-    axes = tuple(columns[columns.index("digest") + 1 : columns.index("seed")])
+    keys = columns[columns.index("digest") + 1 : columns.index("seed")]
+    axes = tuple(key for key in keys if len({row[key] for row in rows}) > 1)
     members = []
     for row in rows:
         values = {axis: row[axis] for axis in axes}
-        run = None
-        if row["status"] == "done":
-            run = Run.open(_place(folder, row["digest"]))
-        members.append(Member(row["digest"], values, int(row["seed"]), row["status"], row.get("error") or None, run))
+        path, status, run = _place(folder, row["digest"]), row["status"], None
+        if status == "done" and not (path / "summary.json").exists():
+            status = "gone"
+        elif status == "done":
+            run = Run.open(path)
+        members.append(Member(row["digest"], values, int(row["seed"]), status, row.get("error") or None, run))
     return axes, members
 
 
@@ -81,8 +96,7 @@ def _index(folder: Path) -> tuple[list[str], list[dict[str, str]]]:
 def _place(folder: Path, digest: str) -> Path:
     if digest != Path(digest).name:
         raise SimflError(f"{folder / 'index.csv'}: {digest!r} is no digest")
-    around = (folder / "runs" / digest, folder / digest, folder.parent / digest, folder.parent.parent / digest)
-    return next((path for path in around if path.is_dir()), around[0])
+    return folder.resolve().parent / digest
 
 
 def _runs(folder: Path) -> list[Run]:
@@ -102,8 +116,7 @@ def _described(runs: dict[Path, Run]) -> tuple[tuple[str, ...], list[Member]]:
     """Members of runs that no index describes: they say themselves in what they differ."""
     axes, values = varying([run.scenario for run in runs.values()])
     found = [
-        Member(run.digest, value, run.seed, "done", None, run)
-        for run, value in zip(runs.values(), values, strict=True)
+        Member(run.digest, value, run.seed, "done", None, run) for run, value in zip(runs.values(), values, strict=True)
     ]
     return axes, sorted(found, key=lambda m: (*(natural(m.values[axis]) for axis in axes), m.seed))
 
@@ -145,16 +158,28 @@ def _accuracy(group: Group) -> float:
     return sum(values) / len(values)
 
 
-def _baseline(folder: Path, groups: tuple[Group, ...]) -> str:
-    """The group that ``comparison.json`` names as its baseline, else the first."""
+def _comparison(folder: Path) -> dict[str, Any]:
+    """The content of ``comparison.json``, nothing where there is none."""
     try:
-        named = json.loads((folder / "comparison.json").read_bytes())["baseline"]
-    except (OSError, ValueError, KeyError, TypeError):
-        named = None
-    for group in groups:
-        if named in (group.label, group.values):
-            return group.label
-    return groups[0].label
+        found = json.loads((folder / "comparison.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _named(groups: tuple[Group, ...], document: dict[str, Any]) -> tuple[Group, ...]:
+    """The groups in the order of a comparison's choices, and called like them."""
+    choices = {str(choice["choice"]): choice["values"].items() for choice in document.get("choices", ())}
+
+    def choice(group: Group) -> str | None:
+        return next((name for name, values in choices.items() if values <= group.values.items()), None)
+
+    names = {group.label: choice(group) for group in groups}
+    if not choices or None in names.values() or len(set(names.values())) < len(groups):
+        return groups
+    order = list(choices)
+    renamed = [replace(group, label=str(names[group.label])) for group in groups]
+    return tuple(sorted(renamed, key=lambda group: order.index(group.label)))
 
 
 def _title(groups: tuple[Group, ...]) -> str:

@@ -15,9 +15,6 @@ ROUNDS = 3
 CLIENTS = 24
 PANELS = 2
 
-KEY = "key"
-"""Marks a legend that explains something else than the groups."""
-
 LOOKS: dict[str, dict[str, Any]] = {
     "download": {"color": "#56b4e9"},
     "compute": {"color": "#0072b2"},
@@ -41,7 +38,12 @@ def draw(study: Study) -> Any:
         raise NothingToDraw("no run recorded its messages (trace: events)")
     heights = [len(_clients(table)) for _, table in found]
     fig, grid = style.figure(
-        len(found), 1, wide=True, sharex=True, height_in=0.9 + sum(0.35 + 0.125 * h for h in heights), height_ratios=heights
+        len(found),
+        1,
+        wide=True,
+        sharex=True,
+        height_in=0.9 + sum(0.35 + 0.125 * h for h in heights),
+        height_ratios=heights,
     )
     for axes, (group, table) in zip(grid[:, 0], found, strict=True):
         _panel(axes, table)
@@ -149,7 +151,9 @@ def _legend(fig: Any) -> None:
         )
         for activity, look in LOOKS.items()
     ]  # fmt: skip
-    fig.legend(handles=handles, loc="outside upper left", ncols=len(LOOKS), borderaxespad=0.2, handlelength=1.8).set_gid(KEY)
+    fig.legend(
+        handles=handles, loc="outside upper left", ncols=len(LOOKS), borderaxespad=0.2, handlelength=1.8
+    ).set_gid(style.OWN)
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
