@@ -116,7 +116,9 @@ def draw(curves: pandas.DataFrame) -> None:
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.4), sharey=True)
-    styles = zip(curves["algorithm"].unique(), ("#0072b2", "#56b4e9", "#d55e00", "#009e73"), ("-", "--", "-", ":"), strict=True)
+    styles = zip(
+        curves["algorithm"].unique(), ("#0072b2", "#56b4e9", "#d55e00", "#009e73"), ("-", "--", "-", ":"), strict=True
+    )
     for name, colour, dash in styles:
         for seed, curve in curves[curves["algorithm"] == name].groupby("seed"):
             for panel, column in zip(panels, ("client_updates", "time_s"), strict=True):
