@@ -191,3 +191,18 @@ def test_one_more_server_update_changes_no_earlier_row(tmp_path):
     short, long = (run(Scenario.parse(DIGITS, "s", [f"training.rounds={n}"]), tmp_path) for n in (20, 30))
     one, other = (pandas.read_csv(done.path / "rounds.csv") for done in (short, long))
     pandas.testing.assert_frame_equal(one, other.head(20))
+
+
+def test_the_curve_of_clients_at_work_has_the_mean_concurrency_below_it(tmp_path):
+    from simfl.report.figures import FIGURES
+    from simfl.report.reading import read_study
+
+    done = run(Scenario.parse(DIGITS, "s", ["learning=none"]), tmp_path)
+    _, table = FIGURES["concurrency"](read_study([done.path]))
+    assert table.at_work.max() <= 9
+    assert table.at_work.mean() == pytest.approx(done.summary["mean_concurrency"], rel=1e-9)
+
+
+def test_the_scenario_of_the_docs_trains(tmp_path):
+    done = run(Scenario.load(HERE / "scenarios/fedbuff.yaml"), tmp_path)
+    assert done.summary["test_accuracy"] >= 0.9 and done.summary["privacy_weak_lower"] == 4

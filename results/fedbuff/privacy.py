@@ -63,7 +63,8 @@ def main() -> None:
     for policy, selection in POLICIES.items():
         for (rule, setting), overrides in SETTINGS.items():
             results = [
-                play([f"selection={selection}", *overrides, f"seed={seed}"], options.out) for seed in range(options.seeds)
+                play([f"selection={selection}", *overrides, f"seed={seed}"], options.out)
+                for seed in range(options.seeds)
             ]
             found = pandas.DataFrame([result.summary for result in results])
             row = {"policy": policy, "rule": rule, "setting": setting, "seeds": options.seeds}
