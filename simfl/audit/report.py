@@ -116,7 +116,8 @@ def audit(
     study = Study.of(P, budget)
     n_rounds, n_clients = study.rounds.shape
     labels = range(n_rounds) if rounds is None else rounds, range(n_clients) if clients is None else clients
-    return Report(*labels, final(study), study.trace(every), tuple(_exposed(study, budget)))
+    evaluation = study.evaluate(every)
+    return Report(*labels, final(study, evaluation), study.trace(evaluation), tuple(_exposed(study, budget)))
 
 
 def _exposed(study: Study, budget: int) -> list[Exposure]:

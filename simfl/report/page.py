@@ -25,7 +25,7 @@ TILES = (
     "test_accuracy",
     "time_to_target_s",
     "time_s",
-    "privacy_weak_lower",
+    "privacy_semi_strong",
     "mean_cardinality",
     "fairness_gap",
     "bytes",

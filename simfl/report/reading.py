@@ -12,7 +12,7 @@ from simfl.errors import SimflError
 from simfl.report.axes import labels, natural, varying
 from simfl.report.study import COLOURED, EMPHASISED, Group, Member, Run, Study
 
-__all__ = ["members_of", "read_study"]
+__all__ = ["index_of", "place_of", "read_study", "runs_below"]
 
 DEEPEST = 3
 """Folders below the named one that are searched for runs."""
@@ -49,13 +49,6 @@ def read_study(paths: Iterable[Path | str]) -> Study:
     )
 
 
-def members_of(folder: Path) -> list[Path]:
-    """The folders of all runs of a sweep or comparison, finished or not, or the runs that a folder holds."""
-    if (folder / "index.csv").exists():
-        return [_place(folder, row["digest"]) for row in _index(folder)[1]]
-    return sorted({path.parent for name in ("summary.json", "rounds.csv.part") for path in _below(folder, name)})
-
-
 # -- members ---------------------------------------------------------------------------------------
 
 
@@ -64,13 +57,11 @@ def _indexed(folder: Path) -> tuple[tuple[str, ...], list[Member]]:
 
     The runs' folders lie beside the index's.
     """
-    columns, rows = _index(folder)
-    keys = columns[columns.index("digest") + 1 : columns.index("seed")]
-    axes = tuple(key for key in keys if len({row[key] for row in rows}) > 1)
+    axes, rows = index_of(folder)
     members = []
     for row in rows:
         values = {axis: row[axis] for axis in axes}
-        path, status, run = _place(folder, row["digest"]), row["status"], None
+        path, status, run = place_of(folder, row["digest"]), row["status"], None
         if status == "done" and not (path / "summary.json").exists():
             status = "gone"
         elif status == "done":
@@ -79,7 +70,12 @@ def _indexed(folder: Path) -> tuple[tuple[str, ...], list[Member]]:
     return axes, members
 
 
-def _index(folder: Path) -> tuple[list[str], list[dict[str, str]]]:
+def index_of(folder: Path) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    """The keys that vary in the ``index.csv`` of a sweep or comparison, and its rows.
+
+    Raises:
+        SimflError: it cannot be read.
+    """
     path = folder / "index.csv"
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -90,10 +86,12 @@ def _index(folder: Path) -> tuple[list[str], list[dict[str, str]]]:
     missing = [name for name in ("digest", "seed", "status") if name not in columns]
     if missing:
         raise SimflError(f"{path}: not the index of a sweep (no column {', '.join(missing)})")
-    return columns, rows
+    keys = columns[columns.index("digest") + 1 : columns.index("seed")]
+    return tuple(key for key in keys if len({row[key] for row in rows}) > 1), rows
 
 
-def _place(folder: Path, digest: str) -> Path:
+def place_of(folder: Path, digest: str) -> Path:
+    """The folder of a run of a sweep: they lie beside the sweep's own."""
     if digest != Path(digest).name:
         raise SimflError(f"{folder / 'index.csv'}: {digest!r} is no digest")
     return folder.resolve().parent / digest
@@ -102,13 +100,14 @@ def _place(folder: Path, digest: str) -> Path:
 def _runs(folder: Path) -> list[Run]:
     if not folder.is_dir():
         raise SimflError(f"{folder}: no such folder")
-    return [Run.open(path.parent) for path in _below(folder, "summary.json")]
+    return [Run.open(path) for path in runs_below(folder, "summary.json")]
 
 
-def _below(folder: Path, name: str) -> list[Path]:
+def runs_below(folder: Path, name: str) -> list[Path]:
+    """The folder itself if it holds such a file, else the nearest ones below it that do."""
     for depth in range(DEEPEST + 1):
         if found := sorted(folder.glob("*/" * depth + name)):
-            return found
+            return [path.parent for path in found]
     return []
 
 

@@ -40,7 +40,7 @@ def _many(study: Study, known: dict[str, Measure]) -> list[str]:
     sentences = []
     for name, noun in (
         ("test_accuracy", "Accuracy"),
-        ("privacy_weak_lower", "the weak guarantee"),
+        ("privacy_semi_strong", "the semi-strong guarantee"),
         ("time_s", "simulated time"),
     ):
         if name in known:

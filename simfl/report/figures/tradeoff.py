@@ -16,8 +16,8 @@ AXES = ("test_accuracy", "mean_cardinality")
 
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
 def draw(study: Study) -> Any:
-    """Each group's semi-strong guarantee after the last round against its final accuracy and its cardinality: up and to the
-    right is better. Whiskers are 95 % confidence intervals over the seeds.
+    """Each group's semi-strong guarantee after the last round against its final accuracy and its cardinality: up and
+    to the right is better. Whiskers are 95 % confidence intervals over the seeds.
     """
     from pandas import DataFrame
 
