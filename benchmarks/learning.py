@@ -34,9 +34,9 @@ from simfl.types import Job
 K, SAMPLES, BATCH = 12, 500, 100
 CASES = {
     # name: model, shape, samples of a client, repeats, targets for one and for two cores, backends
-    "digits": (MODELS["mlp"](hidden=(64,)), (1, 8, 8), 89, 41, 0.30, 0.30, ("sequential", "dense", "vmap")),
-    "logistic": (MODELS["logistic"](), (1, 28, 28), SAMPLES, 15, 0.65, 0.60, ("sequential", "dense", "vmap")),
-    "mlp": (MODELS["mlp"](hidden=(200,)), (1, 28, 28), SAMPLES, 15, 1.0, 0.65, ("sequential", "dense", "vmap")),
+    "digits": (MODELS["mlp"](hidden=(64,)), (1, 8, 8), 89, 200, 0.30, 0.30, ("sequential", "dense", "vmap")),
+    "logistic": (MODELS["logistic"](), (1, 28, 28), SAMPLES, 60, 0.65, 0.60, ("sequential", "dense", "vmap")),
+    "mlp": (MODELS["mlp"](hidden=(200,)), (1, 28, 28), SAMPLES, 25, 1.0, 0.65, ("sequential", "dense", "vmap")),
     "lenet5": (MODELS["lenet5"](), (3, 32, 32), SAMPLES, 7, 1.0, 0.60, ("sequential", "grouped", "vmap")),
     "cnn_mnist": (MODELS["cnn_mnist"](), (1, 28, 28), SAMPLES, 3, 0.95, 0.55, ("sequential",)),
 }

@@ -1,6 +1,7 @@
 """simfl: an agent-based discrete-event simulator of federated learning.
 
-From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :func:`compare` choices, :func:`open` results.
+From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :func:`compare` choices, and :func:`open`
+what they have left on disk.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""simfl from Python: ``simfl.load``, ``run``, ``sweep``, ``compare`` and ``open``. Importing it imports nothing slow."""
+"""simfl from Python: ``simfl.load``, ``run``, ``sweep``, ``compare``, ``open``. Importing it imports nothing slow."""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of pages, spoken to by the DevTools protocol over two pipes; nothing but the standard library."""
+"""A headless Chromium for tests of pages, spoken to by the DevTools protocol over two pipes."""
 
 import base64
 import json

@@ -20,8 +20,12 @@ REPLICATIONS = 5
 @click.option("--replications", type=click.IntRange(min=1),
               help=f"Runs of each choice, with the seeds seed, seed + 1, ...; default {REPLICATIONS}.")  # fmt: skip
 @click.option("--baseline", metavar="CHOICE", help="What the others are compared with; default: the first.")
-@click.option("--target-accuracy", type=click.FloatRange(0, 1), metavar="ACCURACY",
-              help="For time, rounds and bytes to it; default: the highest whole per cent that every run reached.")  # fmt: skip
+@click.option(
+    "--target-accuracy",
+    type=click.FloatRange(0, 1),
+    metavar="ACCURACY",
+    help="For time, rounds and bytes to it; default: the highest whole per cent that every run reached.",
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv.")
 @playing_options
 @click.pass_context

@@ -23,6 +23,8 @@ COLUMNS = (
 )
 """Metric, heading, format of a value; one that no run has is left out."""
 
+LEGEND = "* the difference is certain at 95 %; in brackets: half-width if seeds were not shared"
+
 NOT_COMPARED = {"expected_cardinality"}
 
 
@@ -39,7 +41,7 @@ def show(document: dict[str, Any]) -> None:
     console.print(_means(document, labels, columns, means))
     if document["paired"]:
         console.print(_differences(document, labels, columns, means))
-        console.print("* the difference is certain at 95 %; in brackets: half-width if seeds were not shared", style="dim")
+        console.print(LEGEND, style="dim")
 
 
 def _means(document: dict[str, Any], labels: list[str], columns: list[Any], means: Rows) -> Any:
@@ -75,7 +77,8 @@ def _table(title: str, columns: list[Any]) -> Any:
 def _mean(row: dict[str, Any] | None, form: Callable[[float], str], seeds: int) -> str:
     if row is None:
         return "never"
-    spread = "" if row["lower"] is None or row["upper"] == row["lower"] else f" ±{form((row['upper'] - row['lower']) / 2)}"
+    half = 0.0 if row["lower"] is None else (row["upper"] - row["lower"]) / 2
+    spread = f" ±{form(half)}" if half else ""
     return form(row["mean"]) + spread + (f" ({row['runs']}/{seeds})" if row["runs"] < seeds else "")
 
 

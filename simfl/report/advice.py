@@ -48,8 +48,8 @@ class Advice:
 
 
 def advise(study: Study) -> Advice | None:
-    """The group to choose: of those within one point of the best accuracy the one with the strongest weak guarantee
-    (then semi-strong, then strong), then the quickest to the common target.
+    """The group to choose: of those within one point of the best accuracy the one with the strongest semi-strong
+    guarantee (then weak, then strong), then the quickest to the common target.
 
     None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
     network, its data), which nobody can choose.
@@ -64,9 +64,9 @@ def advise(study: Study) -> Advice | None:
         floor = means[best.label]["test_accuracy"] - TOLERANCE
         eligible = [g for g in study.groups if means[g.label]["test_accuracy"] >= floor]
         rule.append("among those within one percentage point of the best mean accuracy")
-    criteria = [(n, +1) for n in ("privacy_weak_lower", "privacy_semi_strong", "privacy_strong") if n in known]
+    criteria = [(n, +1) for n in ("privacy_semi_strong", "privacy_weak_lower", "privacy_strong") if n in known]
     if criteria:
-        rule.append("the strongest guarantee (weak, then semi-strong, then strong)")
+        rule.append("the strongest guarantee (semi-strong, then weak, then strong)")
     quick = next((name for name in ("time_to_target_s", "time_s") if name in known), None)
     if quick:
         criteria.append((quick, -1))
@@ -79,7 +79,7 @@ def advise(study: Study) -> Advice | None:
 
     pick = max(eligible, key=merit)
     baseline = study.group(study.baseline)
-    shown = ("privacy_weak_lower", "test_accuracy", quick, "mean_cardinality", "bytes")
+    shown = ("privacy_semi_strong", "test_accuracy", quick, "mean_cardinality", "bytes")
     changes = [change(known[name], pick, baseline) for name in shown if name in known] if pick is not baseline else []
     return Advice(pick, best, tuple(c for c in changes if c), len(eligible), ", ".join(rule))
 

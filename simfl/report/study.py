@@ -123,7 +123,7 @@ class Member:
         digest: names its folder.
         values: its value of each of the study's axes.
         seed: its seed.
-        status: ``done``, ``failed`` or ``open``.
+        status: ``done``, ``failed``, ``open`` (not finished) or ``gone`` (finished, but its folder is missing).
         error: why it failed.
         run: its results, if it is done.
     """
@@ -167,6 +167,7 @@ class Study:
         groups: in the order in which they are shown.
         members: every planned run, failed and unfinished ones too.
         baseline: label of the group that others are compared with.
+        target: test accuracy to which time and rounds are told; None = one that every run reaches.
     """
 
     title: str
@@ -174,6 +175,7 @@ class Study:
     groups: tuple[Group, ...]
     members: tuple[Member, ...] = field(repr=False)
     baseline: str
+    target: float | None = None
 
     @property
     def kind(self) -> str:

@@ -15,21 +15,9 @@ if TYPE_CHECKING:
     from simfl.report.study import Group
 
 __all__ = [
-    "CELL",
-    "INK",
-    "LINE",
-    "MUTED",
-    "OWN",
-    "PAPER",
-    "SERIES",
-    "WIDTH_IN",
-    "figure",
-    "legend",
-    "look",
-    "note",
-    "settings",
-    "styled",
-]
+    "CELL", "INK", "LINE", "MARKERS", "MUTED", "OWN", "PAPER", "SERIES", "figure", "legend", "look", "marker", "note",
+    "settings", "styled", "tag",
+]  # fmt: skip
 
 INK, MUTED, LINE, PAPER = "#1c2430", "#667080", "#e3e1db", "#fffffe"
 """Text; axes and asides; grid; background. The page replaces each by its own colour for light and dark."""
@@ -44,8 +32,8 @@ CELL = (0x1F / 255, 0x7F / 255, 0xC4 / 255)
 OWN = "own-names"
 """Marks a legend that names something else than the study's groups."""
 
-WIDTH_IN = 4.8
-WIDE_IN = 9.6
+WIDTH_IN = 4.2
+WIDE_IN = 8.6
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -108,7 +96,7 @@ def settings(**changes: Any) -> Iterator[None]:
         yield
 
 
-def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.9, **more: Any) -> Any:
+def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.6, **more: Any) -> Any:
     """A figure that no window system knows of, and its axes as an array of shape (rows, columns)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

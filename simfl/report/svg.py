@@ -1,4 +1,4 @@
-"""A figure as a part of an HTML page: it takes the page's colours and letters, so that it fits light, dark and paper."""
+"""A figure as a part of an HTML page, with the page's colours and letters, so that it fits light, dark and paper."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def inline(fig: "Figure", name: str, about: str) -> str:
 
 
 def _panels(fig: "Figure") -> list[dict[str, Any]]:
-    """Where the figure's lines are, in the picture's coordinates, and what they mean: for reading values by pointing."""
+    """Where the figure's lines are, in the picture's coordinates, and what they mean: to read values by pointing."""
     wide, high = (72 * size for size in fig.get_size_inches())
     found = []
     for axes in fig.axes:
@@ -67,7 +67,8 @@ def _panels(fig: "Figure") -> list[dict[str, Any]]:
         place, log = axes.get_position(), axes.get_yscale() == "log"
         low, high_end = (math.log2(end) if log else end for end in axes.get_ylim())
         found.append({
-            "left": place.x0 * wide, "right": place.x1 * wide, "top": (1 - place.y1) * high, "bottom": (1 - place.y0) * high,
+            "left": place.x0 * wide, "right": place.x1 * wide,
+            "top": (1 - place.y1) * high, "bottom": (1 - place.y0) * high,
             "from": axes.get_xlim()[0], "to": axes.get_xlim()[1], "low": low, "high": high_end, "log": log,
             "label": axes.get_xlabel(), "whole": axes.get_xlabel() == AXES["round"],
             "share": isinstance(axes.yaxis.get_major_formatter(), PercentFormatter),

@@ -19,9 +19,8 @@ def _one(group: Group, known: dict[str, Measure]) -> list[str]:
 
     sentences = [f"The run took {value('time_s')} of simulated time."]
     if "test_accuracy" in known:
-        sentences = [
-            f"After {value('time_s')} of simulated time the model is right on {value('test_accuracy')} of the test samples."
-        ]
+        right = f"the model is right on {value('test_accuracy')} of the test samples"
+        sentences = [f"After {value('time_s')} of simulated time {right}."]
     if "privacy_weak_lower" in known:
         sentences.append(_guarantee(group) if len(group.runs) == 1 else
                          f"Its weak multi-round guarantee ends at {value('privacy_weak_lower')} clients.")  # fmt: skip
@@ -41,7 +40,7 @@ def _many(study: Study, known: dict[str, Measure]) -> list[str]:
     sentences = []
     for name, noun in (
         ("test_accuracy", "Accuracy"),
-        ("privacy_weak_lower", "the weak guarantee"),
+        ("privacy_semi_strong", "the semi-strong guarantee"),
         ("time_s", "simulated time"),
     ):
         if name in known:

@@ -99,11 +99,11 @@ def command(
     """Play a scenario for every combination of values and write one table of all runs.
 
     \b
-    simfl sweep FILE selection=random,batch_partition:T=3;mode=fair training.rounds=10,20 --replications 5
+    simfl sweep FILE 'selection=random,batch_partition:T=3;mode=fair' selection.k=6,12 --replications 5
 
-    Commas separate values, semicolons the fields of one value (quote them for the shell). Everything is checked before the
-    first run. Runs that are complete are kept, interrupted ones go on where they stopped: to resume, repeat the command.
-    The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
+    Commas separate values, semicolons the fields of one value (quote them for the shell). Everything is checked
+    before the first run. Runs that are complete are kept, interrupted ones go on where they stopped: to resume,
+    repeat the command. The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
     """
     from simfl.sweep.grid import axes
     from simfl.sweep.plan import planned

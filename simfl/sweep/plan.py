@@ -176,4 +176,3 @@ def _order(value: str) -> Any:
     except ValueError:
         number = math.inf
     return (0, number, value) if math.isfinite(number) else (1, 0.0, value)
-

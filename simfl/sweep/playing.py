@@ -123,7 +123,9 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
     return index
 
 
-def _play(index: Index, mine: tuple[Member, ...], tasks: list[Task], folder: Path, how: How, watch: Watch | None) -> None:
+def _play(
+    index: Index, mine: tuple[Member, ...], tasks: list[Task], folder: Path, how: How, watch: Watch | None
+) -> None:
     missing = {task.digest for task in tasks}
     counts = index.counts(member.digest for member in mine if member.digest not in missing)
     every = max(1, len(tasks) // INDEX_WRITES)

@@ -18,8 +18,8 @@ def shown(quiet: bool = False) -> Iterator[Watch | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    words = "{task.fields[done]} done, {task.fields[running]} running, {task.fields[failed]} failed, {task.fields[left]} left"
-    columns = (TextColumn(words), BarColumn(), TimeRemainingColumn())
+    words = [TextColumn(f"{{task.fields[{name}]}} {name}") for name in ("done", "running", "failed", "left")]
+    columns = (*words, BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task("", total=None, done=0, running=0, failed=0, left=0)
 

@@ -52,9 +52,9 @@ class SweepResult:
 
     def figure(self, name: str) -> Any:
         """A figure of all runs, as a matplotlib Figure."""
-        from simfl.report import figure
+        from simfl.report import draw
 
-        return figure(self.path, name)
+        return draw(name, self.path)[0]
 
 
 def table(path: Path) -> Any:

@@ -4,6 +4,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     accuracy,
     accuracy_time,
     cardinality,
+    concurrency,
     differences,
     effect,
     fairness,
@@ -22,7 +23,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "figures"]
 
 ORDER = (
     "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "cardinality",
-    "fairness", "participation", "timeline", "latency", "staleness",
+    "fairness", "participation", "timeline", "latency", "concurrency", "staleness",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 

@@ -10,7 +10,7 @@ from simfl.report.figures.base import NothingToDraw, figure
 from simfl.report.measures import with_values
 from simfl.report.study import Study, number
 
-SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_weak_lower")
+SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_semi_strong")
 MOST_LINES = 8
 
 

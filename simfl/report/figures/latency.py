@@ -123,7 +123,7 @@ def _graph(network: Network, places: NDArray[np.float64]) -> Any:
 
     links = network.links
     shown = links if len(links) <= LINKS else links[(links == network.server).any(axis=1)]
-    fig, ((axes,),) = style.figure(height_in=3.9)
+    fig, ((axes,),) = style.figure(height_in=3.5)
     axes.add_collection(LineCollection(list(places[shown]), colors=style.MUTED, linewidths=0.6, alpha=0.7))
     others = np.delete(np.arange(len(places)), network.server)
     axes.scatter(*places[others].T, s=26, color=style.SERIES[0], edgecolors=style.PAPER, linewidths=0.6, zorder=3)
@@ -183,13 +183,11 @@ def _histogram(latency_s: NDArray[np.float64]) -> Any:
 
     counts, edges = np.histogram(latency_s, bins=min(60, max(10, int(np.sqrt(len(latency_s))))))
     fig, ((axes,),) = style.figure()
-    axes.bar(
-        edges[:-1], counts, np.diff(edges), align="edge", color=style.SERIES[0], edgecolor=style.PAPER, linewidth=0.3
-    )
-    axes.axvline(np.median(latency_s), color=style.INK, linewidth=0.9)
-    axes.text(
-        np.median(latency_s), axes.get_ylim()[1], f" median {np.median(latency_s) * 1000:.3g} ms", va="top", fontsize=7
-    )
+    look = {"color": style.SERIES[0], "edgecolor": style.PAPER, "linewidth": 0.3}
+    axes.bar(edges[:-1], counts, np.diff(edges), align="edge", **look)
+    median = float(np.median(latency_s))
+    axes.axvline(median, color=style.INK, linewidth=0.9)
+    axes.text(median, axes.get_ylim()[1], f" median {median * 1000:.3g} ms", va="top", fontsize=7)
     axes.set_xlabel("One-way latency to the server (s)")
     axes.set_ylabel("Clients")
     return fig, DataFrame({"from_s": edges[:-1], "to_s": edges[1:], "clients": counts})

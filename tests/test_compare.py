@@ -1,0 +1,278 @@
+"""Comparisons: the same draws for every choice, and intervals that say what they should."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from click.testing import CliRunner
+
+import simfl
+from simfl.cli import simfl as group
+from simfl.compare import intervals
+from simfl.compare.comparison import choices
+from simfl.compare.measures import common_target, to_target
+from simfl.errors import SimflError
+from simfl.rng import Address
+from simfl.run import build
+from simfl.scenario import Scenario
+from simfl.selection.families import theory
+from simfl.sweep import folders
+from simfl.sweep.grid import axes
+from simfl.sweep.plan import planned
+from simfl.types import Job
+
+DIGITS = """
+name: digits
+clients: 20
+network: {name: star, latency_s: {name: log_normal, median: 0.1, sigma: 0.5}, jitter_s: {name: exponential, mean: 0.02}}
+devices:
+  availability: {name: bernoulli, dropout: 0.3}
+  computation: {name: per_sample, seconds: 0.01, speed: {name: log_normal, median: 1, sigma: 0.3}}
+  failure: {name: bernoulli, probability: 0.2}
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 12, batch_size: 20, learning_rate: 0.2}
+learning: {data: digits, partition: {name: dirichlet, beta: 0.5}, model: mlp}
+privacy: none
+trace: events
+"""
+
+POLICIES = ["random", "batch_partition:T=2", "partition"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("compare") / "digits.yaml"
+    path.write_text(DIGITS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def compared(file):
+    """Three policies, three seeds."""
+    out = file.parent / "r"
+    return simfl.compare(file, {"selection": POLICIES}, replications=3, out=out, target_accuracy=0.5, jobs=1)
+
+
+# -- intervals -----------------------------------------------------------------------------------
+
+# Student (1908), The probable error of a mean: hours of sleep gained by ten patients with each of two drugs.
+DRUG_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+DRUG_2 = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+
+
+def test_students_sleep_data_have_their_published_intervals():
+    """Values as R's documentation of ``sleep`` and its ``t.test`` give them."""
+    pair, apart = intervals.paired(DRUG_1, DRUG_2), intervals.unpaired(DRUG_1, DRUG_2)
+    assert (pair.estimate, pair.lower, pair.upper) == pytest.approx((-1.58, -2.4598858, -0.7001142), abs=1e-7)
+    assert (apart.estimate, apart.lower, apart.upper) == pytest.approx((-1.58, -3.3654832, 0.2054832), abs=1e-7)
+    assert pair.excludes_zero and not apart.excludes_zero
+
+
+def test_intervals_agree_with_scipy():
+    from scipy import stats
+
+    rng = np.random.default_rng(0)
+    for n, m in ((2, 2), (3, 9), (20, 5)):
+        a, b = rng.normal(1, 2, n), rng.normal(0, 0.5, m)
+        low, high = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+        found = intervals.unpaired(a, b)
+        assert (found.lower, found.upper) == pytest.approx((low, high), rel=1e-9)
+        low, high = stats.t.interval(0.95, n - 1, a.mean(), stats.sem(a))
+        found = intervals.mean(a)
+        assert (found.lower, found.upper, found.half_width) == pytest.approx((low, high, (high - low) / 2), rel=1e-9)
+
+
+def test_a_single_value_has_no_interval_and_equal_ones_have_none_to_speak_of():
+    one = intervals.paired([3.0], [1.0])
+    assert (one.estimate, one.lower, one.upper, one.half_width, one.excludes_zero) == (2.0, None, None, None, False)
+    assert intervals.unpaired([3.0], [1.0, 2.0]).lower is None
+    for same in (intervals.paired([3.0, 4.0], [1.0, 2.0]), intervals.unpaired([3.0, 3.0], [1.0, 1.0])):
+        assert (same.lower, same.estimate, same.upper) == (2.0, 2.0, 2.0) and same.excludes_zero
+
+
+# -- measures ------------------------------------------------------------------------------------
+
+
+def test_the_target_is_reached_at_the_first_round_whose_accuracy_is_there(tmp_path):
+    (tmp_path / "rounds.csv").write_text(
+        "round,time_s,bytes_down,bytes_up,test_accuracy\n0,1.5,10,5,\n1,2.5,10,,0.4\n2,4.0,20,7,0.5\n3,9.0,1,1,0.3\n"
+    )
+    assert to_target(tmp_path, 0.5) == {"rounds_to_target": 3, "time_s_to_target": 4.0, "bytes_to_target": 52}
+    assert to_target(tmp_path, 0.4)["rounds_to_target"] == 2
+    assert to_target(tmp_path, 0.51) == {}
+
+
+def test_the_common_target_is_what_every_run_reached():
+    found = [{"best_test_accuracy": value} for value in (0.93, 0.29, 0.874)]
+    assert common_target(found) == 0.29
+    assert common_target(found[::2]) == 0.87
+    assert common_target([*found, {"best_test_accuracy": None}]) is None and common_target([]) is None
+
+
+def test_choices_are_the_product_of_what_has_several_values_but_seeds():
+    found = choices(axes(["training.rounds=5", "selection=b,a", "seed=0,1", "training.name=x,y"]))
+    assert [choice.label for choice in found] == ["b / x", "b / y", "a / x", "a / y"]
+    assert found[1].values == {"selection": "b", "training.name": "y"}
+    with pytest.raises(SimflError, match="nothing to compare"):
+        choices(axes(["seed=0,1", "selection=a"]))
+
+
+# -- the same draws ------------------------------------------------------------------------------
+
+
+def test_every_policy_meets_the_same_world():
+    """Availability, latency, computation, failures, the clients' data and what a job trains on them."""
+    parts = [build(Scenario.parse(DIGITS, "x", [f"selection={policy}"])) for policy in POLICIES]
+    everyone = np.arange(20, dtype=np.int32)
+    for t in (0, 1, 2):
+        where = Address(t, everyone, 20)
+        draws = [
+            (
+                p.available.draw(t, 7.0 * t),
+                p.links.down_s(everyone, 1e4, where),
+                p.links.up_s(everyone, 1e4, where),
+                p.computing.duration_s(everyone, p.learner.samples, 1.0, where),
+                p.failing.draw(everyone, where),
+            )
+            for p in parts
+        ]
+        for other in draws[1:]:
+            for ours, theirs in zip(draws[0], other, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+    learners = [p.learner for p in parts]
+    job = [Job(id=(1 << 32) | 3, client=3, version=0, started_at=0.0)]
+    trained = []
+    for learner in learners:
+        learner.put(0, learner.initial())
+        trained.append((learner.initial(), learner.samples, learner.train(job).deltas))
+    for other in trained[1:]:
+        for ours, theirs in zip(trained[0], other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_played_runs_of_one_seed_share_their_draws(compared):
+    """Wherever two policies send the model to the same client in the same round, its trip takes the same times."""
+
+    def seen(digest):
+        available, trips, begin = {}, {}, 0.0
+        for line in open(compared.path.parent / digest / "events.jsonl"):
+            event = json.loads(line)
+            if event["event"] == "round_start":
+                begin, available[event["round"]] = event["time_s"], event["available"]
+            elif event["event"] == "compute":
+                took = event["start_s"] - begin, event["end_s"] - event["start_s"]
+                trips[event["job"]] = (*took, event["completed"])
+        return available, trips
+
+    shared = 0
+    for seed in (0, 1, 2):
+        runs = compared.runs[compared.runs.seed == seed]
+        (available, trips), *others = (seen(digest) for digest in runs.digest)
+        for again, theirs in others:
+            assert again == available
+            for key in trips.keys() & theirs.keys():
+                assert trips[key] == (pytest.approx(theirs[key][0]), pytest.approx(theirs[key][1]), theirs[key][2])
+                shared += 1
+    assert shared > 30
+    first = [seen(runs.digest.iloc[0])[0] for _, runs in compared.runs.groupby("seed")]
+    assert first[0] != first[1]  # seeds differ
+
+
+# -- what is written -----------------------------------------------------------------------------
+
+
+def test_tables_are_what_pandas_and_scipy_make_of_the_runs(compared):
+    from scipy import stats
+
+    results = {(row.selection, row.seed): compared.result(row.digest) for row in compared.runs.itertuples()}
+    assert len(results) == 9 and len(compared.failed) == 0
+    means = compared.means.set_index(["choice", "metric"])
+    paired = compared.paired.set_index(["choice", "metric"])
+    for metric in ("test_accuracy", "best_test_accuracy", "mean_cardinality", "fairness_gap", "time_s"):
+        values = {policy: [results[policy, seed].summary[metric] for seed in range(3)] for policy in POLICIES}
+        for policy, sample in values.items():
+            row = means.loc[policy, metric]
+            assert row["mean"] == pytest.approx(np.mean(sample)) and row["runs"] == 3
+            assert row["standard_deviation"] == pytest.approx(np.std(sample, ddof=1))
+        for policy in POLICIES[1:]:
+            row = paired.loc[policy, metric]
+            test = stats.ttest_rel(values[policy], values["random"]).confidence_interval(0.95)
+            welch = stats.ttest_ind(values[policy], values["random"], equal_var=False).confidence_interval(0.95)
+            assert (row.lower, row.upper) == pytest.approx(tuple(test))
+            assert (row.unpaired_lower, row.unpaired_upper) == pytest.approx(tuple(welch))
+            assert row.width_ratio == pytest.approx((welch.high - welch.low) / (test.high - test.low), nan_ok=True)
+            assert (row.baseline, row.pairs) == ("random", 3)
+    for policy in POLICIES:
+        reached = []
+        for seed in range(3):
+            rounds = results[policy, seed].rounds
+            above = rounds[rounds.test_accuracy >= 0.5]
+            if len(above):
+                spent = rounds[: above.index[0] + 1]
+                reached.append((len(spent), above.time_s.iloc[0], (spent.bytes_down + spent.bytes_up).sum()))
+        for metric, column in zip(("rounds", "time_s", "bytes"), zip(*reached, strict=True), strict=True):
+            row = means.loc[policy, f"{metric}_to_target"]
+            assert (row["mean"], row["runs"]) == (pytest.approx(np.mean(column)), len(column))
+        row = means.loc[policy, "expected_cardinality"]
+        assert row["mean"] == pytest.approx(theory(results[policy, 0].scenario)["expected_cardinality"])
+    assert "random" not in set(compared.paired.choice) and "seed" not in set(compared.means.metric)
+
+
+def test_the_document_names_its_runs_and_holds_the_tables(compared):
+    document = compared.document
+    assert document["keys"] == {"selection": POLICIES} and document["seeds"] == [0, 1, 2]
+    assert (document["baseline"], document["target_accuracy"], document["confidence"]) == ("random", 0.5, 0.95)
+    assert [choice["choice"] for choice in document["choices"]] == POLICIES
+    for choice in document["choices"]:
+        for run in choice["runs"]:
+            summary = json.loads((compared.path.parent / run["digest"] / "summary.json").read_text())
+            assert summary["seed"] == run["seed"] and run["status"] == "done"
+    for name, table in (("means", compared.means), ("paired", compared.paired)):
+        frame = pandas.DataFrame(document[name])
+        pandas.testing.assert_frame_equal(frame, table, check_dtype=False)
+    assert isinstance(simfl.open(compared.path), type(compared))
+    assert list(Path(compared.path).glob("*.tmp")) == []
+
+
+def test_the_command_prints_a_table_json_or_csv_and_writes_the_same_bytes(file, compared):
+    before = {path.name: path.read_bytes() for path in compared.path.iterdir()}
+    arguments = ["compare", str(file), "selection=" + ",".join(POLICIES), "--replications", "3", "--target-accuracy",
+                 "0.5", "--out", str(file.parent / "r")]  # fmt: skip
+    runner = CliRunner()
+    ended = runner.invoke(group, arguments)
+    assert ended.exit_code == 0, ended.output
+    lines = ended.stdout.splitlines()
+    assert Path(lines[-1]) == compared.path and "3 seeds; target accuracy 0.5" in lines[0]
+    for heading in ("final accuracy", "time to target", "MB to target", "fairness gap", "cardinality", "in theory"):
+        assert heading in lines[1]
+    row = next(line for line in lines if line.startswith("batch_partition:T=2"))
+    mean = compared.means.set_index(["choice", "metric"]).loc["batch_partition:T=2", "test_accuracy"]
+    assert f"{mean['mean']:.4f} ±{mean['upper'] - mean['mean']:.4f}" in row
+    assert json.loads(runner.invoke(group, [*arguments, "--json"]).stdout)["choices"] == compared.document["choices"]
+    table = list(csv.DictReader(io.StringIO(runner.invoke(group, [*arguments, "--csv"]).stdout)))
+    assert len(table) == len(compared.means)
+    assert {path.name: path.read_bytes() for path in compared.path.iterdir()} == before
+    other = runner.invoke(group, [*arguments, "--baseline", "partition", "--json"])
+    assert json.loads(other.stdout)["path"] != str(compared.path)
+    ended = runner.invoke(group, [*arguments, "--baseline", "partitio"])
+    assert ended.exit_code == 2 and "did you mean 'partition'" in ended.stderr
+    assert runner.invoke(group, ["compare", str(file), "selection=random"]).exit_code == 2
+
+
+def test_a_failed_run_costs_its_pair_and_exit_code_3(file, compared):
+    grid = ["selection=" + ",".join(POLICIES), "learning=none"]
+    out = file.parent / "failing"
+    plan = planned(file, axes(grid), 3)
+    lost = next(member for member in plan.members if member.values[0] == "partition" and member.seed == 1)
+    folders.note_failure(out / "digits" / lost.digest, "out of memory")
+    arguments = ["compare", str(file), *grid, "--replications", "3", "--jobs", "1", "--out", str(out)]
+    ended = CliRunner().invoke(group, arguments)
+    assert ended.exit_code == 3 and "(2/3)" in ended.stdout and "partition learning=none seed=1" in ended.stderr
+    found = simfl.open(ended.stdout.splitlines()[-1])
+    assert list(found.failed.error) == ["out of memory"]
+    rows = found.paired.set_index(["choice", "metric"]).pairs
+    assert rows["partition", "time_s"] == 2 and rows["batch_partition:T=2", "time_s"] == 3

@@ -1,0 +1,349 @@
+"""Sweeps whose workers die, hang and meet bad members, in one process or many: always the same index, byte for byte."""
+
+import csv
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import simfl
+from simfl.cli import simfl as group
+from simfl.errors import MissingError, SimflError
+from simfl.sweep import cluster, folders
+from simfl.sweep.grid import axes
+from simfl.sweep.plan import planned
+from simfl.sweep.playing import How
+
+HERE = Path(__file__).resolve().parent.parent
+
+TINY = """
+name: tiny
+clients: 30
+devices: {availability: {name: bernoulli, dropout: 0.3}}
+selection: {name: random, k: 6}
+training: {name: fedavg, rounds: 4}
+learning: {name: none, parameters: 1000}
+privacy: none
+"""
+
+GRID = {"selection": ["random", "batch_partition:T=3,mode=fair"], "selection.k": [3, 6]}
+
+PLUGIN = """
+import threading
+from dataclasses import dataclass
+from simfl.devices.base import AVAILABILITY
+from simfl.devices.bernoulli import Bernoulli
+from simfl.errors import ScenarioError
+
+@AVAILABILITY("faulty")
+@dataclass(frozen=True)
+class Faulty:
+    '''As often as number / 100; never answers at 13, cannot be built at 17.'''
+    number: int
+
+    def build(self, scenario, streams, names=None):
+        if self.number == 13:
+            threading.Event().wait()
+        if self.number == 17:
+            raise ScenarioError("devices.availability.number", "is 17")
+        return Bernoulli(self.number / 100).build(scenario, streams, names)
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    return tmp_path / "tiny.yaml"
+
+
+@pytest.fixture
+def faulty(tmp_path):
+    """A folder for PYTHONPATH with an installed plugin that hangs and fails on demand."""
+    folder = tmp_path / "installed"
+    (folder / "faulty-1.dist-info").mkdir(parents=True)
+    (folder / "faulty_plugin.py").write_text(PLUGIN)
+    (folder / "faulty-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1\n")
+    (folder / "faulty-1.dist-info" / "entry_points.txt").write_text("[simfl.availability]\nfaulty = faulty_plugin\n")
+    return folder
+
+
+def start(*arguments, path=()):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [HERE, *path])), "COLUMNS": "200"}
+    return subprocess.Popen([sys.executable, "-m", "simfl", *map(str, arguments)], env=environment,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+
+
+def workers(parent):
+    """Process ids of the workers that a process has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(stat[1]) == parent and stat[0] != "Z" and b"simfl.sweep.worker" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+def until(true, seconds=60):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def index_of(out, name="tiny"):
+    (path,) = (Path(out) / name).glob("sweep-*/index.csv")
+    return path
+
+
+def done(out, name="tiny"):
+    return len(list((Path(out) / name).glob("*/summary.json")))
+
+
+def disturbed_sweep(tmp_path, faulty, numbers, replications, kills, limit_s):
+    """The same faulty sweep twice at once, one of them with its workers killed."""
+    grid = ["devices.availability=" + ",".join(f"faulty:number={number}" for number in numbers)]
+    options = ["--replications", replications, "--jobs", 2, "--time-limit-s", limit_s]
+    calm, beset = (
+        start("sweep", tmp_path / "tiny.yaml", *grid, *options, "--out", tmp_path / name, path=[faulty])
+        for name in ("calm", "beset")
+    )
+    rng = np.random.default_rng(0)
+    killed, seen = set(), -1
+    while beset.poll() is None and len(killed) < kills:
+        now = done(tmp_path / "beset")
+        fresh = [worker for worker in workers(beset.pid) if worker not in killed]
+        if now > seen and fresh:
+            victim = int(rng.choice(fresh))
+            os.kill(victim, signal.SIGKILL)
+            killed.add(victim)
+            seen = now
+        time.sleep(0.05)
+    ends = [process.communicate() for process in (calm, beset)]
+    assert (calm.returncode, beset.returncode) == (3, 3), ends
+    assert len(killed) == kills
+    for name in ("calm", "beset"):
+        files = (tmp_path / name).glob("tiny/*/*")
+        whole = [path.parent for path in files if path.name in ("summary.json", "index.csv")]
+        assert len(whole) > 20 and not [path for folder in whole for path in folder.glob("*.tmp")]
+    first, second = (index_of(tmp_path / name).read_bytes() for name in ("calm", "beset"))
+    assert first == second
+    return rows(index_of(tmp_path / "calm")), ends[0]
+
+
+def test_killed_workers_a_hung_run_and_a_bad_one_leave_the_same_index(tiny, tmp_path, faulty):
+    found, (stdout, stderr) = disturbed_sweep(tmp_path, faulty, [*range(10, 18), *range(20, 36)], 1, kills=3, limit_s=5)
+    assert len(found) == 24
+    failed = {row["devices.availability"]: row["error"] for row in found if row["status"] == "failed"}
+    assert failed == {
+        "faulty:number=13": "passed the time limit of 5 s 2 times",
+        "faulty:number=17": "devices.availability.number: is 17",
+    }
+    assert sum(row["status"] == "done" for row in found) == 22
+    assert "22 done, 2 failed, 0 open" in stderr and "faulty:number=17 seed=0: devices" in stderr
+    assert Path(stdout.strip()) == index_of(tmp_path / "calm")
+
+
+@pytest.mark.slow
+def test_two_hundred_runs_with_ten_workers_killed(tiny, tmp_path, faulty):
+    found, _ = disturbed_sweep(tmp_path, faulty, [*range(10, 60)], 4, kills=10, limit_s=6)
+    assert len(found) == 200 and sum(row["status"] == "failed" for row in found) == 8
+
+
+def test_one_job_two_jobs_and_merged_shards_write_the_same_index(tiny, tmp_path):
+    def index(out, **how):
+        return simfl.sweep(tiny, GRID, replications=3, out=tmp_path / out, **how).path / "index.csv"
+
+    one = index("one", jobs=1)
+    assert len(rows(one)) == 12 and {row["status"] for row in rows(one)} == {"done"}
+    assert index("two", jobs=2).read_bytes() == one.read_bytes()
+    for shards in (2, 4):
+        merged = tmp_path / f"merged{shards}"
+        for shard in range(1, shards + 1):
+            part = index(f"{shard}of{shards}", shard=(shard, shards), jobs=1)
+            states = [row["status"] for row in rows(part)]
+            assert states == ["done" if i % shards == shard - 1 else "open" for i in range(12)]
+            shutil.copytree(tmp_path / f"{shard}of{shards}", merged, dirs_exist_ok=True)
+        assert index(merged.name).read_bytes() == one.read_bytes()
+    # into one folder, the last shard completes the index
+    index("shared", shard=(1, 2))
+    assert index("shared", shard=(2, 2)).read_bytes() == one.read_bytes()
+
+
+def test_the_index_repeats_what_the_runs_say(tiny, tmp_path):
+    swept = simfl.sweep(tiny, GRID | {"training.rounds": 5}, out=tmp_path)
+    assert len(swept.runs) == 4
+    for row in swept.runs.to_dict("records"):
+        result = swept.result(row["digest"])
+        assert result.scenario.selection.name == row["selection"].partition(":")[0]
+        assert (result.scenario.selection.k, result.scenario.training.rounds) == (row["selection.k"], 5)
+        assert (result.scenario.seed, result.scenario.digest) == (row["seed"], row["digest"])
+        for name in ("mean_cardinality", "fairness_gap", "bytes_up", "time_s", "expected_cardinality"):
+            assert row[name] == result.summary[name]
+
+
+def test_finished_runs_are_kept_failed_ones_are_retried_when_asked(tiny, tmp_path):
+    swept = simfl.sweep(tiny, {"seed": [0, 1]}, out=tmp_path / "r")
+    runs, index = swept.path.parent, swept.path / "index.csv"
+    before = index.read_bytes()
+    digests = list(swept.runs.digest)
+    times = {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
+    # a failure on record is kept, though the run would work
+    shutil.rmtree(runs / digests[0])
+    folders.note_failure(runs / digests[0], "out of memory")
+    runner = CliRunner()
+    arguments = ["sweep", str(tiny), "seed=0,1", "--out", str(tmp_path / "r")]
+    ended = runner.invoke(group, arguments)
+    assert ended.exit_code == 3 and "failed: seed=0: out of memory" in ended.stderr, ended.output
+    assert [row["error"] for row in rows(index)] == ["out of memory", ""]
+    # a damaged summary is no complete run
+    (runs / digests[1] / "summary.json").write_text('{"digest": "')
+    ended = runner.invoke(group, [*arguments, "--retry-failed", "--json"])
+    assert ended.exit_code == 0, ended.output
+    document = json.loads(ended.stdout)
+    assert (document["done"], document["failed"]) == (2, 0) and [run["seed"] for run in document["runs"]] == [0, 1]
+    assert index.read_bytes() == before and not list(runs.glob("*/failed.json"))
+    untouched = {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
+    simfl.sweep(tiny, {"seed": [0, 1]}, out=tmp_path / "r")
+    assert {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")} == untouched
+    assert untouched.keys() == times.keys()
+
+
+def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
+    calm = simfl.sweep(tiny, {"training.rounds": [1500, 1501]}, out=tmp_path / "calm")
+    command = ("sweep", tiny, "training.rounds=1500,1501", "--jobs", 2, "--out", tmp_path / "r")
+    process = start(*command)
+    until(lambda: len(list((tmp_path / "r" / "tiny").glob("*/checkpoint/*.ckpt"))) >= 3)
+    second = start(*command)  # meanwhile, the same again
+    _, said = second.communicate()
+    assert second.returncode == 2 and "another process is playing this sweep" in said
+    children = workers(process.pid)
+    assert len(children) == 2
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    _, stderr = process.communicate()
+    assert time.monotonic() - begin < 5
+    assert process.returncode == 130
+    assert f"to go on: simfl sweep {tiny} training.rounds=1500,1501 --jobs 2 --out {tmp_path / 'r'}" in stderr
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert {row["status"] for row in rows(index_of(tmp_path / "r"))} == {"open"}
+    assert not list((tmp_path / "r").rglob("*.tmp")) and not done(tmp_path / "r")
+    marks = list((tmp_path / "r" / "tiny").glob("*/checkpoint/*.ckpt"))
+    assert marks
+    process = start(*command)
+    _, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    assert index_of(tmp_path / "r").read_bytes() == (calm.path / "index.csv").read_bytes()
+    for digest in calm.runs.digest:
+        once, resumed = calm.path.parent / digest, tmp_path / "r" / "tiny" / digest
+        for table in ("rounds.csv", "participation.csv"):
+            assert (once / table).read_bytes() == (resumed / table).read_bytes()
+
+
+def test_no_worker_outlives_a_killed_sweep(tiny, tmp_path):
+    process = start("sweep", tiny, "training.rounds=1000000000", "--out", tmp_path)
+    until(lambda: list(tmp_path.glob("tiny/*/rounds.csv.part")))
+    (child,) = workers(process.pid)
+    process.kill()
+    process.communicate()
+    until(lambda: not Path(f"/proc/{child}").exists(), 5)
+
+
+def test_a_stalled_worker_costs_no_run(tiny, tmp_path):
+    process = start("sweep", tiny, "training.rounds=200", "--out", tmp_path, "--time-limit-s", 5)
+    until(lambda: list(tmp_path.glob("tiny/*/rounds.csv.part")))
+    os.kill(workers(process.pid)[0], signal.SIGSTOP)
+    _, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    assert [row["status"] for row in rows(index_of(tmp_path))] == ["done"]
+
+
+def test_a_run_that_another_process_plays_is_waited_for(tiny, tmp_path):
+    (member,) = planned(tiny, axes(["seed=3"])).members
+    folder = tmp_path / "tiny" / member.digest
+    folder.mkdir(parents=True)
+    swept = threading.Thread(target=simfl.sweep, args=(tiny, {"seed": 3}), kwargs={"out": tmp_path})
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        swept.start()
+        swept.join(2.5)
+        assert swept.is_alive() and not (folder / "summary.json").exists()
+    swept.join(30)
+    assert (folder / "summary.json").exists() and not (folder / "failed.json").exists()
+
+
+def test_workers_have_one_thread_and_what_they_print_is_no_result(tiny, tmp_path, faulty):
+    """The plugin prints at import and leaves its environment behind."""
+    (faulty / "faulty_plugin.py").write_text(
+        "import os\nprint('noise on stdout')\n"
+        f"open({str(tmp_path / 'seen')!r}, 'a').write(os.environ.get('OMP_NUM_THREADS', 'unset') + ' ')\n" + PLUGIN
+    )
+    process = start("sweep", tiny, "devices.availability=faulty:number=20", "--out", tmp_path / "r", path=[faulty])
+    stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    assert stdout.splitlines()[-1].endswith("index.csv")
+    assert (tmp_path / "seen").read_text().split()[-1] == "1"
+
+
+def test_nothing_runs_before_every_member_is_valid(tiny, tmp_path):
+    ended = CliRunner().invoke(group, ["sweep", str(tiny), "selection.k=6,31", "--out", str(tmp_path / "r")])
+    assert ended.exit_code == 2 and "member selection.k=31" in ended.stderr and not (tmp_path / "r").exists()
+    for options in (["--shard", "0/2"], ["--shard", "3/2"], ["--shard", "2"], ["--scheduler", "127.0.0.1:1"],
+                    ["--jobs", "0"], ["--time-limit-s", "0"]):  # fmt: skip
+        assert CliRunner().invoke(group, ["sweep", str(tiny), "seed=1", *options]).exit_code == 2, options
+
+
+def test_how_is_checked_for_python_too():
+    for wrong in ({"jobs": 0}, {"time_limit_s": 0.0}, {"shard": (3, 2)}, {"engine": "ray"}, {"scheduler": "x"}):
+        with pytest.raises(SimflError):
+            How(**wrong)
+
+
+# -- dask ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://10.0.0.1:8786", "10.0.0.1:8786", "tcp://node7:8786", "ucx://127.0.0.1:1", "tcp://[2001:db8::1]:8786",
+                "tcp://127.0.0.1.example.org:1", "0.0.0.0:8786"]  # fmt: skip
+)  # fmt: skip
+def test_a_scheduler_elsewhere_is_refused_without_tls(address):
+    with pytest.raises(SimflError, match="tls://"):
+        cluster.check_address(address)
+    cluster.check_address(address, insecure=True)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "localhost:8786", "tcp://[::1]:8786", "tls://node7:8786"])
+def test_a_scheduler_here_or_with_tls_is_accepted(address):
+    cluster.check_address(address)
+
+
+def test_without_dask_the_extra_is_named(tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ended = CliRunner().invoke(group, ["sweep", str(tiny), "seed=1", "--engine", "dask", "--out", str(tmp_path)])
+    assert ended.exit_code == MissingError.exit_code == 5 and 'pip install "simfl[cluster]"' in ended.stderr
+
+
+def test_dask_writes_the_same_index(tiny, tmp_path):
+    pytest.importorskip("distributed")
+    indexes = [
+        (simfl.sweep(tiny, GRID, out=tmp_path / engine, engine=engine, jobs=2).path / "index.csv").read_bytes()
+        for engine in ("processes", "dask")
+    ]
+    assert indexes[0] == indexes[1]
