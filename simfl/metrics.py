@@ -1,9 +1,11 @@
-"""Cardinality and fairness over the rounds so far (science: Multi-RoundSecAgg, arXiv 2106.03328, section 3.3)."""
+"""Cardinality and fairness over the rounds so far (science: Multi-RoundSecAgg, arXiv 2106.03328, section 3.3);
+what asynchronous jobs cost: staleness, concurrency, waste.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Tally"]
+__all__ = ["Tally", "concurrency", "first_reached", "mean_concurrency", "staleness_histogram"]
 
 
 class Tally:
@@ -35,3 +37,32 @@ class Tally:
     def fairness_gap(self) -> float:
         """F(t): largest minus smallest share of the rounds so far in which a client took part."""
         return float(self.participation.max() - self.participation.min()) / self.rounds
+
+
+def staleness_histogram(staleness: NDArray[np.integer]) -> list[int]:
+    """How many aggregated updates were 0, 1, 2, ... versions old."""
+    return np.bincount(np.asarray(staleness, dtype=np.int64)).tolist()
+
+
+def concurrency(
+    started_s: NDArray[np.float64], ended_s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Clients at work over time: ascending times, and how many are at work from each of them on.
+
+    Args:
+        started_s, ended_s: when each job began and ceased to occupy a slot, shape (n,).
+    """
+    times, where = np.unique(np.concatenate([started_s, ended_s]), return_inverse=True)
+    change = np.bincount(where, np.repeat([1.0, -1.0], [len(started_s), len(ended_s)]), len(times))
+    return times, np.cumsum(change).astype(np.int64)
+
+
+def mean_concurrency(started_s: NDArray[np.float64], ended_s: NDArray[np.float64], until_s: float) -> float | None:
+    """Clients at work on average from time 0 to ``until_s``; None where no time passed."""
+    return float(np.sum(ended_s - started_s)) / until_s if until_s else None
+
+
+def first_reached(values: NDArray[np.float64], target: float) -> int | None:
+    """Position of the first value that is at least ``target`` (NaN is not); None if there is none."""
+    reached = np.flatnonzero(np.asarray(values) >= target)
+    return int(reached[0]) if len(reached) else None

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from simfl.errors import SimflError
+from simfl.metrics import mean_concurrency, staleness_histogram
 from simfl.scenario import Scenario
 from simfl.trace import PARTICIPATION
 
-__all__ = ["Result", "participation_matrix", "fill_columns", "summarise"]
+__all__ = ["Result", "participation_matrix", "fill_columns", "summarise", "summarise_jobs"]
 
 
 @dataclass(frozen=True)
@@ -113,4 +114,25 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "test_loss": last("test_loss"),
         "test_accuracy": last("test_accuracy"),
         "best_test_accuracy": max(accuracies, default=None),
+    }
+
+
+def summarise_jobs(path: Path, until_s: float) -> dict[str, Any]:
+    """Final values of an asynchronous run from its ``jobs.csv``.
+
+    ``client_updates`` aggregated, ``wasted_updates`` (failed, late, forfeited or stale), the number of jobs of each
+    outcome, the mean concurrency and the histogram of the staleness of aggregated updates.
+    """
+    import pandas
+
+    columns = ["started_s", "ended_s", "outcome", "staleness"]
+    jobs = pandas.read_csv(path, usecols=columns, dtype={"outcome": "category"})
+    outcomes = {name: int(count) for name, count in sorted(jobs.outcome.value_counts().items()) if count}
+    aggregated = outcomes.get("aggregated", 0)
+    return {
+        "client_updates": aggregated,
+        "wasted_updates": len(jobs) - aggregated - outcomes.get("open", 0),
+        "jobs": outcomes,
+        "mean_concurrency": mean_concurrency(jobs.started_s.to_numpy(), jobs.ended_s.to_numpy(), until_s),
+        "staleness_histogram": staleness_histogram(jobs.staleness[jobs.outcome == "aggregated"].to_numpy()),
     }

@@ -2,40 +2,40 @@
 
 import csv
 import fcntl
-import io
 import itertools
 import json
-import platform
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simfl import checkpoint
-from simfl.agents import Parts, Round, SynchronousServer
+from simfl.agents import Parts, Round, Server, server
 from simfl.api import CallableModule
 from simfl.errors import BusyError, IntegrityError, SimflError
+from simfl.finishing import cell, finish
 from simfl.metrics import Tally
-from simfl.results import fill_columns, participation_matrix, summarise
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
 from simfl.selection.families import theory
 from simfl.timeline import write_timeline
-from simfl.trace import PARTICIPATION, ROUNDS, Table, sha256, write_atomically
+from simfl.trace import JOBS, PARTICIPATION, ROUNDS, Table, sha256, write_atomically
 from simfl.world import Message, World
 
 __all__ = ["run", "verify", "Finished", "build"]
 
 CHECKPOINTS = 50
 """Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
+
+OPEN_END = 10_000
+"""Rounds taken for that where nobody knows how many there will be."""
 
 Progress = Callable[[int, int, float], None]
 
@@ -100,7 +100,7 @@ def run(
         resume: go on from the last checkpoint of an interrupted run, if there is one.
         force: play again even if the folder is complete.
         timeline: also write a Chrome/Perfetto trace to this file.
-        progress: called with (rounds done, rounds, simulated seconds) after every round.
+        progress: called with (rounds done, rounds, simulated seconds) after every round; 0 rounds = not known.
 
     Raises:
         IntegrityError: resuming found only damaged checkpoints.
@@ -181,9 +181,13 @@ class _Run:
         self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None
     ) -> None:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
-        self.every = max(1, parts.rule.rounds // CHECKPOINTS)
+        self.rounds = parts.rule.most_rounds
+        self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
         self.columns: dict[str, Any] = {"rounds.csv": ROUNDS, "participation.csv": PARTICIPATION}
         self.columns["evaluation.csv"] = ("round", "name", "value")
+        self.asynchronous = hasattr(parts.rule, "arrivals")
+        if self.asynchronous:
+            self.columns["jobs.csv"] = JOBS
         if events:
             self.columns["events.jsonl"] = None
         self.tables: dict[str, Table] = {}
@@ -200,7 +204,7 @@ class _Run:
 
     # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
 
-    def _start(self) -> SynchronousServer:
+    def _start(self) -> Server:
         found = checkpoint.stored(self.folder / "checkpoint")
         for path in found:
             try:
@@ -222,10 +226,10 @@ class _Run:
     def _table(self, name: str, keep: tuple[int, str] | None) -> Table:
         return Table(self.folder / name, self.columns[name], keep)
 
-    def _server(self, start_s: float) -> SynchronousServer:
+    def _server(self, start_s: float) -> Server:
         log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
         world = World(start_s, None if log is None else _message_log(log))
-        return SynchronousServer(self.parts, world, self._round, log)
+        return server(self.parts, world, self._round, log)
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
@@ -239,64 +243,29 @@ class _Run:
     # -- while it plays ----------------------------------------------------------------------------
 
     def _round(self, done: Round) -> None:
-        row = {name: _cell(value) for name, value in done.row.items()}
+        row = {name: cell(value) for name, value in done.row.items()}
         self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
         self.tables["participation.csv"].append(
             zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
         )
         extra = [(done.number, name, value) for name, value in row.items() if name not in ROUNDS and value is not None]
         self.tables["evaluation.csv"].append(extra)
-        rounds = self.parts.rule.rounds
-        if (done.number + 1) % self.every == 0 and done.number + 1 < rounds:
+        if done.jobs:
+            self.tables["jobs.csv"].append(done.jobs)
+        if (done.number + 1) % self.every == 0 and not done.last:
             marks = {name: table.mark() for name, table in self.tables.items()}
             checkpoint.save(self.folder / "checkpoint", done.number + 1, self.server.state(), marks)
         if self.progress is not None:
-            self.progress(done.number + 1, rounds, done.row["time_s"])
+            self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
 
     # -- the end -----------------------------------------------------------------------------------
 
     def _finish(self) -> dict[str, Any]:
-        """Writes the final files; ``summary.json`` comes last and makes the run complete."""
-        folder, scenario = self.folder, self.scenario
-        digests = {}
-        for name, table in self.tables.items():
-            if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
-                digests[name] = table.finish()
-        self.tables["rounds.csv"].mark()
-        part = folder / "rounds.csv.part"
-        matrix = participation_matrix(folder / "participation.csv", self.server.tally.rounds, self.parts.clients)
-        text, rows = fill_columns(part.read_text(), scenario.privacy.columns(matrix))
-        write_atomically(folder / "rounds.csv", text.encode())
-        digests["rounds.csv"] = sha256(folder / "rounds.csv")
-        if self.parts.learner.dimension:
-            buffer = io.BytesIO()
-            np.save(buffer, self.server.model)
-            write_atomically(folder / "model.npy", buffer.getvalue())
-            digests["model.npy"] = sha256(folder / "model.npy")
-        summary = {
-            "name": scenario.name,
-            "digest": scenario.digest,
-            "seed": scenario.seed,
-            "clients": scenario.clients,
-            "expected_cardinality": _cell(theory(scenario)["expected_cardinality"]),
-            **{name: _cell(value) for name, value in summarise(rows).items()},
-            "sha256": dict(sorted(digests.items())),
-        }
-        write_atomically(folder / "machine.json", _json(_versions()))
-        write_atomically(folder / "summary.json", _json(summary))
-        _tidy(folder)
+        theoretical = None if self.asynchronous else theory(self.scenario)["expected_cardinality"]
+        model = self.server.model if self.parts.learner.dimension else None
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical)
+        _tidy(self.folder)
         return summary
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
-
-
-def _cell(value: Any) -> Any:
-    """A number as CSV and JSON hold it: None for NaN, whole numbers without a point where they are integers."""
-    if isinstance(value, (float, np.floating)):
-        return None if np.isnan(value) else float(value)
-    return value
 
 
 def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, float, float], None]:
@@ -305,16 +274,6 @@ def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, fl
              "bytes": message.size_bytes, "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
 
     return record
-
-
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

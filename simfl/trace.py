@@ -10,7 +10,7 @@ from typing import Any
 
 from simfl.errors import IntegrityError
 
-__all__ = ["Table", "write_atomically", "sha256", "ROUNDS", "PARTICIPATION"]
+__all__ = ["Table", "write_atomically", "sha256", "ROUNDS", "PARTICIPATION", "JOBS"]
 
 ROUNDS = (
     "round", "time_s", "skipped", "cardinality", "mean_cardinality", "fairness_gap",
@@ -22,6 +22,14 @@ ROUNDS = (
 
 PARTICIPATION = ("round", "client", "weight")
 """Columns of participation.csv: the non-zero entries of the participation matrix."""
+
+JOBS = ("job", "client", "version", "started_s", "ended_s", "outcome", "round", "staleness")
+"""Columns of jobs.csv, one row a job, in the order in which their fates were decided; asynchronous rules only.
+
+``ended_s`` is when the job stopped occupying a slot. Outcomes: ``aggregated`` (in ``round``, with ``staleness``),
+``failed``, ``late`` (after the deadline), ``forfeited`` (another client of its unit failed), ``stale`` (older than
+the rule takes), ``open`` (the run ended first).
+"""
 
 
 class Table:

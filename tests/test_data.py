@@ -318,6 +318,42 @@ def test_adult_reaches_its_known_accuracy():
     assert model.score(data.x_test, data.y_test) == pytest.approx(0.8525, abs=0.003)
 
 
+def test_official_cifar_archives_are_read_through_torchvision(tmp_path, monkeypatch):
+    """torchvision checks the archive's md5, so a stand-in takes its place."""
+    from simfl.learning import torchvision_import
+
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
+
+    class Stored:
+        classes = ["cat", "dog"] * 5
+
+        def __init__(self, root, train, download):
+            assert Path(root) == tmp_path and not download
+            self.data, self.targets = pixels[:15] if train else pixels[15:], [i % 10 for i in range(15 if train else 5)]
+
+    module = SimpleNamespace(datasets=SimpleNamespace(CIFAR10=Stored))
+    monkeypatch.setattr(torchvision_import, "torchvision", lambda: module)
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"x")
+    data = load("cifar10", tmp_path, root=".")
+    red = pixels[..., 0].astype(float)
+    np.testing.assert_allclose(data.x_test[:, 0], (red[15:] - red[:15].mean()) / red[:15].std(), atol=1e-5)
+    assert data.y_train.tolist() == [i % 10 for i in range(15)] and data.label_names[:2] == ("cat", "dog")
+
+
+def test_a_failed_download_is_one_line(tmp_path, monkeypatch):
+    from simfl.learning import torchvision_import
+
+    def maker(root, train, download):
+        raise OSError("<urlopen error no network>")
+
+    module = SimpleNamespace(datasets=SimpleNamespace(MNIST=maker))
+    monkeypatch.setattr(torchvision_import, "torchvision", lambda: module)
+    with pytest.raises(MissingError, match="could not be downloaded.*no network"):
+        load("mnist", tmp_path, root="new", download=True)
+
+
 def test_torchvision_imports_beside_a_torch_without_its_operators():
     pytest.importorskip("torch")
     from importlib.util import find_spec

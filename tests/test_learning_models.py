@@ -1,6 +1,7 @@
 """Models, their initial weights, evaluation scores and the label histogram."""
 
 import csv
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,7 @@ from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.models.initial import initial
 from simfl.learning.partitions import Split
 from simfl.learning.scores import class_scores, client_scores, matthews, overall_scores
+from simfl.types import Job
 
 
 def count(name, shape, classes=10, **fields):
@@ -114,6 +116,27 @@ def test_unfit_modules_are_refused_with_the_reason(layers, message):
     with pytest.raises(ScenarioError, match=message) as error:
         build(Choice(*layers), (4,), 3)
     assert "\n" not in str(error.value)
+
+
+def test_anybodys_module_can_be_a_model(monkeypatch):
+    """What a package registers through the entry point group simfl.model."""
+
+    class Tanh:
+        """A small network of another kind."""
+
+        def build(self, shape, classes):
+            return nn.Sequential(nn.Linear(*shape, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, classes))
+
+    monkeypatch.setattr(MODELS, "_plugins", dict(MODELS._plugins))
+    MODELS("tanh")(dataclass(frozen=True)(Tanh))
+    data = {"name": "synthetic", "shape": [6], "classes": 3, "samples": 200}
+    deltas = {}
+    for backend in ("auto", "vmap"):
+        learner, _ = learner_of(4, data=data, model="tanh", backend=backend)
+        deltas[backend] = learner.train([Job(0, 1, 0, 0.0), Job(1, 3, 0, 0.0)]).deltas
+    assert deltas["auto"].any() and np.allclose(deltas["auto"], deltas["vmap"], atol=1e-5)
+    with pytest.raises(ScenarioError, match="dense cannot train this model"):
+        learner_of(4, data=data, model="tanh", backend="dense")
 
 
 def test_unknown_parameters_need_a_rule_of_their_own():
@@ -230,3 +253,20 @@ def test_augmenting_features_is_refused():
     rule = SimpleNamespace(client=None)
     with pytest.raises(ScenarioError, match="no images"):
         choice.build(SimpleNamespace(clients=3, training=rule), Streams(0))
+
+
+def test_the_page_on_learning_holds():
+    """Its scenario is valid, and it names every choice."""
+    from pathlib import Path
+
+    from simfl.learning.backends import BACKENDS
+    from simfl.learning.data import DATA
+    from simfl.learning.partitions import PARTITIONS
+    from simfl.scenario import Scenario
+    from simfl.training import AGGREGATES, SERVER_OPTIMISERS
+
+    page = (Path(__file__).parent.parent / "docs" / "learning.md").read_text()
+    scenario = Scenario.parse(page.split("```yaml\n")[1].split("```")[0])
+    assert scenario.learning.augment.crop == 2 and scenario.training.client.mu == 0.01
+    for family in (DATA, PARTITIONS, MODELS, BACKENDS, AGGREGATES, SERVER_OPTIMISERS):
+        assert [name for name in family if name not in page] == []

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simfl.metrics import Tally
+from simfl.metrics import Tally, concurrency, first_reached, mean_concurrency, staleness_histogram
 
 
 def test_running_metrics_equal_the_definitions():
@@ -17,3 +17,21 @@ def test_running_metrics_equal_the_definitions():
         assert tally.mean_cardinality == so_far.sum() / (t + 1)
         assert np.isclose(tally.fairness_gap, shares.max() - shares.min())
     np.testing.assert_array_equal(tally.participation, matrix.sum(axis=0))
+
+
+def test_concurrency_of_three_jobs():
+    """[0, 4), [1, 3), [3, 5): one job ends as the next begins; an instantaneous one changes nothing."""
+    started, ended = np.array([0.0, 1.0, 3.0, 2.0]), np.array([4.0, 3.0, 5.0, 2.0])
+    times, at_work = concurrency(started, ended)
+    assert times.tolist() == [0, 1, 2, 3, 4, 5]
+    assert at_work.tolist() == [1, 2, 2, 2, 1, 0]
+    assert mean_concurrency(started, ended, 5.0) == (4 + 2 + 2) / 5
+    assert np.sum(at_work[:-1] * np.diff(times)) / 5 == (4 + 2 + 2) / 5
+    assert mean_concurrency(started, ended, 0.0) is None
+
+
+def test_histogram_and_first_reached():
+    assert staleness_histogram(np.array([0, 3, 3, 1])) == [1, 1, 0, 2]
+    assert staleness_histogram(np.array([], dtype=np.int64)) == []
+    assert first_reached(np.array([0.1, np.nan, 0.8, 0.7]), 0.7) == 2
+    assert first_reached(np.array([0.1, np.nan]), 0.7) is None

@@ -1,6 +1,7 @@
 """A client's work, from the model's departure to the reply's arrival."""
 
 from collections.abc import Callable
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,15 @@ class Flight:
         cancelled: True once the server has stopped waiting for it.
         leg: 0 while the model travels, 1 while the client computes, 2 while the reply travels.
         leg_ends_s: simulated time at which the current leg ends.
-        unit: what the server keeps with it.
+        serial: orders the legs that end at the same time.
+        unit: the unit it belongs to; asynchronous servers only, as all that follows.
+        ended_s: simulated time at which it stopped occupying a slot; NaN while it does.
+        heard: the model's version when its update arrived; -1 before that.
     """
 
     __slots__ = (
         "job", "download_s", "compute_s", "reply_s", "lives", "size_bytes", "received_s", "cancelled", "leg",
-        "leg_ends_s", "unit",
+        "leg_ends_s", "serial", "unit", "ended_s", "heard",
     )  # fmt: skip
 
     def __init__(self, job: Job, download_s: float, compute_s: float, reply_s: float, lives: bool, size: int) -> None:
@@ -42,7 +46,10 @@ class Flight:
         self.cancelled = False
         self.leg = 0
         self.leg_ends_s = 0.0
+        self.serial = 0
         self.unit: Any = None
+        self.ended_s = nan
+        self.heard = -1
 
 
 def plan(parts: Parts, tick: int, version: int, clients: NDArray[np.int32], now_s: float) -> list[Flight]:
@@ -66,9 +73,7 @@ def plan(parts: Parts, tick: int, version: int, clients: NDArray[np.int32], now_
         reply = np.where(lives, reply, parts.links.up_s(clients, 0, where))
     download = parts.links.down_s(clients, size, where)
     columns = (column.tolist() for column in (clients, download, compute, reply, lives))
-    return [
-        Flight(Job((tick << 32) | client, client, version, now_s), *legs, size) for client, *legs in zip(*columns)
-    ]
+    return [Flight(Job((tick << 32) | client, client, version, now_s), *legs, size) for client, *legs in zip(*columns)]
 
 
 class Clients:
@@ -81,16 +86,18 @@ class Clients:
 
     def __init__(self, world: World, log: Callable[[dict[str, Any]], None] | None) -> None:
         self.world, self.log = world, log
+        self.legs = 0
         world.listen(self._receive)
 
     def start(self, flight: Flight) -> None:
         """Sends the client on its way: the model leaves the server now."""
-        flight.leg, flight.leg_ends_s = 0, self.world.now + flight.download_s
+        self._begin(flight, 0, flight.download_s)
         self.world.send(Message("model", SERVER, flight.job.client, flight, flight.size_bytes), flight.leg_ends_s)
 
     def resume(self, flight: Flight) -> None:
-        """Takes up a flight in the middle of a leg, after a restart."""
+        """Takes up a flight in the middle of a leg, after a restart; in the order of (leg_ends_s, serial)."""
         client = flight.job.client
+        self.legs = max(self.legs, flight.serial + 1)
         if flight.leg == 0:
             self.world.deliver_at(Message("model", SERVER, client, flight, 0), flight.leg_ends_s)
         elif flight.leg == 1:
@@ -102,7 +109,7 @@ class Clients:
         flight = message.body
         if message.kind == "model" and not flight.cancelled:
             flight.received_s = self.world.now
-            flight.leg, flight.leg_ends_s = 1, self.world.now + flight.compute_s
+            self._begin(flight, 1, flight.compute_s)
             self.world.at(flight.leg_ends_s, self._reply, flight)
 
     def _reply(self, flight: Flight) -> None:
@@ -112,8 +119,12 @@ class Clients:
         if self.log is not None:
             self.log({"event": "compute", "job": flight.job.id, "client": flight.job.client,
                       "start_s": flight.received_s, "end_s": now, "completed": flight.lives})  # fmt: skip
-        flight.leg, flight.leg_ends_s = 2, now + flight.reply_s
+        self._begin(flight, 2, flight.reply_s)
         self.world.send(self._answer(flight), flight.leg_ends_s)
+
+    def _begin(self, flight: Flight, leg: int, duration_s: float) -> None:
+        flight.leg, flight.leg_ends_s, flight.serial = leg, self.world.now + duration_s, self.legs
+        self.legs += 1
 
     @staticmethod
     def _answer(flight: Flight) -> Message:

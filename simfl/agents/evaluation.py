@@ -11,7 +11,7 @@ __all__ = ["Evaluation"]
 
 
 class Evaluation:
-    """Measures the model every ``evaluate_every`` rounds and after the last one; never if that is 0."""
+    """Measures the model every ``evaluate_every`` rounds (0: in none) and after the last one."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -28,7 +28,7 @@ class Evaluation:
         """
         self.changed |= changed
         every = self.parts.evaluate_every
-        if every == 0 or not ((t + 1) % every == 0 or last):
+        if not (last or every and (t + 1) % every == 0):
             return {}
         if self.changed:
             self.values, self.changed = self.parts.learner.evaluate(t + 1), False

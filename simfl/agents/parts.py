@@ -1,5 +1,6 @@
 """What the agents work with and what they leave behind."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +42,13 @@ class Round:
         clients: int32 (n,), ascending: whose updates were aggregated.
         weights: (n,): the row of the participation matrix at those clients; integer 1 where every update counts once.
         row: the cells of rounds.csv that the server knows.
+        last: whether the run ends with it.
+        jobs: rows of jobs.csv; asynchronous servers only.
     """
 
     number: int
     clients: NDArray[np.int32]
     weights: NDArray[Any]
     row: dict[str, Any]
+    last: bool
+    jobs: Sequence[tuple[Any, ...]] = ()

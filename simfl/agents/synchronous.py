@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from simfl.agents.client import Clients, Flight, plan
 from simfl.agents.evaluation import Evaluation
 from simfl.agents.parts import Parts, Round
+from simfl.agents.state import prefixed, under
 from simfl.metrics import Tally
 from simfl.rng import Address
 from simfl.types import SERVER, Units, View
@@ -78,7 +79,7 @@ class SynchronousServer:
             "train_loss": loss,
             **self.evaluation.after(t, changed=bool(clients.size), last=t + 1 == parts.rule.rounds),
         }
-        return Round(t, clients, np.ones(len(clients), dtype=np.int64), row)
+        return Round(t, clients, np.ones(len(clients), dtype=np.int64), row, t + 1 == parts.rule.rounds)
 
     def _exchange(self, t: int, cohort: NDArray[np.int32]) -> Generator[Any, Any, tuple[list[Flight], Any, dict]]:
         """Sends the model out and waits; the flights, which of them delivered, bool (n,), and what it cost."""
@@ -141,26 +142,18 @@ class SynchronousServer:
             "rounds": np.int64(self.tally.rounds),
             "time_s": np.float64(self.world.now),
             "model": self.model,
-            **_prefixed("evaluation", self.evaluation.state()),
-            **_prefixed("optimiser", self.optimiser),
-            **_prefixed("learner", self.parts.learner.state()),
-            **_prefixed("available", self.parts.available.state()),
+            **prefixed("evaluation", self.evaluation.state()),
+            **prefixed("optimiser", self.optimiser),
+            **prefixed("learner", self.parts.learner.state()),
+            **prefixed("available", self.parts.available.state()),
         }
 
     def restore(self, state: dict[str, NDArray[Any]], tally: Tally) -> None:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         self.tally, self.model = tally, state["model"]
-        self.evaluation.restore(_under("evaluation", state))
-        self.optimiser = _under("optimiser", state)
-        self.parts.learner.restore(_under("learner", state))
-        self.parts.available.restore(_under("available", state))
+        self.evaluation.restore(under("evaluation", state))
+        self.optimiser = under("optimiser", state)
+        self.parts.learner.restore(under("learner", state))
+        self.parts.available.restore(under("available", state))
         self.parts.learner.drop(0)
         self.parts.learner.put(tally.rounds, self.model)
-
-
-def _prefixed(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {f"{prefix}/{name}": value for name, value in arrays.items()}
-
-
-def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name[len(prefix) + 1 :]: value for name, value in arrays.items() if name.startswith(prefix + "/")}

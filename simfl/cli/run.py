@@ -82,7 +82,7 @@ def _progress(shown: bool) -> Iterator[Progress | None]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task("", total=None, time_s=0.0)
-        yield lambda done, total, time_s: bars.update(bar, completed=done, total=total, time_s=time_s)
+        yield lambda done, total, time_s: bars.update(bar, completed=done, total=total or None, time_s=time_s)
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from simfl.devices import always, bernoulli, computation, correlated, failure, markov, trace
+from simfl.devices import always, bernoulli, computation, correlated, failure, markov, measured, trace
 from simfl.devices.base import AVAILABILITY, COMPUTATION, FAILURE, Available, Computing, Failing
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "correlated",
     "failure",
     "markov",
+    "measured",
     "trace",
 ]
 

@@ -12,7 +12,9 @@ __all__ = ["Evaluation", "EvaluationField"]
 class Evaluation:
     """Test loss and accuracy every so many rounds; more on request."""
 
-    every: Annotated[int, Field(ge=0, description="evaluate after every so many rounds; 0 = only the last model")] = 1
+    every: Annotated[
+        int, Field(ge=0, description="evaluate after every so many rounds and after the last; 0 = never")
+    ] = 1
     samples: Annotated[
         int | None, Field(ge=1, description="use so many test samples, drawn once; null = all of them")
     ] = None

@@ -142,4 +142,8 @@ class SupervisedLearner:
 def _device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise MissingError("learning.device: no CUDA device found; use device: cpu, or a torch built for CUDA")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.allow_tf32 = False  # float32 means float32; bf16 is the choice for speed
+    return torch.device("cuda")

@@ -1,6 +1,7 @@
 """A job made concrete: which samples it takes in which order. The draws of a job depend on its number only."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ class Work:
     Attributes:
         start: float32, shape (d,): the downloaded model.
         order: int64, shape (t,): the training samples in the order in which they are used.
-        bounds: int64, shape (steps + 1,): step s uses ``order[bounds[s]:bounds[s + 1]]``.
+        bounds: steps + 1 numbers: step s uses ``order[bounds[s]:bounds[s + 1]]``.
         last_pass: first step of the last pass over the samples; the reported loss is its mean.
         rate: learning rate.
         shift: float32, shape (d,): added to every gradient (SCAFFOLD's c - c_i), or None.
@@ -29,7 +30,7 @@ class Work:
 
     start: NDArray[np.float32]
     order: NDArray[np.int64]
-    bounds: NDArray[np.int64]
+    bounds: tuple[int, ...]
     last_pass: int
     rate: float
     shift: NDArray[np.float32] | None = None
@@ -53,15 +54,21 @@ def work(
 
     Its draws come from the streams "shuffle" and "augment" of the job's number.
     """
-    steps = int(local.steps(np.array([len(held)]))[0])
-    batch = min(local.batch_size or len(held), len(held))
-    per_pass = -(-len(held) // batch)
-    passes = -(-steps // per_pass)
+    bounds, last_pass, passes = _steps(len(held), local)
     rng = streams("shuffle", job.id)
-    order = np.concatenate([rng.permutation(held) for _ in range(passes)])
-    first = np.arange(0, len(held), batch)
-    starts = (len(held) * np.arange(passes)[:, None] + first).ravel()
-    bounds = np.append(starts, len(order))[: steps + 1]
+    order = rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
     order = order[: bounds[-1]]
     versions = augment.draw(streams("augment", job.id), len(order)) if augment else None
-    return Work(start, order, bounds, max(0, steps - per_pass), local.rate(job.version), shift, versions)
+    return Work(start, order, bounds, last_pass, local.rate(job.version), shift, versions)
+
+
+@lru_cache(maxsize=4096)
+def _steps(samples: int, local: LocalTraining) -> tuple[tuple[int, ...], int, int]:
+    """Bounds of the steps, first step of the last pass, and number of passes of a client with so many samples."""
+    steps = int(local.steps(np.array([samples]))[0])
+    batch = min(local.batch_size or samples, samples)
+    per_pass = -(-samples // batch)
+    passes = -(-steps // per_pass)
+    starts = samples * np.arange(passes)[:, None] + np.arange(0, samples, batch)
+    bounds = np.append(starts, samples * passes)[: steps + 1]
+    return tuple(bounds.tolist()), max(0, steps - per_pass), passes

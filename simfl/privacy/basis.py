@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from simfl.privacy.budget import Budget
 from simfl.privacy.classes import Classes
-from simfl.privacy.field import Residues, echelon, matvec, modulo, times
+from simfl.privacy.field import Residues, matvec, modulo, times
 from simfl.privacy.rounds import Rounds
 
 __all__ = ["Basis", "basis"]
@@ -45,7 +45,7 @@ class Basis:
 
     def residues(self, rank: int, p: int) -> Residues:
         """The first ``rank`` rows mod p, shape (rank, M)."""
-        return self.of.values.residues(p)[self.codes[:rank]]
+        return self.of.values.residues[p][self.codes[:rank]]
 
     def floats(self, rank: int) -> NDArray[np.float64]:
         """The first ``rank`` rows, float64, shape (rank, M)."""
@@ -78,9 +78,7 @@ def basis(rounds: Rounds, classes: Classes, budget: int) -> Basis:
     chosen = np.isin(rounds.clients, representative)
     counts = np.append(0, np.cumsum(chosen))
     reduced = _Entries(counts[rounds.indptr], classes.label[rounds.clients[chosen]], rounds.codes[chosen])
-    one, two = (
-        _grow(reduced, rounds, len(classes.size), p, Budget(budget // 2)) for p in rounds.values.primes()
-    )
+    one, two = (_grow(reduced, rounds, len(classes.size), p, Budget(budget // 2)) for p in rounds.values.primes)
     known = min(one[2], two[2])
     best = max(one, two, key=lambda found: [-t for t in found[0] if t < known] + [-known])
     kept = best[0][best[0] < known]
@@ -108,7 +106,7 @@ def _grow(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Rounds that raise the rank mod p, the rank at which each class is isolated, and the rounds looked at."""
     n_rounds = rounds.shape[0]
-    residues = rounds.values.residues(p)[entries.codes]
+    residues = rounds.values.residues[p][entries.codes]
     form = np.zeros((min(n_rounds, width, 64), width), dtype=np.uint64)  # reduced echelon form of the rounds so far
     pivots = np.zeros(min(n_rounds, width), dtype=np.int64)
     isolated = np.zeros(width, dtype=np.int64)
@@ -119,7 +117,7 @@ def _grow(
         r = len(rises)
         if r == width:
             return np.array(rises), isolated, n_rounds
-        if not budget.take(4 * (r + 1) * width):
+        if not budget.take(2 * (r + 1) * width):
             break
         row = np.zeros(width, dtype=np.uint64)
         row[entries.classes[entries.row(t)]] = residues[entries.row(t)]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 __all__ = ["BUDGET", "Budget"]
 
-BUDGET = 4_000_000_000
+BUDGET = 5_000_000_000
 """Default budget of one stage, in modular multiplications or what costs as much: some ten seconds."""
 
 
@@ -15,11 +15,11 @@ class Budget:
     limit: int
     spent: int = 0
 
-    def affords(self, work: float) -> bool:
+    def affords(self, work: float | int) -> bool:
         """Whether this much more work would stay within the limit."""
         return self.spent + work <= self.limit
 
-    def take(self, work: float) -> bool:
+    def take(self, work: float | int) -> bool:
         """Books the work if it is affordable and says whether it was."""
         if not self.affords(work):
             return False

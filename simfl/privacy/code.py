@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 from simfl.privacy.basis import Basis
 from simfl.privacy.field import Residues, echelon, inverse, matvec, negative, times
 
-__all__ = ["Code", "code"]
+__all__ = ["PLACES", "Code", "code", "code_work"]
+
+PLACES = 20
+"""Bits for the number of a place in a sort key, beside 32 of a residue; the budget keeps codes far shorter."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,16 @@ class Code:
         """The classes behind some places."""
         return np.sort(np.concatenate([self.classes[place] for place in places]))
 
+    def dependent(self, places: NDArray[np.integer]) -> bool:
+        """Whether some codeword vanishes outside these places: their rows of the null-space basis are dependent."""
+        free = self.free
+        rows = (places[:, None] == free).astype(np.uint64)
+        for row, place in zip(rows, places, strict=True):
+            held = np.flatnonzero(self.pivots == place)
+            if len(held):
+                row[:] = negative(self.form[held[0], free], self.p)
+        return len(echelon(rows, self.p)[1]) < len(places)
+
     def functionals(self, count: int) -> Residues:
         """Random combinations of the columns of the null-space basis, shape (count, M).
 
@@ -51,6 +64,11 @@ class Code:
             row[free] = rng.integers(0, self.p, len(free), dtype=np.uint64)
             row[self.pivots] = negative(matvec(self.form[:, free], row[free], self.p), self.p)
         return result
+
+
+def code_work(basis: Basis, rank: int) -> int:
+    """Work of :func:`code`, in modular multiplications."""
+    return rank * rank * basis.codes.shape[1]
 
 
 def code(basis: Basis, rank: int, p: int) -> Code:

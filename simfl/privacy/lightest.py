@@ -12,18 +12,17 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.code import Code
+from simfl.privacy.code import PLACES, Code
 from simfl.privacy.field import Residues, inverse, modulo, negative, times
 
 __all__ = ["level", "level_work"]
 
 CHUNK = 2**17
-PLACES = 20  # bits of a place's number in a sort key
 
 
-def level_work(places: int, w: int) -> float:
+def level_work(places: int, w: int) -> int:
     """Work of :func:`level`, in modular multiplications."""
-    return 5.0 * w * comb(places, max(1, w - 1)) + 1e4 * places
+    return 5 * w * comb(places, max(1, w - 1)) + 10_000 * places
 
 
 def level(code: Code, w: int, limit: int, accept: Callable[[NDArray[np.int64]], bool]) -> int:
@@ -36,8 +35,6 @@ def level(code: Code, w: int, limit: int, accept: Callable[[NDArray[np.int64]], 
         accept: called with the places (ascending) of codewords, each lighter than the last accepted one. Chance
             makes false hits, about one in 2**32 / w! sets of places, so it has to verify.
     """
-    if len(code.weight) >= 2**PLACES:
-        raise ValueError("too many places")
     if w == 1:
         alone = code.pivots[~code.form[:, code.free].any(axis=1)]
         return _offer(alone[:, None], code.weight[alone], limit, accept)
@@ -122,10 +119,14 @@ def _subsets(n: int, size: int) -> NDArray[np.integer]:
     kind = np.uint8 if n < 256 else np.uint16 if n < 65536 else np.int32
     table = np.zeros((1, 0), dtype=kind)
     for k in range(1, size + 1):
-        table = np.concatenate(
-            [
-                np.column_stack([table[: comb(top, k - 1)], np.full(comb(top, k - 1), top, dtype=kind)])
-                for top in range(n)
-            ]
-        ) if n else table
+        table = (
+            np.concatenate(
+                [
+                    np.column_stack([table[: comb(top, k - 1)], np.full(comb(top, k - 1), top, dtype=kind)])
+                    for top in range(n)
+                ]
+            )
+            if n
+            else table
+        )
     return table

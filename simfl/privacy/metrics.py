@@ -11,7 +11,7 @@ import numpy as np
 
 from simfl.privacy.budget import BUDGET, Budget
 from simfl.privacy.semi_strong import GAP
-from simfl.privacy.study import Study
+from simfl.privacy.study import Evaluation, Study, Trace
 from simfl.privacy.witness import Witness, of_round, on_support
 
 __all__ = ["MultiRound", "multi_round"]
@@ -63,42 +63,29 @@ def multi_round(P: Any, budget: int = BUDGET, seed: int = 0) -> MultiRound:
     Raises:
         SimflError: a weight is negative, infinite or NaN, or P is not two-dimensional.
     """
-    return final(Study.of(P, budget, seed))
+    study = Study.of(P, budget, seed)
+    return final(study, study.evaluate(every=0))
 
 
-def final(study: Study) -> MultiRound:
-    """The metrics after the last round of a study."""
+def final(study: Study, evaluation: Evaluation) -> MultiRound:
+    """The metrics after the last round of a study, out of an evaluation that contains it."""
     basis = study.basis
     n_rounds, n_clients = study.rounds.shape
     if not len(basis.classes.size):
         return MultiRound(n_rounds, n_clients, 0)
-    strong = int(basis.classes.smallest[-1, 0])
+    strong = int(basis.classes.smallest[-1])
     if basis.known < n_rounds:
-        columns = study.trace(every=0)
-        lightest = int(np.argmin(np.where(np.diff(study.rounds.indptr) > 0, np.diff(study.rounds.indptr), n_clients + 1)))
-        semi = columns.semi_strong[-1]
-        return MultiRound(
-            n_rounds,
-            n_clients,
-            None,
-            strong,
-            None if np.isnan(semi) else float(semi),
-            float(strong),
-            int(columns.weak_lower[-1]),
-            int(columns.weak_upper[-1]),
-            None,
-            of_round(basis, lightest),
-        )
+        return _beyond(study, strong, study.trace(evaluation))
     rank = len(basis.rounds)
-    semi, bounds = study.evaluate([rank])
-    enclosure, value = semi[rank], semi[rank].value
-    semi_witness = None
+    enclosure, weak = evaluation.semi[rank], evaluation.weak
+    value, witness = enclosure.value, None
     if value is not None:
-        semi_witness = _witness(study, rank, enclosure.source)
-        if semi_witness is not None and abs(float(semi_witness.ratio) - value) <= GAP * value:
-            value = float(semi_witness.ratio)
+        witness = _witness(study, rank, enclosure.source)
+        if witness is not None and abs(float(witness.ratio) - value) <= GAP * value:
+            value = float(witness.ratio)
         else:
-            semi_witness = None
+            witness = None
+    same = witness is not None and np.array_equal(enclosure.source, weak.source[rank])
     return MultiRound(
         n_rounds,
         n_clients,
@@ -106,11 +93,21 @@ def final(study: Study) -> MultiRound:
         strong,
         value,
         min(enclosure.lower, np.inf if value is None else value),
-        int(bounds.lower[rank]),
-        int(bounds.upper[rank]),
-        semi_witness,
-        _witness(study, rank, bounds.source[rank]),
+        int(weak.lower[rank]),
+        int(weak.upper[rank]),
+        witness,
+        witness if same else _witness(study, rank, weak.source[rank]),
     )
+
+
+def _beyond(study: Study, strong: int, columns: Trace) -> MultiRound:
+    """Where the rank is beyond the budget."""
+    n_rounds, n_clients = study.rounds.shape
+    counts = np.diff(study.rounds.indptr)
+    lightest = of_round(study.basis, int(np.argmin(np.where(counts > 0, counts, n_clients + 1))))
+    semi = None if np.isnan(columns.semi_strong[-1]) else float(columns.semi_strong[-1])
+    bounds = int(columns.weak_lower[-1]), int(columns.weak_upper[-1])
+    return MultiRound(n_rounds, n_clients, None, strong, semi, float(strong), *bounds, None, lightest)
 
 
 def _witness(study: Study, rank: int, source: Any) -> Witness | None:

@@ -19,13 +19,13 @@ class Programme:
     """The programmes of all classes over one row space, solved one after the other, warm.
 
     Args:
-        rows: float64, shape (r, M), linearly independent, no zero column.
+        rows: float64, shape (r, M), well conditioned, no zero column.
         size: clients in each class, shape (M,).
     """
 
     def __init__(self, rows: NDArray[np.float64], size: NDArray[np.int64]) -> None:
         self._size = size.astype(np.float64)
-        self._rows = rows / rows.max(axis=1, keepdims=True)
+        self._rows = rows
         rank, width = rows.shape
         full = np.linalg.qr(self._rows.T, mode="complete")[0].T
         self._row_space, self._null_space = full[:rank], full[rank:]

@@ -7,7 +7,7 @@ much as possible (Stern's idea with two rows; the second coefficient is the most
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.code import Code
+from simfl.privacy.code import PLACES, Code
 from simfl.privacy.field import Residues, echelon, inverse, times
 
 __all__ = ["search", "search_work"]
@@ -15,10 +15,10 @@ __all__ = ["search", "search_work"]
 CHUNK = 2**19
 
 
-def search_work(code: Code) -> float:
+def search_work(code: Code) -> int:
     """Work of one trial of :func:`search`, in modular multiplications."""
     r, m = code.form.shape
-    return 4.0 * r * r * m + 2e5
+    return 2 * r * r * m + 20 * r * r * (m - r) + 200_000
 
 
 def search(code: Code, limit: int, trials: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
@@ -76,16 +76,15 @@ def _pairs(form: Residues, pivots: NDArray[np.int64], code: Code, limit: int) ->
 def _heaviest(ratio: Residues, weight: NDArray[np.int64]) -> tuple[NDArray[np.int64], Residues]:
     """For each row the ratio other than 0 with the greatest total weight: that weight (0 if none) and the ratio."""
     n, k = ratio.shape
-    order = np.argsort(ratio, axis=1)
-    sorted_ = np.take_along_axis(ratio, order, axis=1)
+    shift = np.uint64(PLACES)
+    keys = np.sort((ratio << shift) | np.arange(k, dtype=np.uint64), axis=1)  # the place of a ratio goes with it
+    ordered = keys >> shift
     changes = np.ones((n, k), dtype=bool)
-    changes[:, 1:] = sorted_[:, 1:] != sorted_[:, :-1]
+    changes[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     start = np.flatnonzero(changes)
-    runs = np.add.reduceat(weight[order].ravel(), start)
-    runs[sorted_.ravel()[start] == 0] = 0
-    row = start // k
-    rows = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
-    top = np.maximum.reduceat(runs, rows)
+    runs = np.add.reduceat(weight[(keys & np.uint64(2**PLACES - 1)).ravel()], start)
+    value, row = ordered.ravel()[start], start // k
+    runs[value == 0] = 0
+    top = np.maximum.reduceat(runs, np.flatnonzero(np.append(True, row[1:] != row[:-1])))
     where = np.flatnonzero(runs == top[row])
-    best = where[np.unique(row[where], return_index=True)[1]]
-    return top, sorted_.ravel()[start[best]]
+    return top, value[where[np.append(True, row[where][1:] != row[where][:-1])]]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from simfl.privacy.basis import Basis
 from simfl.privacy.budget import Budget
+from simfl.privacy.conditioning import well_conditioned
 from simfl.privacy.programme import Programme
 
 __all__ = ["Enclosure", "ratios", "semi_strong"]
@@ -65,10 +66,11 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
     """
     row_ratio, row_round = ratios(basis)
     bound = basis.size.astype(np.float64)
-    result = {}
+    result: dict[int, Enclosure] = {}
+    hopeless = False
     for rank in sorted(ranks, reverse=True):
         t = last[rank]
-        floor = float(basis.classes.smallest[t, 0])
+        floor = float(basis.classes.smallest[t])
         best = Enclosure(floor, float(row_ratio[t]), int(row_round[t]))
         done = (basis.isolated > 0) & (basis.isolated <= rank)
         bound[done] = basis.size[done]
@@ -76,7 +78,10 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
             alone = np.flatnonzero(done)[np.argmin(basis.size[done])]
             if basis.size[alone] < best.upper:
                 best = Enclosure(floor, float(basis.size[alone]), np.array([alone]))
-        result[rank] = _at(basis, rank, best, bound, done, budget)
+        if best.value is None and not hopeless:
+            best = _at(basis, rank, best, bound, done, budget)
+            hopeless = best.value is None  # with fewer rounds there would be more to solve
+        result[rank] = best
     return result
 
 
@@ -89,15 +94,13 @@ def _at(
     budget: Budget,
 ) -> Enclosure:
     """Solves programmes in the order of their lower bounds until none can lie below the best; updates ``bound``."""
-    if best.upper - best.lower <= 1e-9 * best.upper:
-        return best
     present, label, size = basis.merged(rank)
     lower = np.zeros(len(size))
     np.maximum.at(lower, label, np.maximum(bound[present], size[label]))
     solved = np.zeros(len(size), dtype=bool)
     solved[label[done[present]]] = True
     first = np.unique(label, return_index=True)[1]
-    programme = None
+    programme, attempts = None, 0
     upper, source = best.upper, best.source
     while not solved.all():
         i = int(np.argmin(np.where(solved, np.inf, lower)))
@@ -106,12 +109,20 @@ def _at(
         if programme is None:
             if not budget.take(float(len(size)) ** 3):
                 break
-            programme = Programme(basis.floats(rank)[:, present[first]], size)
+            columns = present[first]
+            rows = well_conditioned(basis.codes[:rank, columns], basis.of.values, budget)
+            if rows is None:
+                break
+            programme = Programme(rows, size)
         work = programme.work
         low, high, v = programme.solve(i)
-        if not budget.take(programme.work - work):
-            break
         solved[i] = True
+        attempts += 1
+        left = np.count_nonzero((lower < upper) & ~solved)
+        if not budget.take(programme.work - work) or (
+            attempts >= 8 and not budget.affords(left / 2 * programme.work / attempts)
+        ):
+            break
         lower[i] = max(lower[i], min(low, high))
         if high < upper:
             upper, source = high, present[np.abs(v[label]) > 1e-9]

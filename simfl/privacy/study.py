@@ -13,7 +13,7 @@ from simfl.privacy.rounds import Rounds
 from simfl.privacy.semi_strong import Enclosure, ratios, semi_strong
 from simfl.privacy.weak import Weak, weak
 
-__all__ = ["Study", "Trace", "trace"]
+__all__ = ["Evaluation", "Study", "Trace", "trace"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,21 @@ class Trace:
     semi_strong: NDArray[np.float64]
     weak_lower: NDArray[np.float64]
     weak_upper: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found out at some rounds.
+
+    Attributes:
+        times: the rounds, with an aggregate at or before them.
+        semi: the semi-strong metric by rank.
+        weak: bounds of the weak metric by rank.
+    """
+
+    times: NDArray[np.int64]
+    semi: dict[int, Enclosure]
+    weak: Weak
 
 
 @dataclass(frozen=True)
@@ -68,36 +83,33 @@ class Study:
         ends = np.append(self.basis.rounds[1:], self.basis.known) - 1
         return {r + 1: int(t) for r, t in enumerate(ends)} if len(self.basis.rounds) else {}
 
-    def evaluate(self, ranks: list[int]) -> tuple[dict[int, Enclosure], Weak]:
-        """The semi-strong and weak metrics at some positive ranks."""
-        last = self.last()
+    def evaluate(self, every: int = 1) -> "Evaluation":
+        """The semi-strong and weak metrics at the ranks that the matrix has at the rounds that are due."""
+        n_rounds = self.rounds.shape[0]
+        times = np.flatnonzero((self.basis.classes.count > 0) & _due(n_rounds, every))
+        last, rank = self.last(), self.basis.rank()
+        ranks = sorted({int(r) for r in rank[times[times < self.basis.known]]})
         semi = semi_strong(self.basis, ranks, last, Budget(self.budget))
-        return semi, weak(self.basis, ranks, last, {r: e.lower for r, e in semi.items()}, self.budget, self.seed)
+        known = {r: enclosure.lower for r, enclosure in semi.items()}
+        return Evaluation(times, semi, weak(self.basis, ranks, last, known, self.budget, self.seed))
 
-    def trace(self, every: int = 1) -> Trace:
-        """See :func:`trace`."""
-        rounds, basis = self.rounds, self.basis
-        n_rounds, n_clients = rounds.shape
-        columns = Trace(*(np.full(n_rounds, np.nan) for _ in range(5)))
+    def trace(self, evaluation: "Evaluation") -> Trace:
+        """The columns of an evaluation."""
+        basis, times = self.basis, evaluation.times
+        columns = Trace(*(np.full(self.rounds.shape[0], np.nan) for _ in range(5)))
         rank = basis.rank()
         columns.rank[: basis.known] = np.where(rank > 0, rank, np.nan)
         started = basis.classes.count > 0
-        columns.strong[started] = basis.classes.smallest[started, 0]
-        times = np.flatnonzero(started & _due(n_rounds, every))
-        if not len(times):
-            return columns
-        ranked = times[times < basis.known]
-        ranks = sorted({int(r) for r in rank[ranked]})
-        semi, bounds = self.evaluate(ranks) if ranks else ({}, None)
-        for t in ranked:
+        columns.strong[started] = basis.classes.smallest[started]
+        for t in times[times < basis.known]:
             r = int(rank[t])
-            value = semi[r].value
+            value = evaluation.semi[r].value
             columns.semi_strong[t] = np.nan if value is None else value
-            columns.weak_lower[t], columns.weak_upper[t] = bounds.lower[r], bounds.upper[r]
+            columns.weak_lower[t], columns.weak_upper[t] = evaluation.weak.lower[r], evaluation.weak.upper[r]
         self._beyond(columns, times[times >= basis.known])
         held = times[~np.isnan(columns.semi_strong[times])]
-        semi_values = np.minimum(columns.semi_strong[held], columns.weak_upper[held])
-        columns.semi_strong[held] = np.minimum.accumulate(semi_values)  # monotone to the last bit
+        semi = np.minimum(columns.semi_strong[held], columns.weak_upper[held])
+        columns.semi_strong[held] = np.minimum.accumulate(semi)  # monotone to the last bit
         return columns
 
     def _beyond(self, columns: Trace, times: NDArray[np.int64]) -> None:
@@ -127,7 +139,8 @@ def trace(P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0) -> Trace:
     Raises:
         SimflError: a weight is negative, infinite or NaN, or P is not two-dimensional.
     """
-    return Study.of(P, budget, seed).trace(every)
+    study = Study.of(P, budget, seed)
+    return study.trace(study.evaluate(every))
 
 
 def _due(n_rounds: int, every: int) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.errors import SimflError
-from simfl.privacy.field import PRIMES, Residues
+from simfl.privacy.field import PRIMES, Residues, times
 
 __all__ = ["Values"]
 
@@ -25,53 +25,50 @@ class Values:
     Attributes:
         floats: float64, shape (u,), ascending, ``floats[0] == 0``.
         numerators, denominators, shifts: int64, shape (u,): value = numerator / denominator * 2**shift.
+        primes: two primes modulo which no weight vanishes.
+        residues: the values modulo each of the primes, uint64, shape (u,).
     """
 
     floats: NDArray[np.float64]
     numerators: NDArray[np.int64]
     denominators: NDArray[np.int64]
     shifts: NDArray[np.int64]
+    primes: tuple[int, int]
+    residues: dict[int, Residues]
 
     @classmethod
     def of(cls, weights: NDArray[np.float64]) -> tuple["Values", NDArray[np.int32]]:
-        """The distinct values of non-negative weights (n,), and the number of each weight's value (n,)."""
-        floats, codes = np.unique(np.append(weights, 0.0), return_inverse=True)
-        mantissa, exponent = np.frexp(floats)
-        numerators = np.ldexp(mantissa, 53).astype(np.int64)
-        shifts = exponent.astype(np.int64) - 53
-        simple_n, simple_d = _simplest(floats)
-        simple = simple_d > 0
-        return cls(
-            floats,
-            np.where(simple, simple_n, numerators),
-            np.where(simple, simple_d, 1),
-            np.where(simple, 0, shifts),
-        ), codes[:-1].astype(np.int32)
-
-    def residues(self, p: int) -> Residues:
-        """The values mod p, uint64, shape (u,)."""
-        n = (self.numerators % p).astype(object)
-        d = [pow(int(x), -1, p) for x in self.denominators]
-        s = [pow(2, int(x), p) for x in self.shifts]
-        return (n * np.array(d, dtype=object) * np.array(s, dtype=object) % p).astype(np.uint64)
-
-    def primes(self) -> tuple[int, int]:
-        """Two primes modulo which no weight vanishes.
+        """The distinct values of non-negative weights (n,), and the number of each weight's value (n,).
 
         Raises:
-            SimflError: there are no two in the list (each other one divides some weight).
+            SimflError: the weights are multiples of too many of the primes.
         """
-        good = [p for p in PRIMES if np.all(self.numerators[1:] % p)]
-        if len(good) < 2:
+        floats, codes = np.unique(np.append(weights, 0.0), return_inverse=True)
+        mantissa, exponent = np.frexp(floats)
+        simple, denominators = _simplest(floats)
+        numerators = np.where(denominators > 0, simple, np.ldexp(mantissa, 53).astype(np.int64))
+        shifts = np.where(denominators > 0, 0, exponent.astype(np.int64) - 53)
+        denominators = np.maximum(denominators, 1)
+        primes = [p for p in PRIMES if np.all(numerators[1:] % p)][:2]
+        if len(primes) < 2:
             raise SimflError("the weights are multiples of too many of the primes used for exact ranks; rescale them")
-        return good[0], good[1]
+        residues = {p: _residues(numerators, denominators, shifts, p) for p in primes}
+        values = cls(floats, numerators, denominators, shifts, (primes[0], primes[1]), residues)
+        return values, codes[:-1].astype(np.int32)
 
-    def fractions(self) -> list[Fraction]:
-        """The values, exactly."""
-        return [
-            Fraction(int(n), int(d)) * Fraction(2) ** int(s)
-            for n, d, s in zip(self.numerators, self.denominators, self.shifts, strict=True)
-        ]
+    def fraction(self, code: int) -> Fraction:
+        """The value of a number, exactly."""
+        return Fraction(int(self.numerators[code]), int(self.denominators[code])) * Fraction(2) ** int(
+            self.shifts[code]
+        )
+
+
+def _residues(
+    numerators: NDArray[np.int64], denominators: NDArray[np.int64], shifts: NDArray[np.int64], p: int
+) -> Residues:
+    scale, place = np.unique(np.stack([denominators, shifts]), axis=1, return_inverse=True)
+    factors = [pow(int(d), -1, p) * pow(2, int(s), p) % p for d, s in scale.T]
+    return times((numerators % p).astype(np.uint64), np.array(factors, dtype=np.uint64)[place.ravel()], p)
 
 
 def _simplest(x: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

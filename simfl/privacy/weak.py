@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from simfl.privacy.basis import Basis
 from simfl.privacy.budget import Budget
-from simfl.privacy.code import Code, code
+from simfl.privacy.code import Code, code, code_work
 from simfl.privacy.lightest import level, level_work
 from simfl.privacy.search import search, search_work
 from simfl.privacy.witness import birth
 
 __all__ = ["Weak", "weak"]
 
-TRIALS = 24
+TRIALS = 32
+AIM = 5  # vectors on more places are enumerated only where that takes little of the budget
 
 
 @dataclass
@@ -45,9 +46,7 @@ class Weak:
         self.lower[: rank + 1] = np.maximum(self.lower[: rank + 1], weight)
 
 
-def weak(
-    basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, float], limit: int, seed: int
-) -> Weak:
+def weak(basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, float], limit: int, seed: int) -> Weak:
     """Bounds of the weak guarantee at some ranks.
 
     Args:
@@ -59,14 +58,16 @@ def weak(
     """
     state = _start(basis, last)
     for rank in ranks:
-        state.proven(rank, int(basis.classes.smallest[last[rank], 0]))
+        state.proven(rank, int(basis.classes.smallest[last[rank]]))
         state.proven(rank, int(np.ceil(known.get(rank, 0.0) - 1e-6)))
     for c in np.flatnonzero(basis.isolated):
         if basis.size[c] < state.upper[basis.isolated[c]]:
             state.found(int(basis.isolated[c]), int(basis.size[c]), np.array([c]))
+    if not ranks:
+        return state
     ranks = sorted(ranks)
     _descend(basis, state, ranks, Budget(limit), seed)
-    _enumerate(basis, state, ranks, Budget(limit))
+    _enumerate(basis, state, ranks, last, Budget(limit))
     return state
 
 
@@ -85,7 +86,7 @@ def _start(basis: Basis, last: dict[int, int]) -> Weak:
 
 def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) -> bool:
     """Takes a support found modulo one prime if it holds modulo the other."""
-    born = birth(basis, rank, support, basis.of.values.primes()[1])
+    born = birth(basis, rank, support, basis.of.values.primes[1])
     if born:
         state.found(born, int(basis.size[support].sum()), support)
     return born > 0
@@ -93,12 +94,10 @@ def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) ->
 
 def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: int) -> None:
     """Searches for light vectors at the last rank and, by bisection, wherever the bound falls."""
-    p, _ = basis.of.values.primes()
+    p, _ = basis.of.values.primes
 
     def look(rank: int) -> None:
-        if state.lower[rank] >= state.upper[rank]:
-            return
-        if not budget.affords(8.0 * rank * rank * basis.codes.shape[1]):
+        if state.lower[rank] >= state.upper[rank] or not budget.take(code_work(basis, rank)):
             return
         here = code(basis, rank, p)
         trials = 0
@@ -124,22 +123,34 @@ def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: 
         between(0, len(ranks) - 1)
 
 
-def _enumerate(basis: Basis, state: Weak, ranks: list[int], budget: Budget) -> None:
+def _enumerate(basis: Basis, state: Weak, ranks: list[int], last: dict[int, int], budget: Budget) -> None:
     """Proves lower bounds, from the last rank on: no vector on 1, 2, 3 ... places that is lighter than the upper."""
-    p, _ = basis.of.values.primes()
-    for rank in reversed(ranks):
-        if state.lower[rank] >= state.upper[rank] or not budget.take(8.0 * rank * rank * basis.codes.shape[1]):
+    p, _ = basis.of.values.primes
+
+    def promising(rank: int) -> bool:
+        """No light vector is known, nor enforced by the rank (Singleton's bound)."""
+        size, count = basis.classes.smallest[last[rank]], basis.classes.count[last[rank]]
+        return bool(state.upper[rank] > AIM * size and count - rank + 1 > AIM)
+
+    # first the last rank where all affordable levels may pass: what that proves holds for all lower ranks
+    first = max(filter(promising, ranks), default=ranks[-1])
+    for rank in [first, *reversed(ranks)]:
+        if state.lower[rank] >= state.upper[rank] or not budget.take(code_work(basis, rank)):
             continue
         here = code(basis, rank, p)
         smallest = np.append(0, np.cumsum(here.weight))
         largest = np.append(0, np.cumsum(here.weight[::-1]))
 
         def accept(places: NDArray[np.int64], here: Code = here, rank: int = rank) -> bool:
-            return _accept(basis, state, rank, here.support(places))
+            return here.dependent(places) and _accept(basis, state, rank, here.support(places))
 
-        levels = [w for w in range(1, len(here.weight) + 1) if largest[w] >= state.lower[rank]]
-        works = np.cumsum([level_work(len(here.weight), w) for w in levels])
-        affordable = [w for w, work in zip(levels, works, strict=True) if budget.affords(work)]
+        affordable, work = [], 0
+        for w in range(1, len(here.weight) + 1):
+            if largest[w] >= state.lower[rank]:
+                work += level_work(len(here.weight), w)
+                if not budget.affords(work * (10 if w > AIM else 1)):
+                    break
+                affordable.append(w)
         if not affordable or smallest[min(affordable[-1] + 1, len(smallest) - 1)] <= state.lower[rank]:
             continue  # nothing to be gained
         for w in affordable:
@@ -149,4 +160,6 @@ def _enumerate(basis: Basis, state: Weak, ranks: list[int], budget: Budget) -> N
             budget.take(level_work(len(here.weight), w))
             level(here, w, int(state.upper[rank]), accept)
         beyond = affordable[-1] + 1
-        state.proven(rank, int(state.upper[rank] if beyond == len(smallest) else min(state.upper[rank], smallest[beyond])))
+        state.proven(
+            rank, int(state.upper[rank] if beyond == len(smallest) else min(state.upper[rank], smallest[beyond]))
+        )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.privacy.basis import Basis
 from simfl.privacy.budget import Budget
-from simfl.privacy.field import echelon
+from simfl.privacy.field import Residues, echelon
 from simfl.privacy.rational import lifting_work, solve
 
 __all__ = ["Witness", "birth", "on_support", "of_round", "isolating"]
@@ -62,24 +62,23 @@ def of_round(basis: Basis, t: int) -> Witness:
     """Round t itself."""
     rounds = basis.of
     span = slice(rounds.indptr[t], rounds.indptr[t + 1])
-    weights = rounds.values.fractions()
-    clients, codes = rounds.clients[span], rounds.codes[span]
-    return Witness(
-        {t: Fraction(1)}, {int(i): weights[c] for i, c in zip(clients, codes, strict=True)}, rounds.shape
-    )
+    weights = {int(i): rounds.values.fraction(c) for i, c in zip(rounds.clients[span], rounds.codes[span], strict=True)}
+    return Witness({t: Fraction(1)}, weights, rounds.shape)
 
 
 def birth(basis: Basis, rank: int, support: NDArray[np.integer], p: int) -> int:
-    """The least rank at which some vector of the row space lives on ``support`` (classes), seen from ``rank``; 0 = none.
+    """The rank at which a vector that lives on ``support`` (classes) enters the row space, at most ``rank``; 0 = never.
 
-    Taken modulo p. Where several vectors live on it, the last one found counts.
+    Taken modulo p.
     """
     found = _combination(basis, rank, support, p)
     return 0 if found is None else int(np.flatnonzero(found[0])[-1]) + 1
 
 
-def _combination(basis, rank, support, p):
-    """Row operations mod p that leave only ``support``, and the columns that determine them."""
+def _combination(
+    basis: Basis, rank: int, support: NDArray[np.integer], p: int
+) -> tuple[Residues, NDArray[np.int64]] | None:
+    """The combination of the rows that leaves only ``support`` mod p, and the columns that determine it."""
     rows = basis.residues(rank, p)
     width = rows.shape[1]
     elsewhere = np.setdiff1d(np.arange(width), support)
@@ -94,7 +93,7 @@ def _combination(basis, rank, support, p):
 def on_support(basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget) -> Witness | None:
     """A vector of the first ``rank`` rows that is 0 outside ``support`` (classes), exact; None if there is none
     or the budget does not allow for it."""
-    p, _ = basis.of.values.primes()
+    p, _ = basis.of.values.primes
     if not budget.take(2.0 * rank * rank * (rank + basis.codes.shape[1])):
         return None
     found = _combination(basis, rank, np.asarray(support), p)
@@ -113,7 +112,7 @@ def on_support(basis: Basis, rank: int, support: NDArray[np.integer], budget: Bu
 
 def isolating(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[Witness] | None:
     """For each class that is isolated at ``rank`` the combination of rounds that isolates it, exact."""
-    p, _ = basis.of.values.primes()
+    p, _ = basis.of.values.primes
     if not budget.take(2.0 * rank * rank * basis.codes.shape[1]):
         return None
     _, pivots = echelon(basis.residues(rank, p), p)
@@ -126,7 +125,7 @@ def _solve(
     basis: Basis, rank: int, columns: NDArray[np.int64], ones: list[int], budget: Budget
 ) -> list[Witness] | None:
     """The combinations of the first ``rank`` rows that are, on ``columns``, 1 at one class and 0 elsewhere."""
-    p, _ = basis.of.values.primes()
+    p, _ = basis.of.values.primes
     rows, scales = _integers(basis, rank)
     matrix = rows[:, columns].T.copy()
     if not budget.take(lifting_work(matrix, len(ones))):
@@ -140,13 +139,13 @@ def _solve(
 
 def _integers(basis: Basis, rank: int) -> tuple[NDArray[np.object_], list[int]]:
     """The first rows, each times the scale that makes it whole."""
-    weights = basis.of.values.fractions()
     rows = np.zeros((rank, basis.codes.shape[1]), dtype=object)
     scales = []
     for row, codes in zip(rows, basis.codes, strict=False):
         used, where = np.unique(codes, return_inverse=True)
-        scales.append(lcm(*(weights[c].denominator for c in used)))
-        row[:] = np.array([int(weights[c] * scales[-1]) for c in used], dtype=object)[where]
+        weights = [basis.of.values.fraction(c) for c in used]
+        scales.append(lcm(*(w.denominator for w in weights)))
+        row[:] = np.array([int(w * scales[-1]) for w in weights], dtype=object)[where]
     return rows, scales
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["Group", "Member", "Run", "Study", "draw", "read_study"]
+__all__ = ["Group", "Member", "Run", "Study", "draw", "figure", "read_study"]
 
 
 def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes: Any) -> "tuple[Figure, DataFrame]":
@@ -41,3 +41,8 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
     if not isinstance(source, Study):
         source = read_study([source] if isinstance(source, (str, Path)) else source)
     return FIGURES[name](source, **changes)
+
+
+def figure(source: Study | Path | str | Sequence[Path | str], name: str, **changes: Any) -> "Figure":
+    """The figure alone; see :func:`draw`."""
+    return draw(name, source, **changes)[0]

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from simfl.compare.measures import common_target
 from simfl.report.statistics import Interval, interval
 from simfl.report.study import Group, Run, Study
 
-__all__ = ["Measure", "Scale", "common_target", "measures", "with_values"]
-
-TARGET_STEP = 0.01
+__all__ = ["Measure", "Scale", "measures", "target_of", "with_values"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,11 @@ class Measure:
     of: Callable[[Run], float | None]
     about: str = ""
 
+    @property
+    def noun(self) -> str:
+        """The label inside a sentence."""
+        return self.label[0].lower() + self.label[1:]
+
     def by_seed(self, group: Group) -> dict[int, float]:
         """Its values for a group's runs."""
         return {run.seed: value for run in group.runs if (value := self.of(run)) is not None}
@@ -69,9 +73,11 @@ class Measure:
         """Mean and confidence interval over a group's seeds."""
         return interval(self.by_seed(group).values())
 
-    def scale(self, values: Iterable[float | None]) -> Scale:
+    def scale(self, values: Iterable[float | int | None]) -> Scale:
         """How to write such values, in one unit for all of them."""
-        found = [abs(value) for value in values if value is not None and not math.isnan(value)]
+        found = [abs(float(value)) for value in values if value is not None and not math.isnan(value)]
+        if self.kind == "number" and all(value.is_integer() for value in found):
+            return Scale(1.0, "", 0)
         return _scale(self.kind, max(found, default=0.0))
 
 
@@ -79,7 +85,9 @@ def _scale(kind: str, largest: float) -> Scale:
     if kind == "share":
         return Scale(0.01, "%", 1)
     if kind == "seconds":
-        divisor, unit = next(((d, u) for d, u in ((86400, "d"), (3600, "h"), (60, "min")) if largest >= 3 * d), (1, "s"))
+        divisor, unit = next(
+            ((d, u) for d, u in ((86400, "d"), (3600, "h"), (60, "min")) if largest >= 3 * d), (1, "s")
+        )
         return Scale(divisor, unit, _decimals(largest / divisor))
     if kind == "bytes":
         power = min(int(math.log10(max(largest, 1)) // 3), 5)
@@ -103,28 +111,39 @@ def _bytes(run: Run) -> float | None:
 
 def _reached(column: str, target: float, run: Run) -> float | None:
     """The column's value in the first round in which the accuracy is at the target."""
-    rows = run.rounds[run.rounds["test_accuracy"] >= target]
-    return float(rows[column].iloc[0]) if len(rows) else None
+    at = (run.rounds["test_accuracy"] >= target).to_numpy()
+    return float(run.rounds[column].iloc[at.argmax()]) if at.any() else None
 
 
-def common_target(study: Study) -> float | None:
-    """An accuracy that every run reaches: the lowest of their best ones, rounded down to a whole per cent."""
-    best = [_final("best_test_accuracy", run) for run in study.runs]
-    known = [value for value in best if value is not None]
-    return math.floor(min(known) / TARGET_STEP + 1e-9) * TARGET_STEP if known else None
+def _rounds_to(target: float, run: Run) -> float | None:
+    found = _reached("round", target, run)
+    return None if found is None else found + 1
+
+
+def _bytes_to(target: float, run: Run) -> float | None:
+    last = _reached("round", target, run)
+    spent = run.rounds.loc[run.rounds["round"] <= last, ["bytes_down", "bytes_up"]] if last is not None else None
+    return None if spent is None else float(spent.sum().sum())
+
+
+def target_of(study: Study) -> float | None:
+    """The study's target accuracy, else the highest whole per cent that every run reached; None without accuracies."""
+    return common_target([run.summary for run in study.runs]) if study.target is None else study.target
 
 
 def measures(study: Study) -> tuple[Measure, ...]:
     """The measures of a study, the most telling first; the target is one that all of its runs reach."""
-    target = common_target(study)
+    target = target_of(study)
     reach: tuple[Measure, ...] = ()
     if target is not None:
+        share = f"{100 * target:.0f}\u202f%"
         reach = (
-            Measure("time_to_target_s", f"Time to {target:.0%}", "seconds", -1, partial(_reached, "time_s", target),
-                    f"Simulated time until the test accuracy is {target:.0%}, which every run reaches."),
-            Measure("rounds_to_target", f"Rounds to {target:.0%}", "count", -1,
-                    lambda run: None if (found := _reached("round", target, run)) is None else found + 1,
-                    f"Rounds until the test accuracy is {target:.0%}, skipped ones included."),
+            Measure("time_to_target_s", f"Time to {share}", "seconds", -1, partial(_reached, "time_s", target),
+                    f"Simulated time until the test accuracy is {share}."),
+            Measure("rounds_to_target", f"Rounds to {share}", "count", -1, partial(_rounds_to, target),
+                    f"Rounds until the test accuracy is {share}, skipped ones included."),
+            Measure("bytes_to_target", f"Traffic to {share}", "bytes", -1, partial(_bytes_to, target),
+                    f"Bytes sent by the server and the clients until the test accuracy is {share}."),
         )  # fmt: skip
     final = [
         Measure("test_accuracy", "Accuracy", "share", 1, partial(_final, "test_accuracy"),
@@ -133,11 +152,11 @@ def measures(study: Study) -> tuple[Measure, ...]:
                 "Highest test accuracy after any round."),
         *reach,
         Measure("time_s", "Simulated time", "seconds", -1, partial(_final, "time_s"), "Simulated time of all rounds."),
-        Measure("privacy_weak_lower", "Weak guarantee", "number", 1, partial(_final, "privacy_weak_lower"),
-                "Fewest clients that any linear combination of the aggregates involves; a lower bound where not exact."),
-        Measure("privacy_semi_strong", "Semi-strong", "number", 1, partial(_final, "privacy_semi_strong"),
+        Measure("privacy_semi_strong", "Semi-strong guarantee", "number", 1, partial(_final, "privacy_semi_strong"),
                 "Fewest clients behind which each one hides in every linear combination, weighted."),
-        Measure("privacy_strong", "Strong", "number", 1, partial(_final, "privacy_strong"),
+        Measure("privacy_weak_lower", "Weak guarantee", "number", 1, partial(_final, "privacy_weak_lower"),
+                "Fewest clients in any linear combination of the aggregates; a lower bound where not exact."),
+        Measure("privacy_strong", "Strong guarantee", "number", 1, partial(_final, "privacy_strong"),
                 "Smallest set of clients that always took part together."),
         Measure("mean_cardinality", "Cardinality", "number", 1, partial(_final, "mean_cardinality"),
                 "Updates aggregated per round, mean over all rounds."),

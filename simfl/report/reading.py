@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from simfl.errors import SimflError
-from simfl.report.axes import labels, natural, varying
+from simfl.report.axes import JOINT, labels, natural, varying
 from simfl.report.study import COLOURED, EMPHASISED, Group, Member, Run, Study
 
-__all__ = ["members_of", "read_study"]
+__all__ = ["index_of", "place_of", "read_study", "runs_below"]
+
+LONG = 28
+"""Letters of a group's name that are too many for a legend."""
 
 DEEPEST = 3
 """Folders below the named one that are searched for runs."""
@@ -28,43 +31,55 @@ def read_study(paths: Iterable[Path | str]) -> Study:
         SimflError: there is no finished run.
     """
     folders = [Path(path) for path in paths]
-    axes: tuple[str, ...] = ()
+    document: dict[str, Any] = {}
     if len(folders) == 1 and (folders[0] / "index.csv").exists():
         axes, members = _indexed(folders[0])
+        document = _comparison(folders[0])
     else:
         axes, members = _described({run.path.resolve(): run for folder in folders for run in _runs(folder)})
     if not any(member.run for member in members):
         raise SimflError(f"{', '.join(map(str, folders)) or 'nothing'}: no finished run here")
-    groups = _emphasised(_grouped(axes, members))
-    baseline = _baseline(folders[0], groups)
-    return Study(_title(groups), axes, groups, tuple(members), baseline)
-
-
-def members_of(folder: Path) -> list[Path]:
-    """The folders of all runs of a sweep or comparison, finished or not, or the runs that a folder holds."""
-    if (folder / "index.csv").exists():
-        return [_place(folder, row["digest"]) for row in _index(folder)[1]]
-    return sorted({path.parent for name in ("summary.json", "rounds.csv.part") for path in _below(folder, name)})
+    groups = _named(_grouped(axes, members), document)
+    chosen = [group.label for group in groups]
+    baseline = chosen.index(document["baseline"]) if document.get("baseline") in chosen else 0
+    groups = _emphasised(_shortened(groups))
+    return Study(
+        title=_title(groups),
+        axes=axes,
+        groups=groups,
+        members=tuple(members),
+        baseline=groups[baseline].label,
+        target=document.get("target_accuracy"),
+    )
 
 
 # -- members ---------------------------------------------------------------------------------------
 
 
 def _indexed(folder: Path) -> tuple[tuple[str, ...], list[Member]]:
-    """The members of an ``index.csv``: ``digest``, a column for each key that varies, ``seed``, ``status``, ... ``error``."""
-    columns, rows = _index(folder)
-    axes = tuple(columns[columns.index("digest") + 1 : columns.index("seed")])
+    """The members of an ``index.csv``: ``digest``, a column for each key, ``seed``, ``status``, ..., ``error``.
+
+    The runs' folders lie beside the index's.
+    """
+    axes, rows = index_of(folder)
     members = []
     for row in rows:
         values = {axis: row[axis] for axis in axes}
-        run = None
-        if row["status"] == "done":
-            run = Run.open(_place(folder, row["digest"]))
-        members.append(Member(row["digest"], values, int(row["seed"]), row["status"], row.get("error") or None, run))
+        path, status, run = place_of(folder, row["digest"]), row["status"], None
+        if status == "done" and not (path / "summary.json").exists():
+            status = "gone"
+        elif status == "done":
+            run = Run.open(path)
+        members.append(Member(row["digest"], values, int(row["seed"]), status, row.get("error") or None, run))
     return axes, members
 
 
-def _index(folder: Path) -> tuple[list[str], list[dict[str, str]]]:
+def index_of(folder: Path) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    """The keys that vary in the ``index.csv`` of a sweep or comparison, and its rows.
+
+    Raises:
+        SimflError: it cannot be read.
+    """
     path = folder / "index.csv"
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -75,26 +90,28 @@ def _index(folder: Path) -> tuple[list[str], list[dict[str, str]]]:
     missing = [name for name in ("digest", "seed", "status") if name not in columns]
     if missing:
         raise SimflError(f"{path}: not the index of a sweep (no column {', '.join(missing)})")
-    return columns, rows
+    keys = columns[columns.index("digest") + 1 : columns.index("seed")]
+    return tuple(key for key in keys if len({row[key] for row in rows}) > 1), rows
 
 
-def _place(folder: Path, digest: str) -> Path:
+def place_of(folder: Path, digest: str) -> Path:
+    """The folder of a run of a sweep: they lie beside the sweep's own."""
     if digest != Path(digest).name:
         raise SimflError(f"{folder / 'index.csv'}: {digest!r} is no digest")
-    around = (folder / "runs" / digest, folder / digest, folder.parent / digest, folder.parent.parent / digest)
-    return next((path for path in around if path.is_dir()), around[0])
+    return folder.resolve().parent / digest
 
 
 def _runs(folder: Path) -> list[Run]:
     if not folder.is_dir():
         raise SimflError(f"{folder}: no such folder")
-    return [Run.open(path.parent) for path in _below(folder, "summary.json")]
+    return [Run.open(path) for path in runs_below(folder, "summary.json")]
 
 
-def _below(folder: Path, name: str) -> list[Path]:
+def runs_below(folder: Path, name: str) -> list[Path]:
+    """The folder itself if it holds such a file, else the nearest ones below it that do."""
     for depth in range(DEEPEST + 1):
         if found := sorted(folder.glob("*/" * depth + name)):
-            return found
+            return [path.parent for path in found]
     return []
 
 
@@ -102,8 +119,7 @@ def _described(runs: dict[Path, Run]) -> tuple[tuple[str, ...], list[Member]]:
     """Members of runs that no index describes: they say themselves in what they differ."""
     axes, values = varying([run.scenario for run in runs.values()])
     found = [
-        Member(run.digest, value, run.seed, "done", None, run)
-        for run, value in zip(runs.values(), values, strict=True)
+        Member(run.digest, value, run.seed, "done", None, run) for run, value in zip(runs.values(), values, strict=True)
     ]
     return axes, sorted(found, key=lambda m: (*(natural(m.values[axis]) for axis in axes), m.seed))
 
@@ -145,16 +161,41 @@ def _accuracy(group: Group) -> float:
     return sum(values) / len(values)
 
 
-def _baseline(folder: Path, groups: tuple[Group, ...]) -> str:
-    """The group that ``comparison.json`` names as its baseline, else the first."""
+def _comparison(folder: Path) -> dict[str, Any]:
+    """The content of ``comparison.json``, nothing where there is none."""
     try:
-        named = json.loads((folder / "comparison.json").read_bytes())["baseline"]
-    except (OSError, ValueError, KeyError, TypeError):
-        named = None
-    for group in groups:
-        if named in (group.label, group.values):
-            return group.label
-    return groups[0].label
+        found = json.loads((folder / "comparison.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _named(groups: tuple[Group, ...], document: dict[str, Any]) -> tuple[Group, ...]:
+    """The groups in the order of a comparison's choices, and called like them."""
+    choices = {str(choice["choice"]): choice["values"].items() for choice in document.get("choices", ())}
+
+    def choice(group: Group) -> str | None:
+        return next((name for name, values in choices.items() if values <= group.values.items()), None)
+
+    names = {group.label: choice(group) for group in groups}
+    if not choices or None in names.values() or len(set(names.values())) < len(groups):
+        return groups
+    order = list(choices)
+    renamed = [replace(group, label=str(names[group.label])) for group in groups]
+    return tuple(sorted(renamed, key=lambda group: order.index(group.label)))
+
+
+def _shortened(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Long names without their plugins' fields, where that leaves them different."""
+    short = [
+        JOINT.join(word.partition(":")[0] for word in g.label.split(JOINT)) if len(g.label) > LONG else g.label
+        for g in groups
+    ]
+    twice = Counter(short)
+    return tuple(
+        replace(group, label=label if twice[label] == 1 else group.label)
+        for group, label in zip(groups, short, strict=True)
+    )
 
 
 def _title(groups: tuple[Group, ...]) -> str:

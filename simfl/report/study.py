@@ -19,6 +19,9 @@ COLOURED = 14
 
 EMPHASISED = 6
 
+CHOICES = {"selection", "training", "secagg", "privacy"}
+"""Top-level keys of a scenario that its server decides."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -120,7 +123,7 @@ class Member:
         digest: names its folder.
         values: its value of each of the study's axes.
         seed: its seed.
-        status: ``done``, ``failed`` or ``open``.
+        status: ``done``, ``failed``, ``open`` (not finished) or ``gone`` (finished, but its folder is missing).
         error: why it failed.
         run: its results, if it is done.
     """
@@ -164,6 +167,7 @@ class Study:
         groups: in the order in which they are shown.
         members: every planned run, failed and unfinished ones too.
         baseline: label of the group that others are compared with.
+        target: test accuracy to which time and rounds are told; None = one that every run reaches.
     """
 
     title: str
@@ -171,6 +175,7 @@ class Study:
     groups: tuple[Group, ...]
     members: tuple[Member, ...] = field(repr=False)
     baseline: str
+    target: float | None = None
 
     @property
     def kind(self) -> str:
@@ -185,9 +190,16 @@ class Study:
         return len(self.groups) == 1
 
     @property
+    def choosable(self) -> bool:
+        """Whether the groups differ in what a server can choose, not in their devices, network or data."""
+        return not self.single and all(axis.split(".")[0] in CHOICES for axis in self.axes)
+
+    @property
     def numeric_axes(self) -> tuple[str, ...]:
         """Axes all of whose values are numbers, at least two of them."""
-        return tuple(a for a in self.axes if len(found := self._values(a)) > 1 and all(number(v) is not None for v in found))
+        return tuple(
+            a for a in self.axes if len(found := self._values(a)) > 1 and all(number(v) is not None for v in found)
+        )
 
     def _values(self, axis: str) -> set[str]:
         return {group.values[axis] for group in self.groups}

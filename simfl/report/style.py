@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from simfl.report.study import Group
 
-__all__ = ["CELL", "INK", "LINE", "MUTED", "PAPER", "SERIES", "WIDTH_IN", "figure", "legend", "look", "note", "settings", "styled"]
+__all__ = [
+    "CELL", "INK", "LINE", "MARKERS", "MUTED", "OWN", "PAPER", "SERIES", "figure", "legend", "look", "marker", "note",
+    "settings", "styled", "tag",
+]  # fmt: skip
 
 INK, MUTED, LINE, PAPER = "#1c2430", "#667080", "#e3e1db", "#fffffe"
 """Text; axes and asides; grid; background. The page replaces each by its own colour for light and dark."""
@@ -26,8 +29,11 @@ MARKERS = "os^DvPXh"
 CELL = (0x1F / 255, 0x7F / 255, 0xC4 / 255)
 """A blue for cells of an image that stands out from white and from black paper, red, green, blue."""
 
-WIDTH_IN = 4.8
-WIDE_IN = 9.6
+OWN = "own-names"
+"""Marks a legend that names something else than the study's groups."""
+
+WIDTH_IN = 4.2
+WIDE_IN = 8.6
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -90,7 +96,7 @@ def settings(**changes: Any) -> Iterator[None]:
         yield
 
 
-def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.9, **more: Any) -> Any:
+def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.6, **more: Any) -> Any:
     """A figure that no window system knows of, and its axes as an array of shape (rows, columns)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -113,7 +119,12 @@ def marker(number: int | None, points: int) -> dict[str, Any]:
         return {}
     every = max(points / 5, 1)
     places = sorted({min(points - 1, int((k + 0.15 + number * 0.37 % 0.7) * every)) for k in range(5)})
-    return {"marker": MARKERS[number % len(MARKERS)], "markevery": places, "markeredgecolor": PAPER, "markeredgewidth": 0.5}
+    return {
+        "marker": MARKERS[number % len(MARKERS)],
+        "markevery": places,
+        "markeredgecolor": PAPER,
+        "markeredgewidth": 0.5,
+    }
 
 
 def styled(group: "Group", points: int) -> dict[str, Any]:
@@ -131,14 +142,17 @@ def tag(group: "Group") -> str:
     return f"group-{'other' if group.number is None else group.number}"
 
 
-def legend(fig: "Figure", axes: "Axes", columns: int | None = None) -> None:
-    """Names above the axes, in as many columns as fit."""
+def legend(fig: "Figure", axes: "Axes", own: bool = False) -> None:
+    """Names above the axes, in as many columns as fit; none for a single line.
+
+    Args:
+        own: they name something else than the study's groups, so that the page needs them too.
+    """
     handles, names = axes.get_legend_handles_labels()
-    if len(handles) < 2 and columns is None:
-        return
-    widest = max(map(len, names), default=1)
-    fit = max(1, int(fig.get_figwidth() / (0.42 + 0.062 * widest)))
-    fig.legend(handles, names, loc="outside upper left", ncols=columns or min(fit, len(names)), borderaxespad=0.2)
+    if len(handles) > 1:
+        fit = max(1, int(fig.get_figwidth() / (0.42 + 0.062 * max(map(len, names)))))
+        made = fig.legend(handles, names, loc="outside upper left", ncols=min(fit, len(names)), borderaxespad=0.2)
+        made.set_gid(OWN if own else None)
 
 
 def note(axes: "Axes", text: str) -> None:

@@ -35,6 +35,12 @@ class HalfPartitionSelection:
     def unit_size(self) -> int:
         return self.T
 
+    def disjoint_units(self, clients: int) -> int:
+        """Units that can be taken one by one without a common client, however badly they are chosen: a third of the
+        half-batches, because two neighbouring units may leave a half-batch between them that no unit can use.
+        """
+        return -(-2 * clients // self.T // 3)
+
     def check(self, scenario: Any) -> list[Problem]:
         return unit_problems(self.k, self.T, scenario.clients, halves=True)
 

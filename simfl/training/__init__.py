@@ -1,8 +1,20 @@
 """How updates become the next global model: one file per rule."""
 
-from simfl.training import fedavg
+from simfl.training import fedavg, fedbuff, presets
 from simfl.training.aggregates import AGGREGATES
+from simfl.training.arrivals import ARRIVALS
 from simfl.training.base import RULES, Rule
 from simfl.training.optimisers import SERVER_OPTIMISERS
+from simfl.training.staleness import STALENESS
 
-__all__ = ["AGGREGATES", "RULES", "SERVER_OPTIMISERS", "Rule", "fedavg"]
+__all__ = [
+    "AGGREGATES",
+    "ARRIVALS",
+    "RULES",
+    "SERVER_OPTIMISERS",
+    "STALENESS",
+    "Rule",
+    "fedavg",
+    "fedbuff",
+    "presets",
+]

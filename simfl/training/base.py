@@ -20,9 +20,17 @@ class Rule(Protocol):
 
     The world reads the rule's schedule (``rounds``, ``deadline_s``, ``on_failure``, ``announce``), the learner
     its local training settings (:class:`simfl.local.LocalTraining`), the server the methods below.
+
+    A rule with a field ``arrivals`` is asynchronous: its server is the one that plays these arrivals, and it needs
+    the methods of :class:`simfl.training.fedbuff.FedBuff` instead.
+
+    Attributes:
+        rounds: rounds to play.
+        most_rounds: rounds after which the run ends at the latest; None if something else ends it.
     """
 
     rounds: int
+    most_rounds: int | None
 
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight each update carries in the sum, float64, shape (n,); what the participation row holds."""

@@ -37,6 +37,11 @@ class FedAvg(LocalTraining, ServerStep):
         bool, Field(description="send the new model to the round's clients as soon as it exists (costs bytes, no time)")
     ] = False
 
+    @property
+    def most_rounds(self) -> int:
+        """Rounds after which the run ends."""
+        return self.rounds
+
     def check(self, scenario: Any) -> list[tuple[str, str]]:
         return [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
 

@@ -36,18 +36,20 @@ class ServerStep:
             )
         return problems
 
-    def normaliser(self, weights: NDArray[np.float64]) -> float:
-        """What the weighted sum is divided by."""
-        return float(weights.sum())
-
     def start(self, dimension: int) -> State:
         return self.server_optimiser.start(dimension)
 
     def step(
-        self, model: NDArray[np.float32], deltas: NDArray[np.float32], weights: NDArray[np.float64], state: State
+        self,
+        model: NDArray[np.float32],
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        state: State,
+        divisor: float | None = None,
     ) -> tuple[NDArray[np.float32], State]:
+        """As :meth:`simfl.training.base.Rule.step`; the sum is divided by ``divisor``, or by the sum of the weights."""
         if not weights.any():  # only clients without samples
             return model, state
-        delta = self.aggregate.combine(deltas, weights, self.normaliser(weights))
+        delta = self.aggregate.combine(deltas, weights, float(weights.sum()) if divisor is None else divisor)
         change, state = self.server_optimiser.step(delta, state, self.server_learning_rate)
         return model + change, state

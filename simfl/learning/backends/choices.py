@@ -45,7 +45,7 @@ class Dense:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.dense_network import DenseNetwork
 
-        return CohortEngine(task, DenseNetwork(task.module), limit=64)
+        return CohortEngine(task, DenseNetwork(task.module), limit=24 if task.x.device.type == "cpu" else 256)
 
 
 Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once; null = as measured to be fastest")]

@@ -24,7 +24,7 @@ class Network(Protocol):
         ...
 
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        """The blocks of k flat vectors, (k, d)."""
+        """The blocks of k flat vectors, (k, d), copied."""
         ...
 
     def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -58,13 +58,17 @@ class CohortEngine:
 
     def __init__(self, task: Task, network: Network, limit: int, fixed: bool = False) -> None:
         self.task, self.network, self.limit, self.fixed = task, network, limit, fixed
+        self.room: torch.Tensor | None = None
         augmented = task.crop or task.flip
         self.x = task.x if augmented else network.inputs(task.x)
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        groups = cohorts(works, self.limit)
+        if groups[0] == list(range(len(works))):
+            return self._cohort(works)
         deltas = np.empty((len(works), len(works[0].start)), dtype=np.float32)
         loss = np.empty(len(works))
-        for group in cohorts(works, self.limit):
+        for group in groups:
             deltas[group], loss[group] = self._cohort([works[i] for i in group])
         return deltas, loss
 
@@ -75,33 +79,36 @@ class CohortEngine:
         shift = None if works[0].shift is None else self._stack([work.shift for work in works], width)
         plan = schedule(works, width, self.task.batch_size, device)
         loss = torch.zeros(width, dtype=torch.float64, device=device)
-        noted = plan.share.any(dim=1).tolist()
         with torch.no_grad():
-            blocks = self.network.blocks(start.clone())  # changed in place
+            blocks = self.network.blocks(start)
             step = stepper(blocks, works[0].rate, self.task.sgd, None if shift is None else self.network.blocks(shift))
-            for s, active in enumerate(plan.active):
+            for s, active in enumerate(plan.frame.active):
                 k = width if self.fixed else active
                 chosen = plan.chosen[s, :k]
                 x = self._samples(chosen, None if plan.versions is None else plan.versions[s, :k])
                 y = self.task.y.index_select(0, chosen.reshape(-1)).view(k, -1)
-                row, gradients = self.network.gradients([block[:k] for block in blocks], x, y, plan.weight[s, :k])
+                row, gradients = self.network.gradients([block[:k] for block in blocks], x, y, plan.frame.weight[s, :k])
                 step([block[:active] for block in blocks], gradients)
-                if noted[s]:
-                    loss[:k].add_(row.double() * plan.share[s, :k])
+                if plan.frame.noted[s]:
+                    loss[:k].add_(row.double() * plan.frame.share[s, :k])
             delta = self.network.flat(blocks)[:n].sub_(start[:n])
         return delta.cpu().numpy(), loss[:n].cpu().numpy()
 
     def _stack(self, vectors: Sequence[NDArray[np.float32]], width: int) -> torch.Tensor:
         """Flat vectors as rows, (width, d); what stands after the last one does not matter."""
         if all(vector is vectors[0] for vector in vectors):
-            return torch.from_numpy(vectors[0]).to(self.x.device).expand(width, -1).contiguous()
+            return torch.from_numpy(vectors[0]).to(self.x.device).expand(width, -1)
         rows = np.zeros((width, len(vectors[0])), dtype=np.float32)
         np.stack(vectors, out=rows[: len(vectors)])
         return torch.from_numpy(rows).to(self.x.device)
 
     def _samples(self, chosen: torch.Tensor, versions: torch.Tensor | None) -> torch.Tensor:
         flat = chosen.reshape(-1)
-        x = take(self.x, flat, None if versions is None else versions.reshape(-1), self.task.crop)
         if versions is not None:
-            x = self.network.inputs(x)
+            x = self.network.inputs(take(self.x, flat, versions.reshape(-1), self.task.crop))
+        else:
+            if self.room is None or len(self.room) < len(flat):
+                self.room = self.x.new_empty(len(flat), *self.x.shape[1:])
+            # kept from step to step: new memory of this size would come from the system each time
+            x = torch.index_select(self.x, 0, flat, out=self.room[: len(flat)])
         return x.unflatten(0, chosen.shape)

@@ -6,13 +6,12 @@ its place in the batch.
 """
 
 from collections.abc import Sequence
-from math import prod
 
 import torch
 from torch.nn.functional import pad
 
 from simfl.learning.backends.update import Product
-from simfl.learning.models.flat import layout
+from simfl.learning.models.flat import layout, views
 
 __all__ = ["DenseNetwork"]
 
@@ -34,11 +33,12 @@ class DenseNetwork:
 
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
         blocks = []
-        for slot in self.slots:
-            rows, columns = slot.shape if len(slot.shape) == 2 else (1, *slot.shape)
-            part = flat[:, slot.start : slot.start + prod(slot.shape)].reshape(len(flat), rows, columns)
-            more_rows = _padded(rows) - rows if len(slot.shape) == 2 else 0
-            blocks.append(pad(part, (0, _padded(columns) - columns, 0, more_rows)).contiguous())
+        for slot, view in zip(self.slots, views(flat, self.slots), strict=True):
+            view = view if len(slot.shape) == 2 else view.unsqueeze(1)
+            rows = _padded(view.shape[1]) if len(slot.shape) == 2 else 1
+            block = flat.new_zeros(len(flat), rows, _padded(view.shape[2]))
+            block[:, : view.shape[1], : view.shape[2]] = view
+            blocks.append(block)
         return blocks
 
     def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -41,6 +41,7 @@ class ProcessEngine:
     def __init__(self, task: Task, inner: Backend, workers: int, one_by_one: bool) -> None:
         self.workers, self.one_by_one = workers, one_by_one
         self.folder = _scratch(task.x.numel() * 4)
+        self.files: dict[str, np.memmap] = {}
         for name in ("x", "y"):
             np.save(self.folder / f"{name}.npy", getattr(task, name).numpy())
         self.pool = ProcessPoolExecutor(
@@ -54,42 +55,39 @@ class ProcessEngine:
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         n, dimension = len(works), len(works[0].start)
         rows = {id(work.start): i for i, work in enumerate(works)}  # clients that start from one model share a row
-        starts = self._file("starts", (n, dimension))
+        shifted = [i for i, work in enumerate(works) if work.shift is not None]
+        starts, deltas = (self._file(name, n, dimension) for name in ("starts", "deltas"))
         for row in rows.values():
             starts[row] = works[row].start
-        shifted = [i for i, work in enumerate(works) if work.shift is not None]
         if shifted:
-            shifts = self._file("shifts", (n, dimension))
+            shifts = self._file("shifts", n, dimension)
             for i in shifted:
                 shifts[i] = works[i].shift
-        deltas = self._file("deltas", (n, dimension))
-        size = 1 if self.one_by_one else -(-n // self.workers)
-        parts = [list(range(first, min(first + size, n))) for first in range(0, n, size)]
-        light = [
-            replace(
-                work, start=rows[id(work.start)], shift=None if work.shift is None else i
-            )  # row numbers for vectors
+        light = [  # row numbers stand for the vectors
+            replace(work, start=rows[id(work.start)], shift=None if work.shift is None else i)
             for i, work in enumerate(works)
         ]
+        size = 1 if self.one_by_one else -(-n // self.workers)
+        parts = [range(first, min(first + size, n)) for first in range(0, n, size)]
+        names = {name: file.filename for name, file in self.files.items()}
+        tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
         try:
-            loss = list(self.pool.map(_train, parts, [[light[i] for i in part] for part in parts]))
+            loss = [task.result() for task in tasks]
         except BrokenProcessPool as error:
             raise SimflError(
                 "learning.backend: a training process ended before its work did (out of memory?)"
             ) from error
-        return np.array(deltas), np.concatenate(loss)
+        return np.array(deltas[:n]), np.concatenate(loss)
 
-    def _file(self, name: str, shape: tuple[int, int]) -> NDArray[np.float32]:
-        """A file of at least this shape, and the view of it that has exactly this shape."""
-        path = self.folder / f"{name}.npy"
-        try:
-            stored = open_memmap(path, mode="r+")
-        except FileNotFoundError:
-            stored = None
-        if stored is None or len(stored) < shape[0]:
-            path.unlink(missing_ok=True)  # a process that has the old file mapped sees the new one's inode
-            stored = open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
-        return stored[: shape[0]]
+    def _file(self, name: str, rows: int, dimension: int) -> np.memmap:
+        """The mapped file of this name, with at least so many rows. A larger one gets a new path."""
+        old = self.files.get(name)
+        if old is None or len(old) < rows:
+            path = self.folder / f"{name}-{rows}.npy"
+            self.files[name] = open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, dimension))
+            if old is not None:
+                Path(old.filename).unlink()
+        return self.files[name]
 
 
 def _scratch(size: int) -> Path:
@@ -111,15 +109,21 @@ def _close(pool: ProcessPoolExecutor, folder: Path) -> None:
 class _Worker:
     """What a process keeps between works."""
 
-    folder: Path
     engine: Engine
+    files: dict[str, np.memmap] = {}
+
+    @classmethod
+    def file(cls, name: str, path: str) -> np.memmap:
+        """The mapped file; the mapping is kept while the path stays the same."""
+        if name not in cls.files or cls.files[name].filename != path:
+            cls.files[name] = open_memmap(path, mode="r+")
+        return cls.files[name]
 
 
 def _start(folder: str, task: Task, inner: Backend) -> None:
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     torch.set_num_threads(1)
     x, y = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy", mmap_mode="c")) for name in ("x", "y"))
-    _Worker.folder = Path(folder)
     _Worker.engine = inner.build(replace(task, x=x, y=y))
 
 
@@ -130,14 +134,13 @@ def _end_with_parent(folder: str) -> None:
     os._exit(1)
 
 
-def _train(rows: Sequence[int], works: Sequence[Work]) -> NDArray[np.float64]:
-    """Writes the deltas of some works into their rows and returns their losses."""
-    starts, deltas = (open_memmap(_Worker.folder / f"{name}.npy", mode="r+") for name in ("starts", "deltas"))
-    shifted = any(work.shift is not None for work in works)
-    shifts = open_memmap(_Worker.folder / "shifts.npy", mode="r+") if shifted else None
+def _train(names: dict[str, str], rows: range, works: Sequence[Work]) -> NDArray[np.float64]:
+    """Writes the deltas of some works into their rows of the file "deltas" and returns their losses."""
+    files = {name: _Worker.file(name, path) for name, path in names.items()}
+    start = {work.start: np.asarray(files["starts"][work.start]) for work in works}  # one object for one model
     full = [
-        replace(work, start=starts[work.start], shift=None if work.shift is None else shifts[work.shift])
+        replace(work, start=start[work.start], shift=None if work.shift is None else files["shifts"][work.shift])
         for work in works
     ]
-    deltas[rows], loss = _Worker.engine.train(full)
+    files["deltas"][rows.start : rows.stop], loss = _Worker.engine.train(full)
     return loss

@@ -1,32 +1,51 @@
 """The steps of several works side by side, every step padded to one shape. Imported only where torch is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from simfl.learning.work import Work
 
-__all__ = ["Schedule", "cohorts", "schedule"]
+__all__ = ["Frame", "Schedule", "cohorts", "schedule"]
+
+REMEMBERED = 20_000
+"""Frames of up to so many samples are kept for the next round: clients are often equally large."""
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """Steps of k works, the longest work first.
+class Frame(NamedTuple):
+    """What the lengths of some works decide, whatever samples they use. None of it may be changed.
 
     Attributes:
-        chosen: int64, shape (steps, width, batch): samples of each step; padding points at sample 0.
+        place: int64: flat position of each used sample in (steps, width, batch), the works one behind the other.
         weight: float32, shape (steps, width, batch): 1 / samples of the step, 0 for padding.
         active: works that make step s, for every step: always the first so many.
         share: float64, shape (steps, width): the step's share of the work's reported loss.
-        versions: int64, shape (steps, width, batch): of augmented images, or None.
+        noted: for every step, whether any share is not zero.
     """
 
-    chosen: torch.Tensor
+    place: NDArray[np.int64]
     weight: torch.Tensor
     active: list[int]
     share: torch.Tensor
+    noted: list[bool]
+
+
+class Schedule(NamedTuple):
+    """A frame and what stands in it.
+
+    Attributes:
+        frame: see there.
+        chosen: int64, shape (steps, width, batch): samples of each step; padding points at sample 0.
+        versions: int64, shape (steps, width, batch): of augmented images, or None.
+    """
+
+    frame: Frame
+    chosen: torch.Tensor
     versions: torch.Tensor | None
 
 
@@ -50,30 +69,47 @@ def schedule(works: Sequence[Work], width: int, batch: int, device: torch.device
 
     The shape of a step is always (., batch): a batched product's rounding must not depend on who else is in it.
     """
-    counts = np.array([work.steps for work in works])
-    sizes = [np.diff(work.bounds) for work in works]
-    step = np.concatenate([np.repeat(np.arange(len(n)), n) for n in sizes])
-    owner = np.repeat(np.arange(len(works)), [len(work.order) for work in works])
-    first = np.concatenate([np.repeat(work.bounds[:-1], n) for work, n in zip(works, sizes, strict=True)])
-    place = np.concatenate([np.arange(len(work.order)) for work in works]) - first
-    shape = (int(counts[0]), width, batch)
-    chosen = np.zeros(shape, dtype=np.int64)
-    chosen[step, owner, place] = np.concatenate([work.order for work in works])
-    versions = None
-    if works[0].versions is not None:
-        versions = np.zeros(shape, dtype=np.int64)
-        versions[step, owner, place] = np.concatenate([work.versions for work in works])
-        versions = torch.from_numpy(versions).to(device)
+    samples = sum(len(work.order) for work in works)
+    make = _remembered if samples <= REMEMBERED else _frame
+    bounds, last = tuple(work.bounds for work in works), tuple(work.last_pass for work in works)
+    frame = make(bounds, last, width, batch, device)
+
+    def spread(parts: list[NDArray[np.int64]]) -> torch.Tensor:
+        cells = np.zeros(tuple(frame.weight.shape), dtype=np.int64)
+        cells.ravel()[frame.place] = np.concatenate(parts)
+        return torch.from_numpy(cells).to(device)
+
+    versions = None if works[0].versions is None else spread([work.versions for work in works])
+    return Schedule(frame, spread([work.order for work in works]), versions)
+
+
+def _frame(
+    bounds: tuple[tuple[int, ...], ...], last_pass: tuple[int, ...], width: int, batch: int, device: torch.device
+) -> Frame:
+    steps = np.array([len(edges) - 1 for edges in bounds])
+    sizes = np.diff(list(chain.from_iterable(bounds)))
+    sizes = np.delete(sizes, np.cumsum(steps + 1)[:-1] - 1)  # without the seams between works
+    row = np.repeat(np.arange(len(bounds)), steps)
+    step = _within(steps)
+    shape = (int(steps[0]), width, batch)
+    place = np.repeat((step * width + row) * batch, sizes) + _within(sizes)
     weight = np.zeros(shape, dtype=np.float32)
-    weight[step, owner, place] = 1 / np.concatenate([np.repeat(n, n) for n in sizes])
+    weight.ravel()[place] = np.repeat(1 / sizes, sizes)
+    counted = sizes * (step >= np.repeat(last_pass, steps))
     share = np.zeros(shape[:2])
-    for i, (work, n) in enumerate(zip(works, sizes, strict=True)):
-        share[work.last_pass : work.steps, i] = n[work.last_pass :] / n[work.last_pass :].sum()
-    active = (counts > np.arange(counts[0])[:, None]).sum(axis=1)
-    return Schedule(
-        torch.from_numpy(chosen).to(device),
+    share[step, row] = counted / np.bincount(row, weights=counted)[row]
+    return Frame(
+        place,
         torch.from_numpy(weight).to(device),
-        active.tolist(),
+        np.bincount(step).tolist(),
         torch.from_numpy(share).to(device),
-        versions,
+        share.any(axis=1).tolist(),
     )
+
+
+_remembered = lru_cache(maxsize=256)(_frame)
+
+
+def _within(counts: NDArray[np.integer]) -> NDArray[np.int64]:
+    """0 .. n - 1 for each n in ``counts``, one behind the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

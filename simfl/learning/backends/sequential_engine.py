@@ -42,7 +42,7 @@ class SequentialEngine:
         step = self._plain_step if plain else _Step(self, work, start)
         order = torch.from_numpy(work.order).to(device)
         versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
-        bounds = work.bounds.tolist()
+        bounds = work.bounds
         total = torch.zeros((), dtype=torch.float64, device=device)
         for s in range(work.steps):
             now = slice(bounds[s], bounds[s + 1])

@@ -34,7 +34,7 @@ class VmapNetwork:
         return x
 
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        return [view.contiguous() for view in views(flat, self.slots)]
+        return [view.clone(memory_format=torch.contiguous_format) for view in views(flat, self.slots)]
 
     def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.cat([block.flatten(1) for block in blocks], dim=1)

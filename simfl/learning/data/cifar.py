@@ -36,7 +36,10 @@ class Cifar10:
             sources, decode = [path], lambda: self._from_npz(path)
         else:
             folder = self._archive(root)
-            sources, decode = sorted(folder.iterdir()), lambda: self._from_archive(folder)
+            sources, decode = (
+                sorted(path for path in folder.iterdir() if path.is_file()),
+                lambda: self._from_archive(folder),
+            )
         arrays = cached(f"{self.name} v1", sources, decode)
         names = tuple(str(name) for name in arrays.pop("label_names"))
         return Dataset(**arrays, label_names=names)

@@ -1,24 +1,33 @@
-"""The figures: one file an idea, each registered under its name; the page shows them in this order."""
+"""The figures: one file an idea, each registered under its name."""
 
-from simfl.report.figures.base import FIGURES, Kind, NothingToDraw
-
-# isort: off  (the order of the page)
-from simfl.report.figures import (  # noqa: F401
+from simfl.report.figures import (  # noqa: F401  (registers them)
     accuracy,
     accuracy_time,
-    loss,
-    effect,
-    differences,
-    labels,
-    privacy,
-    tradeoff,
     cardinality,
+    concurrency,
+    differences,
+    effect,
     fairness,
-    participation,
-    timeline,
-    staleness,
+    labels,
     latency,
+    loss,
+    participation,
+    privacy,
+    staleness,
+    timeline,
+    tradeoff,
 )
-# isort: on
+from simfl.report.figures.base import FIGURES, Kind, NothingToDraw
 
-__all__ = ["FIGURES", "Kind", "NothingToDraw"]
+__all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "figures"]
+
+ORDER = (
+    "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "cardinality",
+    "fairness", "participation", "timeline", "latency", "concurrency", "staleness",
+)  # fmt: skip
+"""The order of the page; figures of other packages follow."""
+
+
+def figures() -> list[Kind]:
+    """Every figure, in the order of the page."""
+    return [FIGURES[name] for name in dict.fromkeys((*ORDER, *FIGURES))]

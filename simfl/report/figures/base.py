@@ -60,7 +60,7 @@ class Kind:
 
 
 FIGURES: dict[str, Kind] = {}
-"""Every figure by name, in the order of the page."""
+"""Every figure by name."""
 
 
 def figure(name: str, title: str, section: str, wide: bool = False) -> Callable[[Draw], Draw]:

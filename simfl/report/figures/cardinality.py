@@ -33,4 +33,8 @@ def draw(study: Study) -> Any:
 def _expected(group: Group) -> float:
     """The mean of what theory expects of the group's runs; NaN where it says nothing."""
     values = [run.summary.get("expected_cardinality") for run in group.runs]
-    return float(np.mean([value for value in values if value is not None])) if any(v is not None for v in values) else np.nan
+    return (
+        float(np.mean([value for value in values if value is not None]))
+        if any(v is not None for v in values)
+        else np.nan
+    )

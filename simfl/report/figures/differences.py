@@ -16,11 +16,13 @@ MOST_ROWS = 24
 
 @figure("differences", "Differences to the baseline", "Learning", wide=True)
 def draw(study: Study) -> Any:
-    """Mean difference to the baseline, seed by seed: all groups meet the same availability, latencies and data, so that a
-    difference is the group's own. Whiskers are 95 % confidence intervals; one that crosses the line may be chance.
+    """Mean difference to the baseline, seed by seed: all groups meet the same availability, latencies and data, so that
+    a difference is the group's own. Whiskers are 95 % confidence intervals; one that crosses the line may be chance.
     """
     from pandas import DataFrame
 
+    if not study.choosable:
+        raise NothingToDraw("needs a comparison of what the server chooses")
     baseline = study.group(study.baseline)
     others = [g for g in study.groups if g is not baseline and g.number is not None][:MOST_ROWS]
     known = [m for m in with_values(study) if m.name in SHOWN]
@@ -35,7 +37,8 @@ def draw(study: Study) -> Any:
         for place, (group, row) in enumerate(zip(others, found.itertuples(), strict=True)):
             half = None if np.isnan(row.half) else row.half / scale.divisor
             drawn = axes.errorbar(
-                row.difference / scale.divisor, place, xerr=half, color=style.look(group.number)["color"], linestyle="none",
+                row.difference / scale.divisor, place, xerr=half,
+                color=style.look(group.number)["color"], linestyle="none",
                 marker=style.MARKERS[(group.number or 0) % len(style.MARKERS)], markersize=5.5,
                 markeredgecolor=style.PAPER, markeredgewidth=0.6, elinewidth=1.0,
             )  # fmt: skip

@@ -7,11 +7,10 @@ import numpy as np
 from simfl.report import style
 from simfl.report.axes import labels
 from simfl.report.figures.base import NothingToDraw, figure
-from simfl.report.figures.lines import percent
 from simfl.report.measures import with_values
 from simfl.report.study import Study, number
 
-SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_weak_lower")
+SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_semi_strong")
 MOST_LINES = 8
 
 
@@ -40,11 +39,12 @@ def draw(study: Study) -> Any:
         axes.set_title(measure.label + (f" ({scale.unit})" if scale.unit else ""))
         axes.set_xlabel(swept.rsplit(".", 1)[-1].replace("_", " "))
         _spread(axes, sorted(set(table[swept])))
+        if measure.name.startswith("privacy"):
+            axes.yaxis.get_major_locator().set_params(integer=True)
         low, high = axes.get_ylim()
         if high - low < 0.2 * abs(high):
             axes.set_ylim(min(0.9 * low, low), 1.1 * high)
-    if len(others) > 1:
-        style.legend(fig, grid[0][0])
+    style.legend(fig, grid[0][0], own=True)
     return fig, table
 
 

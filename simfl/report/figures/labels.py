@@ -15,8 +15,8 @@ CLIENTS = 240
 
 @figure("labels", "Labels of the clients", "Learning")
 def draw(study: Study) -> Any:
-    """Training samples of each class at each client, in the first seed: the darker, the more. Even columns mean clients
-    that are alike.
+    """Training samples of each class at each client, in the first seed: the stronger the colour, the more. Even rows
+    mean clients that are alike.
     """
     from matplotlib.ticker import MaxNLocator
     from pandas import DataFrame
@@ -36,7 +36,7 @@ def draw(study: Study) -> Any:
     if len(names) <= 20:
         axes.set_yticks(range(len(names)), names)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    style.note(axes, f"darkest: {shown.max()} samples")
+    style.note(axes, f"strongest colour: {shown.max()} samples")
     table = DataFrame(shown, columns=list(names))
     table.insert(0, "client", np.arange(len(shown)) * every)
     return fig, table

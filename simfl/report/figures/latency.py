@@ -14,6 +14,9 @@ from simfl.types import SERVER
 DRAWN = 60
 """Clients up to which the network is drawn as a graph; of more, the distribution of latencies."""
 
+APART = 0.075
+"""Distance of two places, as a share of the farthest one's, below which only the outer one is named."""
+
 LINKS = 200
 """Links up to which all are drawn; of more, only those to the server."""
 
@@ -120,7 +123,7 @@ def _graph(network: Network, places: NDArray[np.float64]) -> Any:
 
     links = network.links
     shown = links if len(links) <= LINKS else links[(links == network.server).any(axis=1)]
-    fig, ((axes,),) = style.figure(height_in=3.9)
+    fig, ((axes,),) = style.figure(height_in=3.5)
     axes.add_collection(LineCollection(list(places[shown]), colors=style.MUTED, linewidths=0.6, alpha=0.7))
     others = np.delete(np.arange(len(places)), network.server)
     axes.scatter(*places[others].T, s=26, color=style.SERIES[0], edgecolors=style.PAPER, linewidths=0.6, zorder=3)
@@ -140,7 +143,12 @@ def _graph(network: Network, places: NDArray[np.float64]) -> Any:
 def _name_places(axes: Any, network: Network, places: NDArray[np.float64]) -> None:
     """Names beside the places, away from the server."""
     reach = float(np.linalg.norm(places, axis=1).max()) or 1.0
-    for place, (name, where) in enumerate(zip(network.names, places, strict=True)):
+    named: list[NDArray[np.float64]] = []
+    for place in np.argsort(-np.linalg.norm(places, axis=1), kind="stable"):
+        name, where = network.names[place], places[place]
+        if place != network.server and any(np.linalg.norm(where - other) < APART * reach for other in named):
+            continue
+        named.append(where)
         away = where / (np.linalg.norm(where) or 1.0)
         if place == network.server:
             away = np.array([0.0, -1.0])
@@ -149,8 +157,6 @@ def _name_places(axes: Any, network: Network, places: NDArray[np.float64]) -> No
             ha="center", va="center", fontsize=7 if place == network.server or len(places) <= 24 else 6,
             fontweight="bold" if place == network.server else "normal", color=style.INK, zorder=5,
         )  # fmt: skip
-    axes.set_xlim(-1.08 * reach, 1.08 * reach)
-    axes.set_ylim(-1.08 * reach, 1.08 * reach)
 
 
 def _rings(axes: Any, places: NDArray[np.float64]) -> None:
@@ -162,9 +168,13 @@ def _rings(axes: Any, places: NDArray[np.float64]) -> None:
     radii = [radius for radius in MaxNLocator(4).tick_values(0, reach) if 0 < radius <= 1.02 * reach]
     for radius in radii:
         axes.add_patch(Circle((0, 0), radius, fill=False, color=style.LINE, linewidth=0.6, zorder=0.5))
-        axes.text(0, radius, f"{radius * 1000:g} ms", fontsize=6.5, color=style.MUTED, ha="center", va="center", zorder=1,
-                  bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0})  # fmt: skip
+        behind = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.0}
+        text = f"{radius * 1000:g} ms"
+        axes.text(0, radius, text, fontsize=6.5, color=style.MUTED, ha="center", va="center", zorder=1, bbox=behind)
+    largest = max(radii, default=0.0)
     axes.set_aspect("equal")
+    for limit, values in ((axes.set_xlim, places[:, 0]), (axes.set_ylim, places[:, 1])):
+        limit(min(-largest, values.min()) - 0.08 * reach, max(largest, values.max()) + 0.08 * reach)
     axes.set_axis_off()
 
 
@@ -173,9 +183,11 @@ def _histogram(latency_s: NDArray[np.float64]) -> Any:
 
     counts, edges = np.histogram(latency_s, bins=min(60, max(10, int(np.sqrt(len(latency_s))))))
     fig, ((axes,),) = style.figure()
-    axes.bar(edges[:-1], counts, np.diff(edges), align="edge", color=style.SERIES[0], edgecolor=style.PAPER, linewidth=0.3)
-    axes.axvline(np.median(latency_s), color=style.INK, linewidth=0.9)
-    axes.text(np.median(latency_s), axes.get_ylim()[1], f" median {np.median(latency_s) * 1000:.3g} ms", va="top", fontsize=7)
+    look = {"color": style.SERIES[0], "edgecolor": style.PAPER, "linewidth": 0.3}
+    axes.bar(edges[:-1], counts, np.diff(edges), align="edge", **look)
+    median = float(np.median(latency_s))
+    axes.axvline(median, color=style.INK, linewidth=0.9)
+    axes.text(median, axes.get_ylim()[1], f" median {median * 1000:.3g} ms", va="top", fontsize=7)
     axes.set_xlabel("One-way latency to the server (s)")
     axes.set_ylabel("Clients")
     return fig, DataFrame({"from_s": edges[:-1], "to_s": edges[1:], "clients": counts})

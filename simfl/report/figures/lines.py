@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["band", "line", "lines", "one_panel", "percent", "tables"]
 
-BANDS = 9
+BANDS = 6
+"""Groups up to which confidence bands are drawn."""
+
 AXES = {"round": "Round", "time_s": "Simulated time (s)"}
 
 
@@ -65,8 +67,8 @@ def line(axes: "Axes", rows: "DataFrame", number: int, label: str, x: str = "rou
     """One named line with its band, where the axes show several quantities of one group."""
     drawstyle: Any = "steps-post" if steps else "default"
     look = style.look(number) | style.marker(number, len(rows))
-    axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, label=label, **look)
-    band(axes, rows, x, look["color"], "", steps)
+    axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, label=label, gid=f"own-{label}", **look)
+    band(axes, rows, x, look["color"], f"own-{label}", steps)
     axes.set_xlabel(AXES[x])
     axes.margins(x=0.01)
 
@@ -76,6 +78,8 @@ def percent(axis: Any) -> None:
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
+    low, high = axis.get_view_interval()
+    axis.axes.set(**{f"{axis.axis_name}lim": (max(low, 0.0), min(high, 1.0))})
 
 
 def one_panel(

@@ -28,7 +28,7 @@ def draw(study: Study) -> Any:
         for number, (column, table) in enumerate(found.items()):
             line(axes, table, number, COLUMNS[column])
         axes.set_ylabel("Cross-entropy")
-        style.legend(fig, axes)
+        style.legend(fig, axes, own=True)
     else:
         fig, (panels,) = style.figure(1, len(found), sharey=True)
         for axes, (column, table) in zip(panels, found.items(), strict=True):

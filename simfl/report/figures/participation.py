@@ -14,10 +14,11 @@ CELLS = 24_000
 
 PANELS = 12
 
+
 @figure("participation", "Participation", "Participation", wide=True)
 def draw(study: Study) -> Any:
-    """Each dot is a client whose update was aggregated in a round, in the first seed; the darker, the heavier it
-    counted, or the more often where many clients and rounds share a dot.
+    """Each dot is a client whose update was aggregated in a round, in the first seed; the stronger its
+    colour, the heavier it counted, or the more often where many clients and rounds share a dot.
     """
     from pandas import DataFrame, concat
 

@@ -41,7 +41,7 @@ def draw(study: Study) -> Any:
     for axes in panels:
         axes.set_xlabel(AXES["round"])
     panels[0].set_ylabel("Clients")
-    style.legend(fig, panels[0])
+    style.legend(fig, panels[0], own=study.single)
     return fig, table
 
 

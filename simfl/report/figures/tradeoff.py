@@ -16,8 +16,8 @@ AXES = ("test_accuracy", "mean_cardinality")
 
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
 def draw(study: Study) -> Any:
-    """Each group's weak guarantee after the last round against its final accuracy and its cardinality: up and to the
-    right is better. Whiskers are 95 % confidence intervals over the seeds.
+    """Each group's semi-strong guarantee after the last round against its final accuracy and its cardinality: up and
+    to the right is better. Whiskers are 95 % confidence intervals over the seeds.
     """
     from pandas import DataFrame
 
@@ -25,7 +25,7 @@ def draw(study: Study) -> Any:
     rows = [_row(known, group) for group in study.groups]
     table = DataFrame(rows)
     panels = [name for name in AXES if table[name].notna().any()]
-    if study.single or not table["privacy_weak_lower"].notna().any() or not panels:
+    if study.single or not table["privacy_semi_strong"].notna().any() or not panels:
         raise NothingToDraw("needs a comparison whose runs have privacy metrics")
     fig, (drawn,) = style.figure(1, len(panels), wide=True, height_in=3.1, sharey=True)
     for axes, name in zip(drawn, panels, strict=True):
@@ -34,7 +34,7 @@ def draw(study: Study) -> Any:
         axes.set_xlabel({"test_accuracy": "Final test accuracy", "mean_cardinality": "Updates per round"}[name])
         if name == "test_accuracy":
             percent(axes.xaxis)
-    drawn[0].set_ylabel("Weak guarantee (clients)")
+    drawn[0].set_ylabel("Guarantee (clients)")
     doubling(drawn[0])
     style.legend(fig, drawn[0])
     return fig, table
@@ -42,14 +42,14 @@ def draw(study: Study) -> Any:
 
 def _row(known: dict[str, Measure], group: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"group": group.label}
-    for name in (*AXES, "privacy_weak_lower"):
+    for name in (*AXES, "privacy_semi_strong"):
         found = known[name].over(group)
         row |= {name: found.mean, f"{name}_ci": found.half}
     return row
 
 
 def _point(axes: Any, group: Any, row: dict[str, Any], name: str) -> None:
-    number, y = group.number, "privacy_weak_lower"
+    number, y = group.number, "privacy_semi_strong"
     color = style.look(number)["color"]
     whiskers = {"xerr": row[f"{name}_ci"], "yerr": row[f"{y}_ci"]}
     known = {key: value for key, value in whiskers.items() if np.isfinite(value)}

@@ -1,0 +1,144 @@
+"""Local training: plain one-thread SGD against simfl's backends over the same samples, in one run.
+
+    python benchmarks/learning.py [MODEL]... [--repeats N] [--json FILE] [--bf16]
+
+One round is K = 12 clients x 500 samples in batches of 100 (digits: 12 x 89 samples, so 11 short batches of 89).
+Plain SGD is torch.optim.SGD over the 6,000 samples in the same batches: one model, no federated learning. Variants
+are timed in turn, repeatedly, and each one's fastest time counts: other load on the machine only ever adds to it.
+The order of the samples is drawn beforehand for all alike; "with draws" is the whole of Learner.train.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from importlib.util import find_spec
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from simfl.learning.backends import BACKENDS, Sgd, Task
+from simfl.learning.models import MODELS
+from simfl.learning.models.build import build
+from simfl.learning.models.initial import initial
+from simfl.learning.work import work
+from simfl.local import LocalTraining
+from simfl.rng import Streams
+from simfl.types import Job
+
+K, SAMPLES, BATCH = 12, 500, 100
+CASES = {
+    # name: model, shape, samples of a client, repeats, targets for one and for two cores, backends
+    "digits": (MODELS["mlp"](hidden=(64,)), (1, 8, 8), 89, 200, 0.30, 0.30, ("sequential", "dense", "vmap")),
+    "logistic": (MODELS["logistic"](), (1, 28, 28), SAMPLES, 60, 0.65, 0.60, ("sequential", "dense", "vmap")),
+    "mlp": (MODELS["mlp"](hidden=(200,)), (1, 28, 28), SAMPLES, 25, 1.0, 0.65, ("sequential", "dense", "vmap")),
+    "lenet5": (MODELS["lenet5"](), (3, 32, 32), SAMPLES, 7, 1.0, 0.60, ("sequential", "grouped", "vmap")),
+    "cnn_mnist": (MODELS["cnn_mnist"](), (1, 28, 28), SAMPLES, 3, 0.95, 0.55, ("sequential",)),
+}
+BEST = {"digits": "dense", "logistic": "dense", "mlp": "dense", "lenet5": "sequential", "cnn_mnist": "sequential"}
+
+
+def round_of(start, held):
+    """The twelve works of a round."""
+    local, streams = LocalTraining(batch_size=BATCH, learning_rate=0.05), Streams(0)
+    return [work(Job(i, i, 0, 0.0), np.arange(i * held, (i + 1) * held), start, local, streams) for i in range(K)]
+
+
+def prepare(model, shape, held):
+    """A task, and the works of a round."""
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal((K * held, *shape), dtype=np.float32))
+    y = torch.from_numpy(rng.integers(10, size=K * held))
+    module = build(model, shape, 10)
+    return Task(module, x, y, min(BATCH, held), Sgd()), round_of(initial(module, rng), held)
+
+
+def plain_sgd(model, task, works):
+    """A function that runs the same steps on one model with torch's own optimiser."""
+    module = build(model, tuple(task.x.shape[1:]), 10)
+    torch.nn.utils.vector_to_parameters(torch.from_numpy(works[0].start), module.parameters())
+    optimiser = torch.optim.SGD(module.parameters(), works[0].rate)
+    batches = [torch.from_numpy(w.order[a:b]) for w in works for a, b in zip(w.bounds, w.bounds[1:], strict=False)]
+
+    def run():
+        for chosen in batches:
+            optimiser.zero_grad()
+            cross_entropy(module(task.x[chosen]), task.y[chosen]).backward()
+            optimiser.step()
+
+    return run
+
+
+def measure(variants, repeats):
+    """Least seconds of each variant, timed in turn after a warm-up."""
+    for run in variants.values():
+        run()
+    taken = {name: [] for name in variants}
+    for _ in range(repeats):
+        for name, run in variants.items():
+            begin = time.perf_counter()
+            run()
+            taken[name].append(time.perf_counter() - begin)
+    return {name: min(values) for name, values in taken.items()}
+
+
+def case(name, repeats, bf16):
+    """The variants of one model, timed."""
+    model, shape, held, usual, one_core, two_cores, backends = CASES[name]
+    task, works = prepare(model, shape, held)
+    variants = {"plain SGD": plain_sgd(model, task, works)}
+    engines = []
+    drawn = BACKENDS[BEST[name]]().build(prepare(model, shape, held)[0])
+    variants[f"{BEST[name]}, with draws"] = lambda: drawn.train(round_of(works[0].start, held))
+    for backend in backends:
+        task, _ = prepare(model, shape, held)
+        engine = BACKENDS[backend]().build(task)
+        variants[backend] = lambda engine=engine: engine.train(works)
+    task, _ = prepare(model, shape, held)
+    engines.append(BACKENDS["processes"](workers=2).build(task))
+    variants["processes x2"] = lambda: engines[0].train(works)
+    if bf16 and BEST[name] == "sequential":
+        task, _ = prepare(model, shape, held)
+        rough = BACKENDS["sequential"]().build(Task(task.module, task.x, task.y, task.batch_size, task.sgd, bf16=True))
+        variants["sequential bf16"] = lambda: rough.train(works)
+    seconds = measure(variants, repeats or usual)
+    for engine in engines:
+        engine.close()
+    ratios = {variant: value / seconds["plain SGD"] for variant, value in seconds.items()}
+    best = min(ratio for variant, ratio in ratios.items() if variant in BEST[name])
+    both = min(best, ratios["processes x2"])
+    print(f"\n{name}: {held} samples x {K} clients; plain SGD {1000 * seconds['plain SGD']:.2f} ms")
+    for variant, ratio in ratios.items():
+        print(f"  {variant:24} {1000 * seconds[variant]:10.2f} ms  {ratio:6.2f}")
+    for what, ratio, target in (("one core", best, one_core), ("two cores", both, two_cores)):
+        print(f"  {what:10} {ratio:.2f}  target {target:.2f}  {'met' if ratio <= target else 'MISSED'}")
+    return {"milliseconds": {variant: 1000 * value for variant, value in seconds.items()}, "ratios": ratios}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(CASES)}; default all")
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--bf16", action="store_true", help="time bfloat16 too, where convolutions allow it")
+    parser.add_argument("--json", help="write the figures here")
+    options = parser.parse_args()
+    if unknown := set(options.models) - set(CASES):
+        parser.error(f"unknown model {', '.join(sorted(unknown))}; choose of {', '.join(CASES)}")
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, numpy {np.__version__}, {platform.machine()}, {os.cpu_count()} cores, 1 thread")
+    results = {name: case(name, options.repeats, options.bf16) for name in options.models or CASES}
+    absent = [peer for peer in ("flwr", "pfl", "flgo", "fedlab") if find_spec(peer) is None]
+    if absent:
+        print(f"\npeers not installed here, so not timed: {', '.join(absent)}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

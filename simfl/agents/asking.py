@@ -1,0 +1,91 @@
+"""Asking the selection policy who shall work next, when a server needs somebody and not round by round."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.parts import Parts
+from simfl.agents.state import Arrays, prefixed, under
+from simfl.errors import SimflError
+from simfl.types import Units, View
+
+__all__ = ["PATIENCE", "Asking", "stalled"]
+
+PATIENCE = 100_000
+"""Fruitless selections in a row while nobody is at work, or fruitless jobs, after which a run is given up."""
+
+
+def stalled(why: str, now_s: float) -> SimflError:
+    """The error of a run that no server update will ever end."""
+    return SimflError(f"training stalls at {now_s:g} simulated seconds: {why}")
+
+
+class Asking:
+    """Draws who is available, asks the policy, and numbers these selections: 0, 1, 2, ...
+
+    Args:
+        parts: the built scenario.
+        log: called with a record for every selection, or None.
+
+    Attributes:
+        asked: selections so far.
+    """
+
+    def __init__(self, parts: Parts, log: Callable[[dict[str, Any]], None] | None) -> None:
+        self.parts, self.log = parts, log
+        self.asked = 0
+        self.fruitless = 0
+
+    def ask(
+        self,
+        version: int,
+        busy: NDArray[np.bool_],
+        participation: NDArray[np.int64],
+        most: int,
+        now_s: float,
+        deserted: bool,
+    ) -> tuple[int, Units]:
+        """The number of this selection, and units of idle clients, shape (units, unit_size).
+
+        As many as make ``most`` clients or, while the policy finds nobody, half as many; every attempt uses the
+        stream ("selection", number). A policy that sizes its selections itself may give any number.
+
+        Args:
+            version: the aggregation that is prepared.
+            busy: who may not be selected, bool (clients,).
+            participation: aggregations so far, int64 (clients,).
+            most: clients wanted, at least one unit.
+            now_s: simulated time, seconds.
+            deserted: whether nobody is at work, so that only time can bring somebody.
+
+        Raises:
+            SimflError: far too many selections in a row found nobody.
+        """
+        policy: Any = self.parts.policy
+        number, self.asked = self.asked, self.asked + 1
+        idle = self.parts.available.draw(number, now_s) & ~busy
+        view = View(version, idle, participation)
+        wanted = max(1, most // policy.unit_size)
+        while True:
+            units = policy.select(view, wanted * policy.unit_size, self.parts.streams("selection", number))
+            if units.size or wanted == 1 or not getattr(policy, "fixed_size", True):
+                break
+            wanted //= 2
+        if self.log is not None:
+            self.log({"event": "selection", "time_s": now_s, "number": number, "round": version,
+                      "idle": int(idle.sum()), "selected": units.size})  # fmt: skip
+        self.fruitless = self.fruitless + 1 if deserted and not units.size else 0
+        if self.fruitless >= PATIENCE:
+            raise stalled(f"{PATIENCE} selections in a row have found nobody", now_s)
+        return number, units
+
+    def state(self) -> Arrays:
+        """What the next selection depends on, as named arrays; someone must have been found since the last failure."""
+        return {"asked": np.int64(self.asked), **prefixed("available", self.parts.available.state())}
+
+    def restore(self, state: Arrays) -> None:
+        """Goes back to a :meth:`state`."""
+        self.asked = int(state["asked"])
+        self.parts.available.restore(under("available", state))

@@ -1,0 +1,49 @@
+"""``simfl plot``"""
+
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+WIDTHS_IN = {"column": 3.4, "page": 7.0}
+"""Widths of one and of two columns of a paper, inches."""
+
+FONTS = {
+    "sans": {},
+    "serif": {"font_family": "STIXGeneral", "mathtext_fontset": "stix"},
+}
+
+
+class _Figures(click.Command):
+    """Lists the figures below the options."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from simfl.report.figures import figures
+
+        with formatter.section("Figures"):
+            formatter.write_dl([(kind.name, kind.title) for kind in figures()])
+
+
+@click.command("plot", cls=_Figures)
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
+@click.option("--figure", "name", required=True, metavar="NAME", help="Which figure.")
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="A .pdf, .svg or .png file; the data go to FILE.csv beside it.")  # fmt: skip
+@click.option("--width", type=click.Choice(list(WIDTHS_IN)), help="One column (3.4 in) or the page (7 in) of a paper.")
+@click.option("--font", type=click.Choice(list(FONTS)), default="sans", show_default=True, help="Letters.")
+def command(folders: tuple[Path, ...], name: str, output: Path, width: str | None, font: str) -> None:
+    """Draw one figure of a run, a sweep or a comparison into a file.
+
+    The same results give the same bytes.
+    """
+    from simfl.report import draw, style
+    from simfl.report.saving import save
+
+    fig, table = draw(name, folders, **FONTS[font])
+    if width:
+        height = fig.get_figheight()
+        fig.set_size_inches(WIDTHS_IN[width], min(height, WIDTHS_IN[width] * max(0.62, height / fig.get_figwidth())))
+    with style.settings(**FONTS[font]):
+        for path in save(fig, table, output):
+            click.echo(str(path))

@@ -1,0 +1,146 @@
+"""The tables of the page: one row a group, one row a run. Every cell has a text and a value to sort by."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from simfl.report.measures import Measure, Scale, with_values
+from simfl.report.study import Group, Run, Study, number
+
+__all__ = ["Cell", "Column", "Table", "csv_of", "group_table", "round_table", "run_table"]
+
+MOST_ROUNDS = 1000
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading.
+
+    Attributes:
+        name: in CSV.
+        label, unit: as shown.
+        about: explanation.
+        numeric: right-aligned, sorted by number.
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    about: str = ""
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value: as shown, as sorted and exported, and whether it is the best of its column."""
+
+    text: str
+    value: Any = None
+    half: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells, and the group they belong to."""
+
+    cells: tuple[Cell, ...]
+    group: Group | None
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+
+def group_table(study: Study) -> Table:
+    """Means with half widths of their confidence intervals, one row a group."""
+    known = with_values(study)
+    found = {m.name: {group.label: m.over(group) for group in study.groups} for m in known}
+    scales = {m.name: m.scale(i.mean for i in found[m.name].values()) for m in known}
+    best = {m.name: _best(m, scales[m.name], [i.mean for i in found[m.name].values()]) for m in known}
+    columns = (Column("group", "Group"), *(_column(m, scales[m.name]) for m in known))
+    rows = []
+    for group in study.groups:
+        cells = [Cell(group.label, group.label)]
+        for m in known:
+            interval, scale = found[m.name][group.label], scales[m.name]
+            text = scale.text(interval.mean)
+            half = "" if math.isnan(interval.half) or not interval.half else f"±\u202f{scale.text(interval.half)}"
+            cells.append(Cell(text, _plain(interval.mean), half, text == best[m.name]))
+        rows.append(Row(tuple(cells), group))
+    return Table(columns, tuple(rows))
+
+
+def run_table(study: Study) -> Table:
+    """Every planned run, failed and unfinished ones too."""
+    known = with_values(study)
+    values = {m.name: {run.digest: m.of(run) for run in study.runs} for m in known}
+    scales = {m.name: m.scale(values[m.name].values()) for m in known}
+    failed = any(member.error for member in study.members)
+    axes = [Column(axis, axis.split(".")[-1].replace("_", " "), about=axis, numeric=axis in study.numeric_axes)
+            for axis in study.axes]  # fmt: skip
+    columns = (*axes, Column("seed", "Seed", numeric=True), Column("status", "Status"),
+               *(_column(m, scales[m.name]) for m in known), Column("digest", "Folder"),
+               *([Column("error", "Error")] if failed else []))  # fmt: skip
+    of = {run.digest: group for group in study.groups for run in group.runs}
+    rows = []
+    for member in study.members:
+        cells = [Cell(member.values[c.name], _sortable(member.values[c.name], c.numeric)) for c in axes]
+        cells += [Cell(str(member.seed), member.seed), Cell(member.status, member.status)]
+        for m in known:
+            value = values[m.name].get(member.digest)
+            cells.append(Cell(scales[m.name].text(value), value))
+        cells.append(Cell(member.digest, member.digest))
+        if failed:
+            cells.append(Cell(member.error or "", member.error or ""))
+        rows.append(Row(tuple(cells), of.get(member.digest), member.status == "failed"))
+    return Table(columns, tuple(rows))
+
+
+def round_table(run: Run) -> Table:
+    """The rounds of a run: the columns of ``rounds.csv`` that hold something; of very many rounds, every n-th."""
+    every = -(-len(run.rounds) // MOST_ROUNDS)
+    shown = run.rounds.dropna(axis=1, how="all").iloc[::every]
+    columns = tuple(Column(name, name.replace("_", " "), numeric=True) for name in shown.columns)
+    scales = [Scale(1.0, "", 0 if (shown[name].dropna() % 1 == 0).all() else 4) for name in shown.columns]
+    rows = [
+        Row(tuple(Cell(scale.text(value), _plain(value)) for scale, value in zip(scales, values, strict=True)), None)
+        for values in shown.itertuples(index=False, name=None)
+    ]
+    return Table(columns, tuple(rows))
+
+
+def csv_of(table: Table) -> str:
+    """The table with all digits."""
+    from pandas import DataFrame
+
+    from simfl.report.saving import csv_text
+
+    data = [[cell.value for cell in row.cells] for row in table.rows]
+    return csv_text(DataFrame(data, columns=[column.name for column in table.columns]))
+
+
+def _column(measure: Measure, scale: Scale) -> Column:
+    return Column(measure.name, measure.label, scale.unit, measure.about, True)
+
+
+def _best(measure: Measure, scale: Scale, means: list[float]) -> str | None:
+    """The text of the best value, None where no value is better than another as it is written."""
+    known = [mean for mean in means if not math.isnan(mean)]
+    if not measure.better or not known:
+        return None
+    texts = {scale.text(mean) for mean in known}
+    return scale.text((max if measure.better > 0 else min)(known)) if len(texts) > 1 else None
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _sortable(text: str, numeric: bool) -> Any:
+    return number(text) if numeric else text

@@ -1,0 +1,41 @@
+"""``simfl watch``"""
+
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("watch")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port of the page.")
+@click.option("--terminal", is_flag=True, help="Show it in the terminal instead of on a page.")
+def command(folder: Path, port: int, terminal: bool) -> None:
+    """Watch a run, a sweep or a comparison while it plays.
+
+    DIR is its folder. The page is for this machine only (127.0.0.1). Ctrl-C ends the watching, never the run.
+    """
+    from simfl.report.live import Watched
+
+    watched = Watched(folder)
+    watched.look()  # says at once that there is nothing
+    try:
+        if terminal:
+            from simfl.report.terminal import follow
+
+            follow(watched)
+        else:
+            _page(watched, port)
+    except KeyboardInterrupt:
+        click.echo("stopped watching", err=True)
+
+
+def _page(watched: object, port: int) -> None:
+    from threading import Event
+
+    from simfl.report.server import ADDRESS, serving
+
+    with serving(watched, port) as server:  # type: ignore[arg-type]
+        click.echo(f"http://{ADDRESS}:{server.server_port}/  (Ctrl-C ends the watching)")
+        Event().wait()

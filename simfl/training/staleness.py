@@ -1,0 +1,57 @@
+"""How much an update counts that was computed from an old model (science: FedAsync, arXiv 1903.03934, section 5).
+
+The staleness of an update is the number of server updates since its client downloaded the model.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.registry import Registry
+
+__all__ = ["STALENESS", "Constant", "Hinge", "Polynomial", "Staleness"]
+
+STALENESS = Registry("staleness")
+
+
+class Staleness(Protocol):
+    """A staleness function s: 1 at staleness 0 and never increasing."""
+
+    def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
+        """s(τ) of each staleness τ >= 0, float64 of the same shape."""
+        ...
+
+
+@STALENESS("constant")
+@dataclass(frozen=True)
+class Constant:
+    """An old update counts as much as a fresh one."""
+
+    def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
+        return np.ones(np.shape(staleness))
+
+
+@STALENESS("polynomial")
+@dataclass(frozen=True)
+class Polynomial:
+    """(1 + τ)^(-alpha); the FedBuff paper uses alpha = 0.5."""
+
+    alpha: Annotated[float, Field(ge=0, le=100, description="exponent; 0 = constant")] = 0.5
+
+    def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
+        return (1.0 + np.asarray(staleness)) ** -self.alpha
+
+
+@STALENESS("hinge")
+@dataclass(frozen=True)
+class Hinge:
+    """1 up to τ = b, then 1 / (a (τ - b) + 1)."""
+
+    a: Annotated[float, Field(ge=0, le=1e6, description="how fast the weight falls after b")] = 10.0
+    b: Annotated[float, Field(ge=0, le=1e9, description="largest staleness of full weight")] = 4.0
+
+    def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
+        return 1.0 / (self.a * np.maximum(np.asarray(staleness) - self.b, 0.0) + 1.0)

@@ -1,0 +1,200 @@
+"""The auditor: exposures against exact elimination, every form of log, and bad input in one line."""
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.sparse import csr_array, save_npz
+
+from simfl.audit import audit, read
+from simfl.cli import simfl
+from simfl.errors import SimflError
+
+
+def spans(rows, target):
+    """Whether a vector is a combination of rows, by elimination in fractions; written for this test."""
+    matrix = [[Fraction(float(value)) for value in row] for row in rows]
+    rest = [Fraction(float(value)) for value in target]
+    for column in range(len(rest)):
+        pivot = next((row for row in matrix if row[column]), None)
+        if pivot is None:
+            continue
+        matrix = [row for row in matrix if row is not pivot]
+        matrix = [[a - row[column] / pivot[column] * b for a, b in zip(row, pivot, strict=True)] for row in matrix]
+        rest = [a - rest[column] / pivot[column] * b for a, b in zip(rest, pivot, strict=True)]
+    return not any(rest)
+
+
+def test_exposures_equal_brute_force_on_random_logs():
+    rng = np.random.default_rng(0)
+    seen = 0
+    for trial in range(40):
+        n, rounds = int(rng.integers(3, 8)), int(rng.integers(2, 10))
+        P = (rng.random((rounds, n)) < 0.45).astype(float)
+        if trial % 2:
+            P *= rng.choice([0.25, 0.5, 1.0, 3.0], size=P.shape)
+        found = {exposure.client: exposure for exposure in audit(P).exposed}
+        for client in range(n):
+            unit = np.eye(n)[client]
+            first = next((t for t in range(rounds) if spans(P[: t + 1], unit)), None)
+            assert (found[client].round if client in found else None) == first
+            if first is not None:
+                seen += 1
+                np.testing.assert_allclose(found[client].combination.combination @ P, unit, atol=1e-9)
+                assert found[client].residual == 0
+    assert seen > 50
+
+
+def test_a_difference_of_two_rounds_is_named():
+    """Rounds {a, b, c} and {a, b} give c away as their difference; a and b stay together."""
+    (only,) = audit(np.array([[1, 1, 1], [0, 0, 0], [1, 1, 0]])).exposed
+    assert (only.client, only.round) == (2, 2)
+    assert only.combination.coefficients == {0: 1, 2: -1} and only.largest() == [(0, 1.0), (2, -1.0)]
+
+
+LONG = "round,client,weight\n10,anna,1\n10,bob,1\n12,anna,0.5\n12,eve,2\n"
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_every_form_of_log_is_the_same_log(tmp_path):
+    rng = np.random.default_rng(1)
+    P = (rng.random((6, 5)) < 0.5) * rng.choice([0.5, 1.0, 2.0], size=(6, 5))
+    P[0] = 1
+    names = ["a", "b", "c", "d", "e"]
+    np.save(tmp_path / "m.npy", P)
+    np.savez(tmp_path / "m.npz", participation=P)
+    save_npz(tmp_path / "s.npz", csr_array(P))
+    lines = [",".join(map(str, row)) for row in P.tolist()]
+    write(tmp_path / "bare.csv", "\n".join(lines) + "\n")
+    write(tmp_path / "named.csv", "\n".join([",".join(names), *lines]) + "\n")
+    entries = [f"{t},{c},{P[t, c]}" for t, c in np.argwhere(P)]
+    write(tmp_path / "long.csv", "\n".join(["round,client,weight", *rng.permutation(entries)]) + "\n")
+    for name in ("m.npy", "m.npz", "s.npz", "bare.csv", "named.csv", "long.csv"):
+        log = read(tmp_path / name)
+        np.testing.assert_array_equal(log.matrix.toarray(), P, err_msg=name)
+    assert read(tmp_path / "named.csv").clients == names
+
+
+def test_labels_are_those_of_the_log(tmp_path):
+    log = read(write(tmp_path / "log.csv", LONG))
+    assert log.rounds == [10, 12] and log.clients == ["anna", "bob", "eve"]
+    np.testing.assert_array_equal(log.matrix.toarray(), [[1, 1, 0], [0.5, 0, 2]])
+    unweighted = read(write(tmp_path / "two.csv", "client,round\n7,b\n8,a\n7,a\n"))
+    assert unweighted.rounds == ["b", "a"] and unweighted.clients == [7, 8]
+
+
+def test_a_results_folder_counts_all_clients_and_skipped_rounds(tmp_path):
+    from simfl.run import run
+    from simfl.scenario import Scenario
+
+    scenario = Scenario.parse(
+        "{clients: 9, selection: {name: random, k: 3}, training: {name: fedavg, rounds: 4}, learning: none, "
+        "devices: {availability: {name: trace, unit: rounds, inline: [[0, 1, 3]], absent: never}}}"
+    )
+    report = audit(read(run(scenario, tmp_path).path).matrix)
+    assert (len(report.rounds), len(report.clients)) == (4, 9)
+    assert report.to_json() == report.to_json() | {"rank": 0, "strong": None, "semi_strong": None, "exposed": [],
+                                                   "weak": {"lower": None, "upper": None, "exact": False}}  # fmt: skip
+
+
+BAD = {
+    "missing.csv": (None, "missing.csv: cannot be read: No such file"),
+    "empty.csv": ("", "the log is empty"),
+    "only_header.csv": ("round,client\n", "the log is empty"),
+    "unknown.csv": ("round,client,wieght\n1,2,3\n", "empty.csv:1: unknown column 'wieght'; did you mean 'weight'?"),
+    "no_round.csv": ("client,weight\n1,1\n", ":1: the column 'round' is missing"),
+    "twice.csv": ("round,client,client\n1,2,3\n", ":1: a column is named twice"),
+    "negative.csv": ("round,client,weight\n1,2,1\n1,3,-1\n", ":3: the weight is negative; the smallest valid one is 0"),
+    "nan.csv": ("round,client,weight\n1,2,nan\n", ":2: the weight is not a number"),
+    "infinite.csv": ("round,client,weight\n1,2,inf\n", ":2: the weight is not finite"),
+    "word.csv": ("round,client,weight\n1,2,much\n", ":2: the weight is not a number"),
+    "no_client.csv": ("round,client\n1,\n", ":2: no client"),
+    "again.csv": ("round,client\n1,2\n2,2\n1,2\n", ":4: this client is in this round already"),
+    "wide.csv": ("round,client\n1,2,3,4\n", "not a table of round,client"),
+    "prose.csv": ("what,is,this\nno,numbers,here\n", ":1: neither the columns round,client"),
+    "ragged.csv": ("1,0,1\n1,0\n1,1,1,1\n", "not a matrix of numbers"),
+    "minus.csv": ("1,0\n1,-1\n", "round 1, client 1: weight -1 is not a finite number of at least 0"),
+    "holes.csv": ("1,0\n1,\n", "round 1, client 1: weight nan"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_logs_get_one_clear_line_and_exit_2(tmp_path, name):
+    text, message = BAD[name]
+    if text is not None:
+        write(tmp_path / name, text)
+    result = CliRunner().invoke(simfl, ["audit", str(tmp_path / name)])
+    assert result.exit_code == 2 and result.stdout == ""
+    assert message.removeprefix("empty.csv") in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_bad_arrays_get_one_clear_line(tmp_path):
+    np.savez(tmp_path / "two.npz", a=np.ones((2, 2)), b=np.ones((2, 2)))
+    np.save(tmp_path / "flat.npy", np.ones(3))
+    np.save(tmp_path / "objects.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "complex.npy", np.ones((2, 2)) * 1j)
+    np.save(tmp_path / "none.npy", np.ones((0, 4)))
+    write(tmp_path / "text.npz", "not an archive")
+    for name, message in (("two.npz", "holds 2 arrays"), ("flat.npy", "two dimensions"), ("objects.npy", "not an array"),
+                          ("complex.npy", "real numbers"), ("none.npy", "empty"), ("text.npz", "not an array")):  # fmt: skip
+        with pytest.raises(SimflError, match=message):
+            read(tmp_path / name)
+    with pytest.raises(SimflError, match="not the results of a run"):
+        read(tmp_path)
+
+
+def test_the_command_speaks_text_and_json_and_draws_the_same_bytes(tmp_path):
+    log = write(tmp_path / "log.csv", LONG + "12,anna2,1\n13,anna,1\n")
+    runner = CliRunner()
+    found = json.loads(runner.invoke(simfl, ["audit", str(log), "--json"], catch_exceptions=False).stdout)
+    assert {key: found[key] for key in ("clients", "rounds", "rank", "strong")} == {
+        "clients": 4, "rounds": 3, "rank": 3, "strong": 1}  # fmt: skip
+    assert [(e["client"], e["round"]) for e in found["exposed"]] == [("anna", 13), ("bob", 13)]
+    pictures = []
+    for name in ("a.svg", "b.svg"):
+        result = runner.invoke(simfl, ["audit", str(log), "--figure", str(tmp_path / name)], catch_exceptions=False)
+        pictures.append((tmp_path / name).read_bytes())
+    assert pictures[0] == pictures[1] and b"<svg" in pictures[0]
+    assert "2 of 4 clients are exposed" in result.stdout
+    assert re.search(r"bob +13 +\+1·round 10 -1·round 13", result.stdout)
+    assert runner.invoke(simfl, ["audit", str(log), "--figure", "x.gif"]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_ten_million_rows(tmp_path):
+    """10^5 clients in groups of 100: nothing but whole groups is ever summed."""
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(10**5).reshape(-1, 100)
+    rounds = [groups[rng.choice(1000, size=100, replace=False)].ravel() for _ in range(1000)]
+    with open(tmp_path / "log.csv", "w") as file:
+        file.write("round,client\n")
+        for t, members in enumerate(rounds):
+            file.write("".join(f"{t},{client}\n" for client in members))
+    report = audit(read(tmp_path / "log.csv").matrix, every=0)
+    assert report.metrics.strong == 100 and not report.exposed
+
+
+def test_the_how_to_page_runs_as_printed(tmp_path, monkeypatch):
+    page = (Path(__file__).parent.parent / "docs" / "how-to-audit.md").read_text()
+    blocks = re.findall(r"```(\w+)\n(.*?)```", page, flags=re.S)
+    monkeypatch.chdir(tmp_path)
+    shown = None
+    for kind, code in blocks:
+        if kind == "python":
+            exec(compile(code, "how-to-audit.md", "exec"), {})
+        elif kind == "bash":
+            command = code.strip().removeprefix("simfl ").split()
+            result = CliRunner().invoke(simfl, command, catch_exceptions=False)
+            assert result.exit_code == 0, result.output
+            shown = result.stdout
+        elif kind == "text":
+            for line in code.strip("\n").split("\n"):
+                assert line in shown.split("\n"), line

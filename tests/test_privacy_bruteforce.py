@@ -1,0 +1,176 @@
+"""All three guarantees against brute force in exact fractions, written independently of simfl.privacy."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from simfl.privacy import multi_round, trace
+
+
+def exact(P):
+    return [[Fraction(float(x)) for x in row] for row in P]
+
+
+def eliminate(rows):
+    """Row echelon form over the rationals: the non-zero rows and their pivot columns."""
+    rows, pivots = [list(r) for r in rows], []
+    width = len(rows[0]) if rows else 0
+    top = 0
+    for c in range(width):
+        chosen = next((i for i in range(top, len(rows)) if rows[i][c]), None)
+        if chosen is None:
+            continue
+        rows[top], rows[chosen] = rows[chosen], rows[top]
+        rows[top] = [x / rows[top][c] for x in rows[top]]
+        for i in range(len(rows)):
+            if i != top and rows[i][c]:
+                f = rows[i][c]
+                rows[i] = [x - f * y for x, y in zip(rows[i], rows[top], strict=True)]
+        pivots.append(c)
+        top += 1
+    return rows[:top], pivots
+
+
+def rank(rows):
+    return len(eliminate(rows)[1]) if rows and rows[0] else 0
+
+
+def null_space(rows, width):
+    """A basis of {y : rows y = 0}."""
+    reduced, pivots = eliminate(rows)
+    basis = []
+    for f in sorted(set(range(width)) - set(pivots)):
+        y = [Fraction(0)] * width
+        y[f] = Fraction(1)
+        for r, p in zip(reduced, pivots, strict=True):
+            y[p] = -r[f]
+        basis.append(y)
+    return basis
+
+
+def strong(P):
+    columns = [tuple(c) for c in P.T if any(c)]
+    return min(columns.count(c) for c in columns)
+
+
+def weak(P):
+    """Least w such that deleting all but w columns loses rank, i.e. a vector lives on w columns."""
+    rows, n = exact(P), P.shape[1]
+    full = rank(rows)
+    for w in range(1, n + 1):
+        for support in combinations(range(n), w):
+            outside = [[r[c] for c in range(n) if c not in support] for r in rows]
+            if (rank(outside) if w < n else 0) < full:
+                return w
+    raise AssertionError("no vector")
+
+
+def semi_strong(P):
+    """min |v|_1 with v_i = 1 over the vertices: v in R is fixed by r - 1 zeros on independent columns."""
+    rows, _ = eliminate(exact(P))
+    r, n = len(rows), P.shape[1]
+    best = None
+    for zeros in combinations(range(n), r - 1):
+        z = (
+            null_space([[row[c] for row in rows] for c in zeros], r)
+            if zeros
+            else [[Fraction(1)] + [Fraction(0)] * (r - 1)]
+        )
+        if len(z) != 1:
+            continue
+        v = [abs(sum(a * row[c] for a, row in zip(z[0], rows, strict=True))) for c in range(n)]
+        value = sum(v) / max(v)
+        best = value if best is None else min(best, value)
+    return best
+
+
+def semi_strong_lp(P):
+    """The same by scipy, in the form min 1'u, -u <= P'z <= u, (P'z)_i = 1."""
+    from scipy.optimize import linprog
+
+    J, n = P.shape
+    best = np.inf
+    for i in np.flatnonzero(P.any(axis=0)):
+        above = np.block([[P.T, -np.eye(n)], [-P.T, -np.eye(n)]])
+        found = linprog(
+            np.r_[np.zeros(J), np.ones(n)],
+            A_ub=above,
+            b_ub=np.zeros(2 * n),
+            A_eq=np.r_[P[:, i], np.zeros(n)][None],
+            b_eq=[1.0],
+            bounds=[(None, None)] * J + [(0, None)] * n,
+            method="highs",
+        )
+        best = min(best, found.fun)
+    return best
+
+
+def random_matrix(rng, n_max):
+    """0/1 or weighted, sparse or dense, with repeated rows, sums of rows, repeated and proportional columns."""
+    n, J = int(rng.integers(1, n_max + 1)), int(rng.integers(1, 10))
+    P = (rng.random((J, n)) < rng.uniform(0.15, 0.85)).astype(float)
+    kind = rng.integers(4)
+    if kind == 1:
+        P *= rng.random(P.shape)
+    elif kind == 2:
+        P *= rng.choice([1.0, 0.5, 0.25, 0.75, 3.0], P.shape)
+    elif kind == 3:
+        P *= rng.choice([1.0, 0.5, 2.0], n)
+    if J > 2 and rng.random() < 0.4:
+        P[-1] = P[0] + P[1]
+    if n > 2 and rng.random() < 0.5:
+        P[:, rng.integers(n)] = P[:, rng.integers(n)]
+    return P
+
+
+def check_witness(P, witness):
+    """The combination of rounds gives the vector, exactly."""
+    rows = exact(P)
+    v = [sum((z * rows[t][i] for t, z in witness.coefficients.items()), Fraction(0)) for i in range(P.shape[1])]
+    assert {i: x for i, x in enumerate(v) if x} == witness.values
+    if np.abs(witness.combination).max() < 1e6:
+        assert np.allclose(witness.combination @ P, witness.vector, atol=1e-9)
+
+
+MATRICES = 200
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_all_three_equal_brute_force(part):
+    rng = np.random.default_rng(100 + part)
+    tried = 0
+    while tried < MATRICES // 4:
+        P = random_matrix(rng, 12 if tried % 5 == 0 else 8)
+        if not P.any():
+            continue
+        tried += 1
+        found = multi_round(P)
+        assert found.rank == rank(exact(P))
+        assert found.strong == strong(P)
+        assert (found.weak_lower, found.weak_upper, found.weak_exact) == (weak(P), weak(P), True)
+        expected = semi_strong(P) if found.rank <= 5 or P.shape[1] <= 9 else semi_strong_lp(P)
+        assert found.semi_strong == pytest.approx(float(expected), abs=1e-7)
+        assert found.semi_strong - 1e-7 <= found.semi_strong_bound <= found.semi_strong
+        assert found.strong <= found.semi_strong <= found.weak_lower
+        check_witness(P, found.semi_strong_witness)
+        assert found.semi_strong_witness.ratio == pytest.approx(found.semi_strong, rel=1e-12)
+        check_witness(P, found.weak_witness)
+        assert len(found.weak_witness.support) == found.weak_upper
+        _check_trace(P)
+
+
+def _check_trace(P):
+    columns = trace(P)
+    last = np.full(5, np.inf)
+    for t in range(len(P)):
+        row = np.array([c[t] for c in (columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper)])
+        if not P[: t + 1].any():
+            assert np.isnan(row).all() and np.isnan(columns.rank[t])
+            continue
+        at = multi_round(P[: t + 1])
+        assert columns.rank[t] == at.rank
+        assert row == pytest.approx([at.strong, at.semi_strong, at.weak_lower, at.weak_upper], abs=1e-7)
+        assert (row <= last[:4]).all(), "no metric ever rises"
+        last[:4] = row
