@@ -1,6 +1,7 @@
 """What holds for every model of devices: a further client changes nobody else, state suffices to go on."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ EXAMPLES = {
     COMPUTATION: {
         "constant": {"seconds": 1},
         "per_sample": {"seconds": 0.1, "speed": DRAWN},
+        "trace": {"path": "measured_seconds.csv"},
         "random": {"distribution": {"name": "half_normal", "sigma": 1}, "speed": DRAWN},
     },
     FAILURE: {"none": {}, "bernoulli": {"probability": DRAWN}},
@@ -30,8 +32,12 @@ EXAMPLES = {
 CASES = [(family, name) for family, names in EXAMPLES.items() for name in names]
 
 
+def _scenario(clients):
+    return SimpleNamespace(clients=clients, file=lambda name: Path(__file__).parent / name)
+
+
 def make(family, name, clients, seed=0):
-    plugin, scenario = family.of({"name": name, **EXAMPLES[family][name]}), SimpleNamespace(clients=clients)
+    plugin, scenario = family.of({"name": name, **EXAMPLES[family][name]}), _scenario(clients)
     assert not hasattr(plugin, "check") or plugin.check(scenario) == []
     return plugin.build(scenario, Streams(seed))
 
@@ -63,8 +69,8 @@ def test_a_further_client_changes_nobody_else(family, name):
 def test_the_seed_decides(family, name):
     first = answers(family, name, 40, 40)
     assert np.array_equal(first, answers(family, name, 40, 40), equal_nan=True)
-    fixed = {"always", "trace", "constant", "none"}
-    assert np.array_equal(first, answers(family, name, 40, 40, seed=1), equal_nan=True) == (name in fixed)
+    fixed = {(AVAILABILITY, "always"), (AVAILABILITY, "trace"), (COMPUTATION, "constant"), (FAILURE, "none")}
+    assert np.array_equal(first, answers(family, name, 40, 40, seed=1), equal_nan=True) == ((family, name) in fixed)
 
 
 @pytest.mark.parametrize("name", EXAMPLES[AVAILABILITY])

@@ -7,10 +7,14 @@ from typing import Any
 
 from simfl.report.study import number
 
-__all__ = ["flat", "labels", "natural", "varying"]
+__all__ = ["JOINT", "flat", "labels", "natural", "varying"]
 
 UNIMPORTANT = {"seed", "name", "trace"}
 """Keys that do not make two runs different."""
+
+
+JOINT = " / "
+"""Stands between the values of a name, as in ``simfl compare``."""
 
 
 def flat(scenario: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -65,16 +69,12 @@ def labels(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str
     The choice of a plugin speaks for itself, other values need their key.
     """
     short = {axis: _short(axis, axes) for axis in axes}
-    return [
-        ", ".join(
-            v
-            if re.match(r"[A-Za-z_]\w*$|[A-Za-z_]\w*:", v := value[axis]) and v not in ("true", "false", "null")
-            else f"{short[axis]}={v}"
-            for axis in axes
-            if value[axis] != ""
-        )  # fmt: skip
-        for value in values
-    ]
+    return [JOINT.join(_word(short[axis], value[axis]) for axis in axes if value[axis] != "") for value in values]
+
+
+def _word(key: str, value: str) -> str:
+    speaks = re.match(r"[A-Za-z_]\w*(:|$)", value) and value not in ("true", "false", "null")
+    return value if speaks else f"{key}={value}"
 
 
 def _short(axis: str, axes: Sequence[str]) -> str:

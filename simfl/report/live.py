@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simfl.errors import SimflError
-from simfl.report.axes import labels
+from simfl.report.axes import JOINT, labels
 from simfl.report.reading import index_of, place_of, runs_below
 
 __all__ = ["Watched"]
@@ -56,7 +56,7 @@ class Watched:
             axes, rows = index_of(self.folder)
             names = labels(axes, rows)
             return [
-                (place_of(self.folder, row["digest"]), ", ".join(filter(None, (name, f"seed {row['seed']}"))))
+                (place_of(self.folder, row["digest"]), JOINT.join(filter(None, (name, f"seed {row['seed']}"))))
                 for row, name in zip(rows, names, strict=True)
             ]
         return [(path, path.name) for path in runs_below(self.folder, "scenario.yaml")]

@@ -30,6 +30,9 @@ TILES = (
     "fairness_gap",
     "bytes",
 )
+LABELS = {"privacy_semi_strong": "Guarantee"}
+"""Labels that are shorter on a tile than elsewhere."""
+
 MOST_TILES = 6
 SHORT = 14
 """Letters of a baseline's name that fit on a tile."""
@@ -181,7 +184,16 @@ def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
             note = f"theory: {scale.text(expected)}"
         elif found.count > 1:
             note = f"± {scale.text(found.half)} over {found.count} seeds"
-        tiles.append(Tile(measure.label, scale.text(found.mean), scale.unit, note, measure.about, verdict))
+        tiles.append(
+            Tile(
+                LABELS.get(measure.name, measure.label),
+                scale.text(found.mean),
+                scale.unit,
+                note,
+                measure.about,
+                verdict,
+            )
+        )
     return tiles[:MOST_TILES]
 
 

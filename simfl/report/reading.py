@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from simfl.errors import SimflError
-from simfl.report.axes import labels, natural, varying
+from simfl.report.axes import JOINT, labels, natural, varying
 from simfl.report.study import COLOURED, EMPHASISED, Group, Member, Run, Study
 
 __all__ = ["index_of", "place_of", "read_study", "runs_below"]
+
+LONG = 28
+"""Letters of a group's name that are too many for a legend."""
 
 DEEPEST = 3
 """Folders below the named one that are searched for runs."""
@@ -36,15 +39,16 @@ def read_study(paths: Iterable[Path | str]) -> Study:
         axes, members = _described({run.path.resolve(): run for folder in folders for run in _runs(folder)})
     if not any(member.run for member in members):
         raise SimflError(f"{', '.join(map(str, folders)) or 'nothing'}: no finished run here")
-    groups = _emphasised(_named(_grouped(axes, members), document))
-    labels = [group.label for group in groups]
-    baseline = document.get("baseline")
+    groups = _named(_grouped(axes, members), document)
+    chosen = [group.label for group in groups]
+    baseline = chosen.index(document["baseline"]) if document.get("baseline") in chosen else 0
+    groups = _emphasised(_shortened(groups))
     return Study(
         title=_title(groups),
         axes=axes,
         groups=groups,
         members=tuple(members),
-        baseline=baseline if baseline in labels else labels[0],
+        baseline=groups[baseline].label,
         target=document.get("target_accuracy"),
     )
 
@@ -179,6 +183,19 @@ def _named(groups: tuple[Group, ...], document: dict[str, Any]) -> tuple[Group, 
     order = list(choices)
     renamed = [replace(group, label=str(names[group.label])) for group in groups]
     return tuple(sorted(renamed, key=lambda group: order.index(group.label)))
+
+
+def _shortened(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Long names without their plugins' fields, where that leaves them different."""
+    short = [
+        JOINT.join(word.partition(":")[0] for word in g.label.split(JOINT)) if len(g.label) > LONG else g.label
+        for g in groups
+    ]
+    twice = Counter(short)
+    return tuple(
+        replace(group, label=label if twice[label] == 1 else group.label)
+        for group, label in zip(groups, short, strict=True)
+    )
 
 
 def _title(groups: tuple[Group, ...]) -> str:

@@ -32,8 +32,8 @@ CELL = (0x1F / 255, 0x7F / 255, 0xC4 / 255)
 OWN = "own-names"
 """Marks a legend that names something else than the study's groups."""
 
-WIDTH_IN = 4.8
-WIDE_IN = 9.6
+WIDTH_IN = 4.2
+WIDE_IN = 8.6
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -96,7 +96,7 @@ def settings(**changes: Any) -> Iterator[None]:
         yield
 
 
-def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.9, **more: Any) -> Any:
+def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.6, **more: Any) -> Any:
     """A figure that no window system knows of, and its axes as an array of shape (rows, columns)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

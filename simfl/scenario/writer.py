@@ -8,6 +8,9 @@ from simfl.scenario.scalars import scalar
 
 __all__ = ["dump"]
 
+LINE_BREAKS = set("\r\x85\u2028\u2029")
+"""What YAML 1.1 takes for line breaks besides the newline."""
+
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
@@ -16,6 +19,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     # PyYAML quotes what YAML 1.1 would take for something else; simfl reads YAML 1.2.
+    if set(value) & LINE_BREAKS:  # only escapes bring them back as they are
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
     try:
         is_text = scalar(value) == value
     except ValueError:

@@ -123,7 +123,7 @@ def _graph(network: Network, places: NDArray[np.float64]) -> Any:
 
     links = network.links
     shown = links if len(links) <= LINKS else links[(links == network.server).any(axis=1)]
-    fig, ((axes,),) = style.figure(height_in=3.9)
+    fig, ((axes,),) = style.figure(height_in=3.5)
     axes.add_collection(LineCollection(list(places[shown]), colors=style.MUTED, linewidths=0.6, alpha=0.7))
     others = np.delete(np.arange(len(places)), network.server)
     axes.scatter(*places[others].T, s=26, color=style.SERIES[0], edgecolors=style.PAPER, linewidths=0.6, zorder=3)

@@ -22,7 +22,8 @@ def draw(study: Study) -> Any:
     fig, ((axes,),) = style.figure()
     for group, table in shown:
         if len(shown) == 1:
-            axes.bar(table["staleness"], table["share"], width=0.8, color=style.SERIES[0], gid=style.tag(group))
+            color = style.look(group.number)["color"]
+            axes.bar(table["staleness"], table["share"], width=0.8, color=color, gid=style.tag(group))
         else:
             axes.plot(table["staleness"], table["share"], **style.styled(group, len(table)))
     axes.set_xlabel("Staleness (model versions)")

@@ -29,7 +29,8 @@ ACTIVITIES = {"compute (fails)": "lost", "connection lost": "lost", "cancelled":
 @figure("timeline", "Who waited for whom", "Time", wide=True)
 def draw(study: Study) -> Any:
     """The first rounds in which something was aggregated, one bar a client: the model's download, the computation, the
-    update's upload, and the wait for the slowest. A thick line ends each round and names the client that came last.
+    update's upload, and the wait for the slowest. A thick line ends each round; the diamond is the client that came
+    last.
     """
     from pandas import DataFrame, concat
 
@@ -45,11 +46,11 @@ def draw(study: Study) -> Any:
         height_in=0.9 + sum(0.35 + 0.125 * h for h in heights),
         height_ratios=heights,
     )
+    grid[0, 0].set_xlim(0, max(table.end_s.max() for _, table in found) * 1.002)
     for axes, (group, table) in zip(grid[:, 0], found, strict=True):
         _panel(axes, table)
         if not study.single:
             axes.set_title(group.label, pad=14)
-    grid[0, 0].set_xlim(0, max(table.end_s.max() for _, table in found) * 1.002)
     grid[-1, 0].set_xlabel("Simulated time (s)")
     _legend(fig)
     return fig, DataFrame(concat([table for _, table in found], ignore_index=True))
@@ -128,11 +129,13 @@ def _panel(axes: Any, table: Any) -> None:
             facecolor=look["color"], hatch=look.get("hatch"), edgecolor=edge, linewidth=0,
         )  # fmt: skip
     rounds = table[table.activity == "round"]
+    named_s, room_s = 0.0, 0.1 * axes.get_xlim()[1]
     for end, straggler in zip(rounds.end_s, _stragglers(table), strict=True):
         axes.axvline(end, color=style.INK, linewidth=1.2)
         if straggler != SERVER:
-            text = f"last: client {straggler} "
-            axes.text(end, len(clients) - 0.35, text, ha="right", va="bottom", fontsize=7, color=style.INK)
+            if end - named_s > room_s:
+                text, named_s = f"last: client {straggler} ", end
+                axes.text(end, len(clients) - 0.35, text, ha="right", va="bottom", fontsize=7, color=style.INK)
             axes.plot(end, place[straggler], marker="D", markersize=4, color=style.INK, clip_on=False, zorder=5)
     axes.set_yticks(range(len(clients)), [str(client) for client in clients], fontsize=6.5)
     axes.set_ylim(-0.7, len(clients) - 0.3)
