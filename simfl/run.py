@@ -2,17 +2,14 @@
 
 import csv
 import fcntl
-import io
 import itertools
 import json
-import platform
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,8 @@ from simfl import checkpoint
 from simfl.agents import Parts, Round, Server, server
 from simfl.api import CallableModule
 from simfl.errors import BusyError, IntegrityError, SimflError
+from simfl.finishing import cell, finish
 from simfl.metrics import Tally
-from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
@@ -246,7 +243,7 @@ class _Run:
     # -- while it plays ----------------------------------------------------------------------------
 
     def _round(self, done: Round) -> None:
-        row = {name: _cell(value) for name, value in done.row.items()}
+        row = {name: cell(value) for name, value in done.row.items()}
         self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
         self.tables["participation.csv"].append(
             zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
@@ -264,51 +261,11 @@ class _Run:
     # -- the end -----------------------------------------------------------------------------------
 
     def _finish(self) -> dict[str, Any]:
-        """Writes the final files; ``summary.json`` comes last and makes the run complete."""
-        folder, scenario = self.folder, self.scenario
-        digests = {}
-        for name, table in self.tables.items():
-            if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
-                digests[name] = table.finish()
-        self.tables["rounds.csv"].mark()
-        part = folder / "rounds.csv.part"
-        matrix = participation_matrix(folder / "participation.csv", self.server.tally.rounds, self.parts.clients)
-        text, rows = fill_columns(part.read_text(), scenario.privacy.columns(matrix))
-        write_atomically(folder / "rounds.csv", text.encode())
-        digests["rounds.csv"] = sha256(folder / "rounds.csv")
-        if self.parts.learner.dimension:
-            buffer = io.BytesIO()
-            np.save(buffer, self.server.model)
-            write_atomically(folder / "model.npy", buffer.getvalue())
-            digests["model.npy"] = sha256(folder / "model.npy")
-        summary = {
-            "name": scenario.name,
-            "digest": scenario.digest,
-            "seed": scenario.seed,
-            "clients": scenario.clients,
-            "expected_cardinality": None if self.asynchronous else _cell(theory(scenario)["expected_cardinality"]),
-            **{name: _cell(value) for name, value in summarise(rows).items()},
-            **self._jobs(float(rows[-1]["time_s"])),
-            "sha256": dict(sorted(digests.items())),
-        }
-        write_atomically(folder / "machine.json", _json(_versions()))
-        write_atomically(folder / "summary.json", _json(summary))
-        _tidy(folder)
+        theoretical = None if self.asynchronous else theory(self.scenario)["expected_cardinality"]
+        model = self.server.model if self.parts.learner.dimension else None
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical)
+        _tidy(self.folder)
         return summary
-
-    def _jobs(self, until_s: float) -> dict[str, Any]:
-        return summarise_jobs(self.folder / "jobs.csv", until_s) if "jobs.csv" in self.tables else {}
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
-
-
-def _cell(value: Any) -> Any:
-    """A number as CSV and JSON hold it: None for NaN, whole numbers without a point where they are integers."""
-    if isinstance(value, (float, np.floating)):
-        return None if np.isnan(value) else float(value)
-    return value
 
 
 def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, float, float], None]:
@@ -317,16 +274,6 @@ def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, fl
              "bytes": message.size_bytes, "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
 
     return record
-
-
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

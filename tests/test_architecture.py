@@ -9,7 +9,7 @@ HOME = Path(simfl.__file__).parent
 VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions", "local"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
-SHELL = {"cli", "run", "results", "scenario", "audit", "sweep", "compare", "report", "export", "api", "__main__"}
+SHELL = {"cli", "run", "finishing", "results", "scenario", "audit", "sweep", "compare", "report", "export", "api", "__main__"}
 ONLY = {
     "simpy": {"world"},
     "networkx": {"network", "report"},

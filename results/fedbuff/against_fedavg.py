@@ -3,10 +3,10 @@
     python results/fedbuff/against_fedavg.py tune [--only NAME]     # learning rates, on a seed of their own
     python results/fedbuff/against_fedavg.py run                    # three seeds with the rates found
 
-Plays scenarios/fedbuff_mnist.yaml (finished runs are reused). ``tune`` writes tuning.csv: for every algorithm and every pair
-of learning rates the client updates until the test accuracy first reaches the target, at most 6000. ``run`` takes the
-pair with the fewest, writes curves.csv (test accuracy after every 100 client updates), targets.csv (updates and
-simulated seconds to the targets, mean over the seeds) and against_fedavg.svg.
+Plays scenarios/fedbuff_mnist.yaml (finished runs are reused). ``tune`` writes tuning.csv: for every algorithm and
+every pair of learning rates the client updates until the test accuracy first reaches the target, at most 6000.
+``run`` takes the pair with the fewest, writes curves.csv (test accuracy after every 100 client updates), targets.csv
+(updates and simulated seconds to the targets, mean over the seeds) and against_fedavg.svg.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python results/fedbuff/paper003.py [--seeds 3] [--out results]
 
-Plays scenarios/paper003_fedbuff.yaml with constant and polynomial staleness and, for comparison, without any staleness
-(finished runs are reused); writes paper003.csv (test accuracy every five aggregations) and paper003.svg beside this file.
+Plays scenarios/paper003_fedbuff.yaml with constant and polynomial staleness and, for comparison, without any
+staleness (finished runs are reused); writes paper003.csv (test accuracy every five aggregations) and paper003.svg.
 """
 
 import argparse

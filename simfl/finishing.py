@@ -1,0 +1,89 @@
+"""The end of a run: tables completed and renamed, the summary written last."""
+
+import io
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
+from simfl.scenario import Scenario
+from simfl.trace import Table, sha256, write_atomically
+
+__all__ = ["cell", "finish"]
+
+
+def finish(
+    folder: Path,
+    scenario: Scenario,
+    tables: dict[str, Table],
+    rounds: int,
+    model: NDArray[np.float32] | None,
+    expected_cardinality: float | None,
+) -> dict[str, Any]:
+    """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
+
+    Args:
+        folder: the run's folder.
+        scenario: what was played.
+        tables: every table by file name, still open.
+        rounds: rounds played.
+        model: the final global model, shape (d,), or None.
+        expected_cardinality: what theory says, to stand beside the simulated value.
+
+    Returns:
+        The summary.
+    """
+    digests = {}
+    for name, table in tables.items():
+        if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
+            digests[name] = table.finish()
+    tables["rounds.csv"].mark()
+    matrix = participation_matrix(folder / "participation.csv", rounds, scenario.clients)
+    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), scenario.privacy.columns(matrix))
+    write_atomically(folder / "rounds.csv", text.encode())
+    digests["rounds.csv"] = sha256(folder / "rounds.csv")
+    if model is not None:
+        buffer = io.BytesIO()
+        np.save(buffer, model)
+        write_atomically(folder / "model.npy", buffer.getvalue())
+        digests["model.npy"] = sha256(folder / "model.npy")
+    jobs = summarise_jobs(folder / "jobs.csv", float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
+    summary = {
+        "name": scenario.name,
+        "digest": scenario.digest,
+        "seed": scenario.seed,
+        "clients": scenario.clients,
+        "expected_cardinality": cell(expected_cardinality),
+        **{name: cell(value) for name, value in summarise(rows).items()},
+        **jobs,
+        "sha256": dict(sorted(digests.items())),
+    }
+    write_atomically(folder / "machine.json", _json(_versions()))
+    write_atomically(folder / "summary.json", _json(summary))
+    return summary
+
+
+def cell(value: Any) -> Any:
+    """A number as CSV and JSON hold it: None for NaN, whole numbers without a point where they are integers."""
+    if isinstance(value, (float, np.floating)):
+        return None if np.isnan(value) else float(value)
+    return value
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
