@@ -49,7 +49,7 @@ def test_importing_simfl_imports_nothing_slow():
 
 def test_functions_and_modules_of_one_name_live_together(tiny):
     """``simfl.run(...)`` works whatever was imported before, and so does ``from simfl.run import run``."""
-    for first in ("", "import simfl.run, simfl.sweep.plan, simfl.compare", "from simfl.run import run, verify"):
+    for first in ("import simfl.run, simfl.sweep.plan, simfl.compare", "from simfl.run import run, verify"):
         code = f"{first}\nimport simfl\nr = simfl.run({str(tiny)!r}, out={str(tiny.parent / 'r')!r})\n"
         code += "assert all(simfl.run.verify(r.path).values()) and callable(simfl.sweep) and callable(simfl.compare)"
         python(code)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 
 import simfl
 from simfl.cli import simfl as group
-from simfl.errors import MissingError, SimflError
+from simfl.errors import BusyError, MissingError, SimflError
 from simfl.sweep import cluster, folders
 from simfl.sweep.grid import axes
 from simfl.sweep.plan import planned
@@ -39,6 +40,7 @@ privacy: none
 GRID = {"selection": ["random", "batch_partition:T=3,mode=fair"], "selection.k": [3, 6]}
 
 PLUGIN = """
+import os
 import threading
 from dataclasses import dataclass
 from simfl.devices.base import AVAILABILITY
@@ -53,6 +55,7 @@ class Faulty:
 
     def build(self, scenario, streams, names=None):
         if self.number == 13:
+            open(f"{__file__}.hung-{os.getpid()}", "w").close()
             threading.Event().wait()
         if self.number == 17:
             raise ScenarioError("devices.availability.number", "is 17")
@@ -118,7 +121,7 @@ def done(out, name="tiny"):
 
 
 def disturbed_sweep(tmp_path, faulty, numbers, replications, kills, limit_s):
-    """The same faulty sweep twice at once, one of them with its workers killed."""
+    """The same faulty sweep twice at once, in one of them a worker stalls and others are killed."""
     grid = ["devices.availability=" + ",".join(f"faulty:number={number}" for number in numbers)]
     options = ["--replications", replications, "--jobs", 2, "--time-limit-s", limit_s]
     calm, beset = (
@@ -126,13 +129,14 @@ def disturbed_sweep(tmp_path, faulty, numbers, replications, kills, limit_s):
         for name in ("calm", "beset")
     )
     rng = np.random.default_rng(0)
-    killed, seen = set(), -1
+    killed, seen, spacing = set(), 0, 3
     while beset.poll() is None and len(killed) < kills:
         now = done(tmp_path / "beset")
-        fresh = [worker for worker in workers(beset.pid) if worker not in killed]
-        if now > seen and fresh:
+        hung = {int(path.name.rpartition("-")[2]) for path in faulty.glob("*.hung-*")}  # they end by the time limit
+        fresh = [worker for worker in workers(beset.pid) if worker not in killed | hung]
+        if now >= seen + spacing and fresh:  # what was killed is being played again by now
             victim = int(rng.choice(fresh))
-            os.kill(victim, signal.SIGKILL)
+            os.kill(victim, signal.SIGKILL if killed else signal.SIGSTOP)  # the first one only stalls
             killed.add(victim)
             seen = now
         time.sleep(0.05)
@@ -148,7 +152,7 @@ def disturbed_sweep(tmp_path, faulty, numbers, replications, kills, limit_s):
     return rows(index_of(tmp_path / "calm")), ends[0]
 
 
-def test_killed_workers_a_hung_run_and_a_bad_one_leave_the_same_index(tiny, tmp_path, faulty):
+def test_killed_and_stalled_workers_a_hung_run_and_a_bad_one_leave_the_same_index(tiny, tmp_path, faulty):
     found, (stdout, stderr) = disturbed_sweep(tmp_path, faulty, [*range(10, 18), *range(20, 36)], 1, kills=3, limit_s=5)
     assert len(found) == 24
     failed = {row["devices.availability"]: row["error"] for row in found if row["status"] == "failed"}
@@ -167,40 +171,49 @@ def test_two_hundred_runs_with_ten_workers_killed(tiny, tmp_path, faulty):
     assert len(found) == 200 and sum(row["status"] == "failed" for row in found) == 8
 
 
-def test_one_job_two_jobs_and_merged_shards_write_the_same_index(tiny, tmp_path):
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Twelve runs, one after another."""
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "tiny.yaml").write_text(TINY)
+    return simfl.sweep(folder / "tiny.yaml", GRID, replications=3, out=folder, jobs=1)
+
+
+def test_two_jobs_and_merged_shards_write_the_same_index_as_one_job(swept, tiny, tmp_path):
+    one = (swept.path / "index.csv").read_bytes()
+
     def index(out, **how):
         return simfl.sweep(tiny, GRID, replications=3, out=tmp_path / out, **how).path / "index.csv"
 
-    one = index("one", jobs=1)
-    assert len(rows(one)) == 12 and {row["status"] for row in rows(one)} == {"done"}
-    assert index("two", jobs=2).read_bytes() == one.read_bytes()
-    for shards in (2, 4):
-        merged = tmp_path / f"merged{shards}"
-        for shard in range(1, shards + 1):
-            part = index(f"{shard}of{shards}", shard=(shard, shards), jobs=1)
-            states = [row["status"] for row in rows(part)]
-            assert states == ["done" if i % shards == shard - 1 else "open" for i in range(12)]
-            shutil.copytree(tmp_path / f"{shard}of{shards}", merged, dirs_exist_ok=True)
-        assert index(merged.name).read_bytes() == one.read_bytes()
-    # into one folder, the last shard completes the index
-    index("shared", shard=(1, 2))
-    assert index("shared", shard=(2, 2)).read_bytes() == one.read_bytes()
+    assert list(swept.runs.status) == ["done"] * 12
+    two = index("two", jobs=2).read_bytes()
+    assert two == one
+    for shard in (1, 2):  # into one folder: the last shard completes the index
+        part = index("shared", shard=(shard, 2), jobs=1)
+        states = [row["status"] for row in rows(part)]
+        assert states == ["done" if shard == 2 or i % 2 == 0 else "open" for i in range(12)]
+    assert part.read_bytes() == one
+    for shard in range(1, 5):  # on machines of their own: the folders are copied together
+        part = index(f"shard{shard}", shard=(shard, 4), jobs=1)
+        states = [row["status"] for row in rows(part)]
+        assert states == ["done" if i % 4 == shard - 1 else "open" for i in range(12)]
+        shutil.copytree(tmp_path / f"shard{shard}", tmp_path / "merged", dirs_exist_ok=True)
+    assert index("merged").read_bytes() == one
 
 
-def test_the_index_repeats_what_the_runs_say(tiny, tmp_path):
-    swept = simfl.sweep(tiny, GRID | {"training.rounds": 5}, out=tmp_path)
-    assert len(swept.runs) == 4
+def test_the_index_repeats_what_the_runs_say(swept):
+    assert len(swept.runs) == len(list(swept.results())) == 12
     for row in swept.runs.to_dict("records"):
         result = swept.result(row["digest"])
         assert result.scenario.selection.name == row["selection"].partition(":")[0]
-        assert (result.scenario.selection.k, result.scenario.training.rounds) == (row["selection.k"], 5)
-        assert (result.scenario.seed, result.scenario.digest) == (row["seed"], row["digest"])
+        assert (result.scenario.selection.k, result.scenario.seed) == (row["selection.k"], row["seed"])
+        assert result.scenario.digest == row["digest"]
         for name in ("mean_cardinality", "fairness_gap", "bytes_up", "time_s", "expected_cardinality"):
             assert row[name] == result.summary[name]
 
 
 def test_finished_runs_are_kept_failed_ones_are_retried_when_asked(tiny, tmp_path):
-    swept = simfl.sweep(tiny, {"seed": [0, 1]}, out=tmp_path / "r")
+    swept = simfl.sweep(tiny, {"seed": [0, 1]}, out=tmp_path / "r", jobs=1)
     runs, index = swept.path.parent, swept.path / "index.csv"
     before = index.read_bytes()
     digests = list(swept.runs.digest)
@@ -209,7 +222,7 @@ def test_finished_runs_are_kept_failed_ones_are_retried_when_asked(tiny, tmp_pat
     shutil.rmtree(runs / digests[0])
     folders.note_failure(runs / digests[0], "out of memory")
     runner = CliRunner()
-    arguments = ["sweep", str(tiny), "seed=0,1", "--out", str(tmp_path / "r")]
+    arguments = ["sweep", str(tiny), "seed=0,1", "--jobs", "1", "--out", str(tmp_path / "r")]
     ended = runner.invoke(group, arguments)
     assert ended.exit_code == 3 and "failed: seed=0: out of memory" in ended.stderr, ended.output
     assert [row["error"] for row in rows(index)] == ["out of memory", ""]
@@ -227,13 +240,10 @@ def test_finished_runs_are_kept_failed_ones_are_retried_when_asked(tiny, tmp_pat
 
 
 def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
-    calm = simfl.sweep(tiny, {"training.rounds": [1500, 1501]}, out=tmp_path / "calm")
+    calm = simfl.sweep(tiny, {"training.rounds": [1500, 1501]}, out=tmp_path / "calm", jobs=1)
     command = ("sweep", tiny, "training.rounds=1500,1501", "--jobs", 2, "--out", tmp_path / "r")
     process = start(*command)
-    until(lambda: len(list((tmp_path / "r" / "tiny").glob("*/checkpoint/*.ckpt"))) >= 3)
-    second = start(*command)  # meanwhile, the same again
-    _, said = second.communicate()
-    assert second.returncode == 2 and "another process is playing this sweep" in said
+    until(lambda: len({path.parent for path in (tmp_path / "r" / "tiny").glob("*/checkpoint/*.ckpt")}) == 2)
     children = workers(process.pid)
     assert len(children) == 2
     process.send_signal(signal.SIGINT)
@@ -244,9 +254,7 @@ def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
     assert f"to go on: simfl sweep {tiny} training.rounds=1500,1501 --jobs 2 --out {tmp_path / 'r'}" in stderr
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert {row["status"] for row in rows(index_of(tmp_path / "r"))} == {"open"}
-    assert not list((tmp_path / "r").rglob("*.tmp")) and not done(tmp_path / "r")
-    marks = list((tmp_path / "r" / "tiny").glob("*/checkpoint/*.ckpt"))
-    assert marks
+    assert not list(index_of(tmp_path / "r").parent.glob("*.tmp")) and not done(tmp_path / "r")
     process = start(*command)
     _, stderr = process.communicate()
     assert process.returncode == 0, stderr
@@ -257,22 +265,15 @@ def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
             assert (once / table).read_bytes() == (resumed / table).read_bytes()
 
 
-def test_no_worker_outlives_a_killed_sweep(tiny, tmp_path):
+def test_a_sweep_is_not_played_twice_at_once_and_no_worker_outlives_it(tiny, tmp_path):
     process = start("sweep", tiny, "training.rounds=1000000000", "--out", tmp_path)
     until(lambda: list(tmp_path.glob("tiny/*/rounds.csv.part")))
+    with pytest.raises(BusyError, match="another process is playing this sweep"):
+        simfl.sweep(tiny, {"training.rounds": 1000000000}, out=tmp_path)
     (child,) = workers(process.pid)
     process.kill()
     process.communicate()
     until(lambda: not Path(f"/proc/{child}").exists(), 5)
-
-
-def test_a_stalled_worker_costs_no_run(tiny, tmp_path):
-    process = start("sweep", tiny, "training.rounds=200", "--out", tmp_path, "--time-limit-s", 5)
-    until(lambda: list(tmp_path.glob("tiny/*/rounds.csv.part")))
-    os.kill(workers(process.pid)[0], signal.SIGSTOP)
-    _, stderr = process.communicate()
-    assert process.returncode == 0, stderr
-    assert [row["status"] for row in rows(index_of(tmp_path))] == ["done"]
 
 
 def test_a_run_that_another_process_plays_is_waited_for(tiny, tmp_path):
@@ -310,6 +311,13 @@ def test_nothing_runs_before_every_member_is_valid(tiny, tmp_path):
         assert CliRunner().invoke(group, ["sweep", str(tiny), "seed=1", *options]).exit_code == 2, options
 
 
+def test_workers_that_do_not_start_are_no_fault_of_the_runs(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(SimflError, match="no worker process starts: exit status 1"):
+        simfl.sweep(tiny, {"seed": [0, 1]}, out=tmp_path)
+    assert {row["status"] for row in rows(index_of(tmp_path))} == {"open"}
+
+
 def test_how_is_checked_for_python_too():
     for wrong in ({"jobs": 0}, {"time_limit_s": 0.0}, {"shard": (3, 2)}, {"engine": "ray"}, {"scheduler": "x"}):
         with pytest.raises(SimflError):
@@ -340,10 +348,54 @@ def test_without_dask_the_extra_is_named(tiny, tmp_path, monkeypatch):
     assert ended.exit_code == MissingError.exit_code == 5 and 'pip install "simfl[cluster]"' in ended.stderr
 
 
-def test_dask_writes_the_same_index(tiny, tmp_path):
+def listening(process):
+    """Local addresses, in the kernel's hexadecimal, on which a process accepts connections."""
+    sockets = set()
+    for fd in Path("/proc", str(process), "fd").iterdir():
+        with suppress(FileNotFoundError):
+            sockets.add(os.readlink(fd))
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return {cells[1].partition(":")[0] for cells in lines if cells[3] == "0A" and f"socket:[{cells[9]}]" in sockets}
+
+
+def test_dask_writes_the_same_index_and_listens_to_nobody_else(tiny, tmp_path):
     pytest.importorskip("distributed")
-    indexes = [
-        (simfl.sweep(tiny, GRID, out=tmp_path / engine, engine=engine, jobs=2).path / "index.csv").read_bytes()
-        for engine in ("processes", "dask")
-    ]
-    assert indexes[0] == indexes[1]
+    swept = simfl.sweep(tiny, {"training.rounds": [300, 301]}, out=tmp_path / "here", jobs=1)
+    process = start(
+        "sweep", tiny, "training.rounds=300,301", "--engine", "dask", "--jobs", 2, "--out", tmp_path / "dask"
+    )
+    until(lambda: len(workers(process.pid)) == 2)
+    assert listening(process.pid) == {"0100007F"}
+    _, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    assert index_of(tmp_path / "dask").read_bytes() == (swept.path / "index.csv").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_whose_workers_die_writes_the_same_index(tiny, tmp_path):
+    pytest.importorskip("distributed")
+    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    ready = tmp_path / "scheduler.json"
+    here = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(ready)]
+
+    def dask(*arguments):
+        command = [sys.executable, "-m", "dask", *arguments]
+        return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    cluster = [dask("scheduler", "--port", "0", *here)]
+    try:
+        until(ready.exists)
+        cluster += [dask("worker", "--nthreads", "1", *here) for _ in range(2)]
+        address = json.loads(ready.read_text())["address"]
+        grid = "training.rounds=" + ",".join(map(str, range(300, 312)))
+        process = start("sweep", tiny, grid, "--engine", "dask", "--scheduler", address, "--out", tmp_path / "dask")
+        until(lambda: done(tmp_path / "dask") >= 2)
+        os.killpg(cluster[1].pid, signal.SIGKILL)  # a machine lost, with all that ran on it
+        _, stderr = process.communicate()
+        assert process.returncode == 0, stderr
+    finally:
+        for member in cluster:
+            os.killpg(member.pid, signal.SIGKILL)
+            member.wait()
+    calm = simfl.sweep(tiny, {"training.rounds": range(300, 312)}, out=tmp_path / "calm")
+    assert index_of(tmp_path / "dask").read_bytes() == (calm.path / "index.csv").read_bytes()

@@ -35,7 +35,7 @@ RATES = (0.1, 0.2, 0.4)
 SERVER_RATES = {
     "FedAvg, 100 at a time": (1.0, 1.5),
     "FedAvg, 10 at a time": (1.0,),
-    "FedBuff, 100 at a time, K=10": (1.0, 2.0),
+    "FedBuff, 100 at a time, K=10": (1.0, 2.0, 3.0),
     "FedAsync, 100 at a time": (0.3, 0.6),
 }
 

@@ -12,6 +12,8 @@ from simfl.sweep.task import Task
 
 __all__ = ["check_address", "play"]
 
+LOOPBACK = "127.0.0.1:0"
+
 _lock = threading.Lock()
 _slots: dict[tuple[str, int], Slot] = {}
 """On a Dask worker: the slot of each (sweep, thread)."""
@@ -35,7 +37,7 @@ def play(
         tasks: what to play.
         jobs: runs at the same time if no scheduler is named.
         time_limit_s: of one run; None = none.
-        scheduler: address of a running scheduler; None starts one in this process, without any socket.
+        scheduler: address of a running scheduler; None starts one in this process, which listens on loopback only.
         insecure: use a scheduler on another machine also without TLS.
 
     Yields:
@@ -53,7 +55,8 @@ def play(
         raise MissingError('the Dask engine needs the extra "cluster": pip install "simfl[cluster]"') from None
     try:
         if scheduler is None:
-            client = Client(LocalCluster(n_workers=1, threads_per_worker=jobs, processes=False, dashboard_address=None))
+            here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
+            client = Client(LocalCluster(n_workers=1, threads_per_worker=jobs, processes=False, **here))
         else:
             client = Client(scheduler, timeout=20)
     except (OSError, ValueError) as error:

@@ -34,7 +34,7 @@ def playing_options(command: Any) -> Any:
     options = (
         click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
                      help="Root folder of all results."),
-        click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time; default: one a core."),
+        click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time; default: one for each core."),
         click.option("--retry-failed", is_flag=True, help="Play runs again that failed before."),
         click.option("--time-limit-s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
                      help="Give a run up that takes longer, by the wall clock."),

@@ -25,7 +25,7 @@ class How:
     """How a sweep is played; nothing of it changes a result.
 
     Attributes:
-        jobs: runs at the same time; None = one a core.
+        jobs: runs at the same time; None = one for each core that this process may use.
         retry_failed: play runs again that failed before.
         time_limit_s: wall seconds of one run; None = no limit.
         shard: (i, n) plays every n-th member from the i-th on, 1 <= i <= n.
@@ -57,7 +57,7 @@ class How:
 
     def play(self, tasks: list[Task]) -> Iterator[tuple[str, str]]:
         """The engine at work; yields ("started" or "ended", digest)."""
-        jobs = self.jobs or os.cpu_count() or 1
+        jobs = self.jobs or len(os.sched_getaffinity(0))
         if self.engine == "processes":
             return processes.play(tasks, jobs, self.time_limit_s)
         return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from multiprocessing.connection import wait
 from typing import IO, Any
 
+from simfl.errors import SimflError
 from simfl.sweep import folders
 from simfl.sweep.task import Task
 
@@ -55,6 +56,7 @@ class Slot:
 
         Raises:
             Stopped: the slot was closed meanwhile.
+            SimflError: no worker process starts.
         """
         deaths = timeouts = 0
         while True:
@@ -94,19 +96,25 @@ class Slot:
         return _reply(worker, self.time_limit_s)
 
     def _start(self) -> subprocess.Popen[bytes]:
+        for _ in range(DEATHS):
+            worker = self._launch()
+            try:
+                _reply(worker, START_LIMIT_S)
+                return worker
+            except (TimeoutError, EOFError):  # no fault of a run
+                said = self._end()
+        raise SimflError(f"no worker process starts: {said.splitlines()[-1]}")
+
+    def _launch(self) -> subprocess.Popen[bytes]:
         path = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
         environment = os.environ | THREADS | {"PYTHONPATH": path}
         command = [sys.executable, "-P", "-m", "simfl.sweep.worker"]
+        pipe = subprocess.PIPE
         with self._lock:
             if self._closed:
                 raise Stopped
             self._stderr = tempfile.TemporaryFile()
-            pipe = subprocess.PIPE
             self._worker = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._stderr, env=environment)
-        try:
-            _reply(self._worker, START_LIMIT_S)
-        except TimeoutError:
-            raise EOFError from None
         return self._worker
 
     def _end(self) -> str:
