@@ -1,8 +1,10 @@
 """Participation logs in the forms in which they come: a list of entries, a matrix, a results folder."""
 
 import csv
+import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from simfl.errors import SimflError, suggestion
 __all__ = ["Log", "read"]
 
 COLUMNS = ("round", "client", "weight")
+CHUNK = 10**6
+WHOLE = re.compile(r"-?[0-9]{1,4000}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ def read(path: Path | str) -> Log:
         if path.suffix.lower() in (".npz", ".npy"):
             return _matrix(_array(path), path)
         return _csv(path)
+    except csv.Error as error:
+        raise SimflError(f"{path}: not a CSV file: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SimflError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
@@ -60,7 +66,10 @@ def _folder(path: Path) -> Log:
         raise SimflError(f"{path}: not the results of a run (participation.csv and scenario.yaml are needed)")
     from simfl.results import Result
 
-    matrix = Result.open(path).participation
+    try:
+        matrix = Result.open(path).participation
+    except (ValueError, KeyError) as error:
+        raise SimflError(f"{path / 'participation.csv'}: not the participation of a run: {error}") from None
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]))
 
 
@@ -89,33 +98,44 @@ def _entries(path: Path, header: list[str]) -> Log:
             raise SimflError(f"{path}:1: the column '{name}' is missing")
     if len(set(header)) < len(header):
         raise SimflError(f"{path}:1: a column is named twice")
+    rounds, clients = _Labels(), _Labels()
+    parts = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)  # surplus cells would be dropped
-            table = pandas.read_csv(
+            chunks = pandas.read_csv(
                 path, names=header, header=0, index_col=False, encoding="utf-8-sig", skipinitialspace=True,
-                keep_default_na=False, na_values={name: [""] for name in COLUMNS}, low_memory=False,
-                skip_blank_lines=False,
+                keep_default_na=False, skip_blank_lines=False, chunksize=CHUNK, dtype="str",  # labels: 007 is not 7
             )  # fmt: skip
+            for chunk in chunks:
+                table = chunk.fillna("")
+                table = table[(table != "").any(axis=1)]
+                lines = table.index.to_numpy() + 2
+                for name in COLUMNS[:2]:
+                    _refuse(path, lines, (table[name] == "").to_numpy(), f"no {name}")
+                weight = _weights(path, lines, table["weight"]) if "weight" in header else np.ones(len(table))
+                parts.append((lines, rounds.places(table["round"]), clients.places(table["client"]), weight))
     except (pandas.errors.ParserError, pandas.errors.ParserWarning, ValueError) as error:
         raise SimflError(f"{path}: not a table of {','.join(header)}: {str(error).strip()}") from None
-    table = table.dropna(how="all")
-    if not len(table):
+    if not clients.numbers:
         raise SimflError(f"{path}: the log is empty")
-    lines = table.index.to_numpy() + 2
-    for name in COLUMNS[:2]:
-        _refuse(path, lines, table[name].isna().to_numpy(), f"no {name}")
-    weight = np.ones(len(table))
-    if "weight" in header:
-        weight = pandas.to_numeric(table["weight"], errors="coerce").to_numpy(dtype=float)
-        _refuse(path, lines, np.isnan(weight), "the weight is not a number")
-        _refuse(path, lines, np.isinf(weight), "the weight is not finite")
-        _refuse(path, lines, weight < 0, "the weight is negative; the smallest valid one is 0")
-    rounds, round_of = _labels(table["round"])
-    clients, client_of = _labels(table["client"])
-    cell = round_of.astype(np.int64) * len(clients) + client_of
+    lines, round_of, client_of, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+    round_labels, round_rank = rounds.sorted(numbers_only=True)
+    client_labels, client_rank = clients.sorted()
+    cell = round_rank[round_of] * len(client_labels) + client_rank[client_of]
     _refuse(path, lines, pandas.Series(cell).duplicated().to_numpy(), "this client is in this round already")
-    return Log(_sparse(weight, round_of, client_of, (len(rounds), len(clients))), rounds, clients)
+    shape = len(round_labels), len(client_labels)
+    return Log(_sparse(weight, round_rank[round_of], client_rank[client_of], shape), round_labels, client_labels)
+
+
+def _weights(path: Path, lines: NDArray[np.int64], column: Any) -> NDArray[np.float64]:
+    import pandas
+
+    weight = pandas.to_numeric(column, errors="coerce").to_numpy(dtype=float)
+    _refuse(path, lines, np.isnan(weight), "the weight is not a number")
+    _refuse(path, lines, np.isinf(weight), "the weight is not finite")
+    _refuse(path, lines, weight < 0, "the weight is negative; the smallest valid one is 0")
+    return weight
 
 
 def _refuse(path: Path, lines: NDArray[np.int64], wrong: NDArray[np.bool_], message: str) -> None:
@@ -123,14 +143,35 @@ def _refuse(path: Path, lines: NDArray[np.int64], wrong: NDArray[np.bool_], mess
         raise SimflError(f"{path}:{lines[np.argmax(wrong)]}: {message}")
 
 
-def _labels(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct labels of a column, numbers in ascending order, words in order of appearance; each row's place."""
-    import pandas
+class _Labels:
+    """Numbers the labels of a column in order of appearance, chunk after chunk."""
 
-    numbers = pandas.api.types.is_numeric_dtype(column)
-    places, labels = pandas.factorize(column, sort=numbers)
-    whole = numbers and (np.asarray(labels) == np.floor(labels)).all()
-    return [int(label) if whole else label for label in labels.tolist()], places
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def places(self, column: Any) -> NDArray[np.int64]:
+        """The number of each row's label."""
+        import pandas
+
+        codes, seen = pandas.factorize(column.to_numpy())
+        return np.array([self.numbers.setdefault(w.strip(), len(self.numbers)) for w in seen], dtype=np.int64)[codes]
+
+    def sorted(self, numbers_only: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
+        """The labels in their final order, and the place there of each label by number.
+
+        Whole numbers ascend, and are integers if all are written plainly (no 007); other words come in alphabetical
+        order, or stay in order of appearance if ``numbers_only``.
+        """
+        words = list(self.numbers)
+        whole = all(map(WHOLE.fullmatch, words))
+        if whole:
+            words.sort(key=lambda word: (int(word), word))
+        elif not numbers_only:
+            words.sort()
+        rank = np.empty(len(words), dtype=np.int64)
+        rank[[self.numbers[word] for word in words]] = np.arange(len(words))
+        plain = whole and all(str(int(word)) == word for word in words)
+        return [int(word) for word in words] if plain else words, rank
 
 
 # -- matrices: one row a round -----------------------------------------------------------------------
@@ -169,14 +210,16 @@ def _array(path: Path) -> Any:
         if path.suffix.lower() == ".npy":
             return np.load(path, allow_pickle=False)
         with np.load(path, allow_pickle=False) as file:
-            if {"indices", "indptr", "data", "shape"} <= set(file.files):
-                from scipy.sparse import csr_array
+            if "format" in file.files:
+                from scipy.sparse import load_npz
 
-                return csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
+                matrix = load_npz(path).tocsr()
+                matrix.check_format(full_check=True)
+                return matrix
             if len(file.files) != 1:
                 raise SimflError(f"{path}: holds {len(file.files)} arrays ({', '.join(file.files)}); one is needed")
             return file[file.files[0]]
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, zlib.error) as error:
         raise SimflError(f"{path}: not an array that can be read: {error}") from None
 
 

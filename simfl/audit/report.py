@@ -5,47 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from simfl.audit.exposure import Exposure, exposures
 from simfl.privacy.budget import BUDGET, Budget
 from simfl.privacy.metrics import MultiRound, final
 from simfl.privacy.study import Study, Trace
-from simfl.privacy.witness import Witness, isolating
 
-__all__ = ["Exposure", "Report", "audit"]
-
-NAMED = 5
-"""Coefficients of a combination that reports name, the largest first."""
-
-
-@dataclass(frozen=True)
-class Exposure:
-    """A client whose own update the server can compute.
-
-    Attributes:
-        client: its position.
-        round: position of the round from which on it can.
-        combination: the combination of rounds that gives it, exact; None if the fractions are beyond the budget.
-    """
-
-    client: int
-    round: int
-    combination: Witness | None
-
-    def largest(self) -> list[tuple[int, float]]:
-        """(round position, coefficient) of the largest coefficients, at most :data:`NAMED`."""
-        if self.combination is None:
-            return []
-        ranked = sorted(self.combination.coefficients.items(), key=lambda item: (-abs(item[1]), item[0]))
-        return [(t, float(value)) for t, value in ranked[:NAMED]]
-
-    @property
-    def residual(self) -> float | None:
-        """What the combination leaves of all other clients, largest magnitude; exact, so 0 where it is known."""
-        if self.combination is None:
-            return None
-        rest = {i: abs(value) for i, value in self.combination.values.items() if i != self.client}
-        own = abs(self.combination.values.get(self.client, 0) - 1)
-        return float(max([own, *rest.values()]))
+__all__ = ["Report", "audit"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +24,7 @@ class Report:
         metrics: rank and guarantees after the last round, with witnesses.
         trace: the same over time.
         exposed: who is exposed, in order of time.
+        known: number of rounds for which rank and exposure are known; fewer than all if the budget ended.
     """
 
     rounds: Sequence[Any]
@@ -64,6 +32,12 @@ class Report:
     metrics: MultiRound
     trace: Trace
     exposed: tuple[Exposure, ...]
+    known: int
+
+    def exposed_by_round(self) -> NDArray[np.int64]:
+        """How many clients are exposed after each round, shape (J,)."""
+        since = np.array([exposure.round for exposure in self.exposed], dtype=np.int64)
+        return np.cumsum(np.bincount(since, minlength=len(self.rounds)))
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data; null where there is no aggregate or a value is beyond the budget."""
@@ -74,7 +48,12 @@ class Report:
             "rank": found.rank,
             "strong": found.strong,
             "semi_strong": found.semi_strong,
-            "weak": {"lower": found.weak_lower, "upper": found.weak_upper, "exact": found.weak_exact},
+            "weak": {
+                "lower": found.weak_lower,
+                "upper": found.weak_upper,
+                "exact": None if found.weak_lower is None else found.weak_exact,
+            },
+            "known_rounds": self.known,
             "exposed": [self._exposure(exposure) for exposure in self.exposed],
             "trace": {
                 "round": list(self.rounds),
@@ -86,12 +65,16 @@ class Report:
         }
 
     def _exposure(self, exposure: Exposure) -> dict[str, Any]:
+        combined = exposure.coefficients
         return {
             "client": self.clients[exposure.client],
             "round": self.rounds[exposure.round],
-            "rounds_combined": None if exposure.combination is None else len(exposure.combination.coefficients),
             "largest": [{"round": self.rounds[t], "coefficient": value} for t, value in exposure.largest()],
+            "combination": None
+            if combined is None
+            else {"rounds": [self.rounds[t] for t in combined], "coefficients": [float(z) for z in combined.values()]},
             "residual": exposure.residual,
+            "exact": exposure.exact,
         }
 
 
@@ -117,20 +100,5 @@ def audit(
     n_rounds, n_clients = study.rounds.shape
     labels = range(n_rounds) if rounds is None else rounds, range(n_clients) if clients is None else clients
     evaluation = study.evaluate(every)
-    return Report(*labels, final(study, evaluation), study.trace(evaluation), tuple(_exposed(study, budget)))
-
-
-def _exposed(study: Study, budget: int) -> list[Exposure]:
-    basis, left = study.basis, Budget(budget)
-    alone = np.flatnonzero((basis.size == 1) & (basis.isolated > 0))
-    client_of = np.full(len(basis.size), -1)
-    client_of[basis.classes.label[basis.classes.label >= 0]] = np.flatnonzero(basis.classes.label >= 0)
-    found: list[Exposure] = []
-    for rank in np.unique(basis.isolated[alone]).tolist():
-        classes = alone[basis.isolated[alone] == rank].tolist()
-        combinations = isolating(basis, rank, classes, left) or [None] * len(classes)
-        t = int(basis.rounds[rank - 1])
-        found += [
-            Exposure(int(client_of[c]), t, combination) for c, combination in zip(classes, combinations, strict=True)
-        ]
-    return sorted(found, key=lambda exposure: (exposure.round, exposure.client))
+    exposed = tuple(exposures(study, Budget(budget)))
+    return Report(*labels, final(study, evaluation), study.trace(evaluation), exposed, study.basis.known)

@@ -13,8 +13,13 @@ __all__ = ["command"]
 @click.argument("participation")
 @as_json
 @click.option("--figure", metavar="FILE", help="Also draw the guarantees over time (.svg, .pdf or .png).")
-@click.option("--every", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Rounds between evaluations of the semi-strong and weak guarantees; 0 = the last one only.")  # fmt: skip
+@click.option(
+    "--every",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Rounds between evaluations of the semi-strong and weak guarantees; 0 = the last one only.",
+)
 def command(participation: str, as_json: bool, figure: str | None, every: int) -> None:
     """Say what a participation log gave away, and from which round on.
 
@@ -22,15 +27,16 @@ def command(participation: str, as_json: bool, figure: str | None, every: int) -
     or the results folder of a run. A client is exposed when the server, adding and subtracting the sums it saw, can
     compute that client's own update.
     """
-    from simfl.audit.figure import draw
+    from simfl.audit.figure import checked, draw
     from simfl.audit.reading import read
     from simfl.audit.report import audit
     from simfl.audit.text import text
 
+    target = None if figure is None else checked(Path(figure))
     log = read(participation)
     report = audit(log.matrix, log.rounds, log.clients, every)
-    if figure is not None:
-        draw(report, Path(figure))
+    if target is not None:
+        draw(report, target)
     if as_json:
         print_json(report.to_json())
     else:

@@ -106,8 +106,9 @@ def _beyond(study: Study, strong: int, columns: Trace) -> MultiRound:
     counts = np.diff(study.rounds.indptr)
     lightest = of_round(study.basis, int(np.argmin(np.where(counts > 0, counts, n_clients + 1))))
     semi = None if np.isnan(columns.semi_strong[-1]) else float(columns.semi_strong[-1])
-    bounds = int(columns.weak_lower[-1]), int(columns.weak_upper[-1])
-    return MultiRound(n_rounds, n_clients, None, strong, semi, float(strong), *bounds, None, lightest)
+    lower, upper = int(columns.weak_lower[-1]), int(columns.weak_upper[-1])
+    witness = lightest if len(lightest.values) == upper else None
+    return MultiRound(n_rounds, n_clients, None, strong, semi, float(strong), lower, upper, None, witness)
 
 
 def _witness(study: Study, rank: int, source: Any) -> Witness | None:

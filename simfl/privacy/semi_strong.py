@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from simfl.privacy.basis import Basis
 from simfl.privacy.budget import Budget
 from simfl.privacy.conditioning import well_conditioned
-from simfl.privacy.programme import Programme
+from simfl.privacy.programme import Programme, expected_work
 
 __all__ = ["Enclosure", "ratios", "semi_strong"]
 
 GAP = 1e-7
 """Greatest distance of the two bounds of a value that is called exact."""
+
+FEW = 4  # programmes that a rank must be able to pay for before its classes are even merged
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,6 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
     row_ratio, row_round = ratios(basis)
     bound = basis.size.astype(np.float64)
     result: dict[int, Enclosure] = {}
-    hopeless = False
     for rank in sorted(ranks, reverse=True):
         t = last[rank]
         floor = float(basis.classes.smallest[t])
@@ -78,9 +79,8 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
             alone = np.flatnonzero(done)[np.argmin(basis.size[done])]
             if basis.size[alone] < best.upper:
                 best = Enclosure(floor, float(basis.size[alone]), np.array([alone]))
-        if best.value is None and not hopeless:
+        if best.value is None and budget.affords(FEW * expected_work(rank, int(basis.classes.count[t]))):
             best = _at(basis, rank, best, bound, done, budget)
-            hopeless = best.value is None  # with fewer rounds there would be more to solve
         result[rank] = best
     return result
 
@@ -100,8 +100,11 @@ def _at(
     solved = np.zeros(len(size), dtype=bool)
     solved[label[done[present]]] = True
     first = np.unique(label, return_index=True)[1]
-    programme, attempts = None, 0
+    programme = None
     upper, source = best.upper, best.source
+    needed = np.count_nonzero(~solved & (lower < upper))
+    if not budget.affords(needed / 2 * expected_work(rank, len(size))):
+        return best
     while not solved.all():
         i = int(np.argmin(np.where(solved, np.inf, lower)))
         if lower[i] >= upper - 1e-9 * upper:
@@ -117,11 +120,7 @@ def _at(
         work = programme.work
         low, high, v = programme.solve(i)
         solved[i] = True
-        attempts += 1
-        left = np.count_nonzero((lower < upper) & ~solved)
-        if not budget.take(programme.work - work) or (
-            attempts >= 8 and not budget.affords(left / 2 * programme.work / attempts)
-        ):
+        if not budget.take(programme.work - work):
             break
         lower[i] = max(lower[i], min(low, high))
         if high < upper:

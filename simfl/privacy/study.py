@@ -107,6 +107,7 @@ class Study:
             columns.semi_strong[t] = np.nan if value is None else value
             columns.weak_lower[t], columns.weak_upper[t] = evaluation.weak.lower[r], evaluation.weak.upper[r]
         self._beyond(columns, times[times >= basis.known])
+        columns.weak_upper[times] = np.minimum.accumulate(columns.weak_upper[times])
         held = times[~np.isnan(columns.semi_strong[times])]
         semi = np.minimum(columns.semi_strong[held], columns.weak_upper[held])
         columns.semi_strong[held] = np.minimum.accumulate(semi)  # monotone to the last bit

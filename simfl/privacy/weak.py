@@ -56,7 +56,9 @@ def weak(basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, 
         limit: budget of the search and of the enumeration, each.
         seed: of the search.
     """
-    state = _start(basis, last)
+    state = _start(basis)
+    if not ranks:
+        return state
     for rank in ranks:
         state.proven(rank, int(basis.classes.smallest[last[rank]]))
         state.proven(rank, int(np.ceil(known.get(rank, 0.0) - 1e-6)))
@@ -71,14 +73,14 @@ def weak(basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, 
     return state
 
 
-def _start(basis: Basis, last: dict[int, int]) -> Weak:
+def _start(basis: Basis) -> Weak:
     """The rounds themselves as the first upper bounds."""
-    top = len(basis.rounds)
-    state = Weak(np.ones(top + 1, dtype=np.int64), np.full(top + 1, basis.of.shape[1] + 1), [-1] * (top + 1))
+    top, nobody = len(basis.rounds), basis.of.shape[1] + 1
+    state = Weak(np.ones(top + 1, dtype=np.int64), np.full(top + 1, nobody), [-1] * (top + 1))
     counts = np.diff(basis.of.indptr)[: basis.known]
-    least = np.minimum.accumulate(np.where(counts > 0, counts, basis.of.shape[1] + 1))
+    least = np.minimum.accumulate(np.where(counts > 0, counts, nobody))
     ranks = basis.rank()
-    for t in np.flatnonzero(np.append(True, least[1:] < least[:-1])):
+    for t in np.flatnonzero(np.diff(least, prepend=nobody)):
         if ranks[t]:
             state.found(int(ranks[t]), int(least[t]), int(t))
     return state
