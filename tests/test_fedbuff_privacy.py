@@ -15,7 +15,12 @@ SMALL = ["clients=36", "training.concurrency=18", "training.buffer=6", "training
 
 @pytest.mark.parametrize(
     "selection, strong, weak",
-    [("batch_partition:k=6,T=3", 3, 3), ("half_partition:k=4,T=2", 1, 2), ("partition:k=6", 6, 6), ("random:k=6", 1, 1)],
+    [
+        ("batch_partition:k=6,T=3", 3, 3),
+        ("half_partition:k=4,T=2", 1, 2),
+        ("partition:k=6", 6, 6),
+        ("random:k=6", 1, 1),
+    ],
 )
 @pytest.mark.parametrize(
     "overrides, kept",
