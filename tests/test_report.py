@@ -83,6 +83,11 @@ def test_axes_fold_the_fields_of_a_plugin_into_its_name():
     assert labels(axes, values) == [
         "random / learning_rate=0.1", "batch:T=2 / learning_rate=0.1", "batch:T=4 / learning_rate=0.2"
     ]  # fmt: skip
+    jitter = {"name": "e", "mean": 1}
+    axes, values = varying([{"a": {"name": "x", "b": None}}, {"a": {"name": "x", "b": jitter}}, {"a": {"name": "y"}}])
+    assert axes == ("a",) and [value["a"] for value in values] == ["x:b=null", "x:b.name=e,b.mean=1", "y"]
+    axes, values = varying([{"a": {"b": None}}, {"a": {"b": jitter}}, {"a": {}}])
+    assert axes == ("a.b",) and [value["a.b"] for value in values] == ["null", "e", ""]
     assert labels(["a.rate", "b.rate"], [{"a.rate": "1", "b.rate": "true"}]) == ["a.rate=1 / b.rate=true"]
 
 

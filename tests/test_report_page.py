@@ -82,7 +82,7 @@ def test_what_users_wrote_is_escaped(comparison, tmp_path):
     index = folder / comparison.name / "index.csv"
     table = pandas.read_csv(index, dtype=str)
     table.loc[0, ["status", "error"]] = "failed", f"{evil} & more"
-    table.loc[table.selection == "partition", "selection"] = f'"{evil}'
+    table.loc[table.selection == "partition", "selection"] = f'"{evil} $\\frac$'
     table.to_csv(index, index=False)
     (folder / comparison.name / "comparison.json").unlink()
     for run in folder.glob("*/scenario.yaml"):

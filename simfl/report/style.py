@@ -82,6 +82,7 @@ SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "simfl",
     "svg.fonttype": "path",
     "path.simplify": False,
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "timezone": "UTC",
 }
 
