@@ -77,7 +77,8 @@ def main() -> None:
     times = [(bare(k, rounds), ours(k, rounds)) for _ in range(3)]
     alone, whole = (min(column) for column in zip(*times))
     messages = 2 * k * rounds
-    print(f"bare SimPy {messages / alone:,.0f} messages/s, simfl {messages / whole:,.0f}; time ratio {whole / alone:.2f}")
+    speeds = f"bare SimPy {messages / alone:,.0f} messages/s, simfl {messages / whole:,.0f}"
+    print(f"{speeds}; time ratio {whole / alone:.2f}")
     for share in (0.1, 0.3, 1.0):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-c", MEASURED, str(HERE / "scenarios/million_clients.yaml"),

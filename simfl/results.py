@@ -106,7 +106,7 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "time_s": last("time_s"),
         "mean_cardinality": last("mean_cardinality"),
         "fairness_gap": last("fairness_gap"),
-        **{f"privacy_{kind}": last(f"privacy_{kind}") for kind in ("strong", "semi_strong", "weak_lower", "weak_upper")},
+        **{f"privacy_{of}": last(f"privacy_{of}") for of in ("strong", "semi_strong", "weak_lower", "weak_upper")},
         "failed": total("failed"),
         "bytes_down": total("bytes_down"),
         "bytes_up": total("bytes_up"),

@@ -147,7 +147,8 @@ class World:
             return self._env.run(until)
         except RuntimeError as error:
             if "No scheduled events left" in str(error):
-                raise StallError(f"the simulation stalled at {self.now} s: an agent waits for what cannot come") from None
+                why = "an agent waits for what cannot come"
+                raise StallError(f"the simulation stalled at {self.now} s: {why}") from None
             raise
 
 

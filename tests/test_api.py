@@ -85,7 +85,7 @@ def test_a_run_is_played_once_and_opened_again(tiny, tmp_path):
 
 def test_a_sweep_of_a_loaded_scenario_is_the_sweep_of_its_file(tiny, tmp_path):
     grid = {"selection.k": [3, 6]}
-    swept = simfl.sweep(simfl.load(tiny), grid, out=tmp_path)
+    swept = simfl.sweep(simfl.load(tiny), grid, out=tmp_path, jobs=1)
     assert simfl.sweep(tiny, grid, out=tmp_path).path == swept.path
     assert [len(result.rounds) for result in swept.results()] == [4, 4]
     assert list(swept.runs["selection.k"]) == [3, 6] and swept.failed.empty
@@ -97,7 +97,7 @@ def test_a_sweep_of_a_loaded_scenario_is_the_sweep_of_its_file(tiny, tmp_path):
 def test_figures_are_matplotlib_objects(tiny, tmp_path):
     from matplotlib.figure import Figure
 
-    swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path)
+    swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path, jobs=1)
     assert isinstance(swept.figure("cardinality"), Figure)
     assert isinstance(next(swept.results()).figure("cardinality"), Figure)
 
@@ -116,7 +116,7 @@ def test_a_missing_extra_is_named(tiny, tmp_path, monkeypatch, option, package):
 
 def test_parquet_holds_the_same_tables(tiny, tmp_path):
     pytest.importorskip("pyarrow")
-    swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path)
+    swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path, jobs=1)
     run = next(swept.results())
     for folder, names in ((run.path, {"rounds", "participation"}), (swept.path, {"index"})):
         ended = CliRunner().invoke(group, ["export", str(folder), "--parquet"])
@@ -129,7 +129,7 @@ def test_parquet_holds_the_same_tables(tiny, tmp_path):
 
 def test_tensorboard_shows_every_curve_over_rounds_and_simulated_time(tiny, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path)
+    swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path, jobs=1)
     ended = CliRunner().invoke(group, ["export", str(swept.path), "--tensorboard"])
     assert ended.exit_code == 0, ended.output
     written = [Path(line) for line in ended.stdout.splitlines()]
@@ -155,7 +155,11 @@ def test_every_block_of_the_how_to_pages_runs(page, tmp_path):
     commands = [["bash", "-euo", "pipefail", "-c", simfl_here + code] for kind, code in blocks if kind == "bash"]
     commands += [[sys.executable, "-c", script]] if script else []
     for command in commands:
-        done = subprocess.run(
-            command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True
-        )
+        done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HERE)}, preexec_fn=one_core,
+                              capture_output=True, text=True)  # fmt: skip
         assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
+
+
+def one_core():
+    """One core, hence one worker: most of the time here goes into starting workers."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -9,7 +9,8 @@ HOME = Path(simfl.__file__).parent
 VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions", "local"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
-SHELL = {"cli", "run", "finishing", "results", "scenario", "audit", "sweep", "compare", "report", "export", "api", "__main__"}
+SHELL = {"cli", "scenario", "run", "finishing", "results", "audit", "sweep", "compare", "report", "export", "api"}
+SHELL |= {"__main__"}
 ONLY = {
     "simpy": {"world"},
     "networkx": {"network", "report"},
@@ -25,7 +26,8 @@ def imports():
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [f"{node.module}.{alias.name}" if node.module == "simfl" else node.module for alias in node.names]
+                own = node.module == "simfl"
+                names = [f"simfl.{alias.name}" if own else node.module for alias in node.names]
             else:
                 continue
             for name in names:

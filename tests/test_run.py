@@ -96,8 +96,8 @@ def test_one_more_client_changes_no_draw_of_the_others(tmp_path):
     """With everyone selected, client i's times and failures are the same among 30 and among 31 clients."""
     seen = []
     for n in (30, 31):
-        scenario = Scenario.parse(PROTOCOL, "x", [f"clients={n}", "selection=all", "training.rounds=30", "trace=events",
-                                                  "training.deadline_s=null", "training.skipped_round_s=0"])  # fmt: skip
+        everyone = ["selection=all", "training.deadline_s=null", "training.skipped_round_s=0"]
+        scenario = Scenario.parse(PROTOCOL, "x", [f"clients={n}", "training.rounds=30", "trace=events", *everyone])
         path = run(scenario, tmp_path).path
         events, begin = {}, 0.0
         for event in map(json.loads, open(path / "events.jsonl")):
@@ -136,14 +136,15 @@ def test_interrupted_anywhere_and_resumed_gives_the_same_bytes(tmp_path, text):
     whole = tables(run(scenario, tmp_path / "whole").path)
     rng = np.random.default_rng(0)
     interrupted = 0
-    for attempt in range(100):
+    while interrupted < 100:
+        left = int(rng.integers(1, 4))
 
-        def stop(done, rounds, time_s, patience=int(rng.integers(1, 4))):
-            stop.calls += 1
-            if stop.calls == patience and done < rounds:
+        def stop(done, rounds, time_s):
+            nonlocal left
+            left -= 1
+            if left == 0 and done < rounds:
                 raise Interrupted
 
-        stop.calls = 0
         try:
             again = run(scenario, tmp_path / "again", resume=True, progress=stop)
             break
@@ -226,9 +227,10 @@ def test_hash_seed_and_thread_count_change_no_byte(tmp_path):
     (tmp_path / "s.yaml").write_text(DIGITS)
     found = []
     for hash_seed, threads in ((0, 1), (1, 2), (2, 1)):
-        environment = os.environ | {"PYTHONPATH": str(HERE), "PYTHONHASHSEED": str(hash_seed),
-                                    **{f"{lib}_NUM_THREADS": str(threads) for lib in ("OMP", "MKL", "OPENBLAS")}}  # fmt: skip
-        command = [sys.executable, "-m", "simfl", "run", "-q", str(tmp_path / "s.yaml"), "--out", str(tmp_path / str(hash_seed))]
+        environment = os.environ | {"PYTHONPATH": str(HERE), "PYTHONHASHSEED": str(hash_seed)}
+        environment |= {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "MKL", "OPENBLAS")}
+        out = str(tmp_path / str(hash_seed))
+        command = [sys.executable, "-m", "simfl", "run", "-q", str(tmp_path / "s.yaml"), "--out", out]
         folder = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
         found.append(tables(folder))
     assert found[0] == found[1] == found[2] and "model.npy" in found[0]

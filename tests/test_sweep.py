@@ -240,8 +240,8 @@ def test_finished_runs_are_kept_failed_ones_are_retried_when_asked(tiny, tmp_pat
 
 
 def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
-    calm = simfl.sweep(tiny, {"training.rounds": [1500, 1501]}, out=tmp_path / "calm", jobs=1)
-    command = ("sweep", tiny, "training.rounds=1500,1501", "--jobs", 2, "--out", tmp_path / "r")
+    calm = simfl.sweep(tiny, {"training.rounds": [800, 801]}, out=tmp_path / "calm", jobs=1)
+    command = ("sweep", tiny, "training.rounds=800,801", "--jobs", 2, "--out", tmp_path / "r")
     process = start(*command)
     until(lambda: len({path.parent for path in (tmp_path / "r" / "tiny").glob("*/checkpoint/*.ckpt")}) == 2)
     children = workers(process.pid)
@@ -251,7 +251,7 @@ def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
     _, stderr = process.communicate()
     assert time.monotonic() - begin < 5
     assert process.returncode == 130
-    assert f"to go on: simfl sweep {tiny} training.rounds=1500,1501 --jobs 2 --out {tmp_path / 'r'}" in stderr
+    assert f"to go on: simfl sweep {tiny} training.rounds=800,801 --jobs 2 --out {tmp_path / 'r'}" in stderr
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert {row["status"] for row in rows(index_of(tmp_path / "r"))} == {"open"}
     assert not list(index_of(tmp_path / "r").parent.glob("*.tmp")) and not done(tmp_path / "r")

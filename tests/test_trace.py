@@ -67,7 +67,8 @@ def test_a_damaged_part_is_refused(tmp_path, damage):
 
 
 def test_checkpoints_come_back_exactly_and_only_two_are_kept(tmp_path):
-    arrays = {"model": np.linspace(0, 1, 7, dtype=np.float32), "round": np.int64(5), "markov/on": np.array([True, False])}
+    model = np.linspace(0, 1, 7, dtype=np.float32)
+    arrays = {"model": model, "round": np.int64(5), "markov/on": np.array([True, False])}
     for round in (1, 2, 3):
         checkpoint.save(tmp_path, round, arrays, {"rounds.csv": (10 * round, "ab")})
     found = checkpoint.stored(tmp_path)

@@ -40,6 +40,7 @@ def show(document: dict[str, Any]) -> None:
     columns = [column for column in COLUMNS if any((label, column[0]) in means for label in labels)]
     console.print(_means(document, labels, columns, means))
     if document["paired"]:
+        console.print()
         console.print(_differences(document, labels, columns, means))
         console.print(LEGEND, style="dim")
 

@@ -18,7 +18,7 @@ from simfl.privacy.witness import birth
 
 __all__ = ["Weak", "weak"]
 
-TRIALS = 32
+TRIALS = 16
 AIM = 5  # vectors on more places are enumerated only where that takes little of the budget
 
 

@@ -38,25 +38,30 @@ def varying(scenarios: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], li
     keys = dict.fromkeys(key for row in rows for key in row)
     differing = [key for key in keys if len({row.get(key) for row in rows}) > 1]
     families = _outermost([key.removesuffix(".name") for key in differing if key.endswith(".name")])
-    plain = [key for key in differing if not any(key.startswith(f"{family}.") for family in families)]
     values: list[dict[str, str]] = [{} for _ in rows]
-    for key in plain:
-        for row, value in zip(rows, values, strict=True):
-            value[key] = row.get(key, "")
-    for family in families:
-        fields = [key for key in differing if key.startswith(f"{family}.") and key != f"{family}.name"]
-        for row, value in zip(rows, values, strict=True):
-            name = row[f"{family}.name"]
-            same = [other for other in rows if other[f"{family}.name"] == name]
-            told = [f for f in fields if len({other.get(f) for other in same}) > 1]
-            details = ",".join(f"{f.removeprefix(family + '.')}={row.get(f, '')}" for f in told)
-            value[family] = f"{name}:{details}" if details else name
     axes = tuple(dict.fromkeys(_family(key, families) for key in differing))
-    return axes, [{axis: value[axis] for axis in axes} for value in values]
+    for axis in axes:
+        told = _choices(axis, rows, differing) if axis in families else [row.get(axis, "") for row in rows]
+        for value, text in zip(values, told, strict=True):
+            value[axis] = text
+    return axes, values
+
+
+def _choices(family: str, rows: list[dict[str, str]], differing: list[str]) -> list[str]:
+    """What each row chose of a family: the plugin's name, with the fields in which its users differ."""
+    names = [row.get(f"{family}.name", row.get(family, "")) for row in rows]
+    fields = [key for key in differing if key.startswith(f"{family}.") and key != f"{family}.name"]
+    found = []
+    for row, name in zip(rows, names, strict=True):
+        same = [other for other, its in zip(rows, names, strict=True) if its == name]
+        told = [field for field in fields if field in row and len({other.get(field) for other in same}) > 1]
+        details = ",".join(f"{field.removeprefix(family + '.')}={row[field]}" for field in told)
+        found.append(f"{name}:{details}" if details else name)
+    return found
 
 
 def _family(key: str, families: Iterable[str]) -> str:
-    return next((family for family in families if key.startswith(f"{family}.")), key)
+    return next((family for family in families if key == family or key.startswith(f"{family}.")), key)
 
 
 def _outermost(families: list[str]) -> list[str]:

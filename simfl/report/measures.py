@@ -51,6 +51,7 @@ class Measure:
         better: +1 if more is better, -1 if less is, 0 if neither.
         of: its value for a run, None where the run has none.
         about: what it is, in a sentence.
+        words: what a sentence calls it, if not by its label.
     """
 
     name: str
@@ -59,11 +60,12 @@ class Measure:
     better: int
     of: Callable[[Run], float | None]
     about: str = ""
+    words: str = ""
 
     @property
     def noun(self) -> str:
         """The label inside a sentence."""
-        return self.label[0].lower() + self.label[1:]
+        return self.words or self.label[0].lower() + self.label[1:]
 
     def by_seed(self, group: Group) -> dict[int, float]:
         """Its values for a group's runs."""
@@ -152,12 +154,14 @@ def measures(study: Study) -> tuple[Measure, ...]:
                 "Highest test accuracy after any round."),
         *reach,
         Measure("time_s", "Simulated time", "seconds", -1, partial(_final, "time_s"), "Simulated time of all rounds."),
-        Measure("privacy_semi_strong", "Semi-strong guarantee", "number", 1, partial(_final, "privacy_semi_strong"),
-                "Fewest clients behind which each one hides in every linear combination, weighted."),
-        Measure("privacy_weak_lower", "Weak guarantee", "number", 1, partial(_final, "privacy_weak_lower"),
-                "Fewest clients in any linear combination of the aggregates; a lower bound where not exact."),
-        Measure("privacy_strong", "Strong guarantee", "number", 1, partial(_final, "privacy_strong"),
-                "Smallest set of clients that always took part together."),
+        Measure("privacy_semi_strong", "Semi-strong", "number", 1, partial(_final, "privacy_semi_strong"),
+                "Fewest clients behind which each one hides in every linear combination, weighted.",
+                words="semi-strong guarantee"),
+        Measure("privacy_weak_lower", "Weak", "number", 1, partial(_final, "privacy_weak_lower"),
+                "Fewest clients in any linear combination of the aggregates; a lower bound where not exact.",
+                words="weak guarantee"),
+        Measure("privacy_strong", "Strong", "number", 1, partial(_final, "privacy_strong"),
+                "Smallest set of clients that always took part together.", words="strong guarantee"),
         Measure("mean_cardinality", "Cardinality", "number", 1, partial(_final, "mean_cardinality"),
                 "Updates aggregated per round, mean over all rounds."),
         Measure("expected_cardinality", "Expected", "number", 0, partial(_final, "expected_cardinality"),

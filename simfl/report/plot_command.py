@@ -40,10 +40,8 @@ def command(folders: tuple[Path, ...], name: str, output: Path, width: str | Non
     from simfl.report import draw, style
     from simfl.report.saving import save
 
-    fig, table = draw(name, folders, **FONTS[font])
-    if width:
-        height = fig.get_figheight()
-        fig.set_size_inches(WIDTHS_IN[width], min(height, WIDTHS_IN[width] * max(0.62, height / fig.get_figwidth())))
+    size = {"figure_figsize": (WIDTHS_IN[width], WIDTHS_IN[width])} if width else {}
+    fig, table = draw(name, folders, **FONTS[font], **size)
     with style.settings(**FONTS[font]):
         for path in save(fig, table, output):
             click.echo(str(path))

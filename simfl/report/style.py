@@ -70,6 +70,7 @@ SETTINGS: dict[str, Any] = {
     "lines.markersize": 3.8,
     "legend.frameon": False,
     "legend.handlelength": 2.6,
+    "figure.figsize": (WIDTH_IN, 2.6),
     "figure.facecolor": PAPER,
     "axes.facecolor": "none",
     "figure.constrained_layout.use": True,
@@ -81,6 +82,7 @@ SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "simfl",
     "svg.fonttype": "path",
     "path.simplify": False,
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "timezone": "UTC",
 }
 
@@ -97,11 +99,20 @@ def settings(**changes: Any) -> Iterator[None]:
 
 
 def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: float = 2.6, **more: Any) -> Any:
-    """A figure that no window system knows of, and its axes as an array of shape (rows, columns)."""
+    """A figure that no window system knows of, and its axes as an array of shape (rows, columns).
+
+    The setting ``figure.figsize`` gives all figures, wide or not, another width; narrow ones stay high enough to be
+    read.
+    """
+    from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(WIDE_IN if wide else WIDTH_IN, height_in))
+    width_in, given_in = WIDE_IN if wide else WIDTH_IN, rcParams["figure.figsize"][0]
+    if given_in != WIDTH_IN:
+        height_in = min(height_in, given_in * max(0.62, height_in / width_in))
+        width_in = given_in
+    made = Figure(figsize=(width_in, height_in))
     FigureCanvasAgg(made)
     return made, made.subplots(rows, columns, squeeze=False, **more)
 
@@ -150,9 +161,13 @@ def legend(fig: "Figure", axes: "Axes", own: bool = False) -> None:
     """
     handles, names = axes.get_legend_handles_labels()
     if len(handles) > 1:
-        fit = max(1, int(fig.get_figwidth() / (0.42 + 0.062 * max(map(len, names)))))
-        made = fig.legend(handles, names, loc="outside upper left", ncols=min(fit, len(names)), borderaxespad=0.2)
+        made = fig.legend(handles, names, loc="outside upper left", ncols=_columns(fig, names), borderaxespad=0.2)
         made.set_gid(OWN if own else None)
+
+
+def _columns(fig: "Figure", names: list[str]) -> int:
+    """Columns of a legend that fit above the figure."""
+    return min(len(names), max(1, int(fig.get_figwidth() / (0.42 + 0.062 * max(map(len, names))))))
 
 
 def note(axes: "Axes", text: str) -> None:

@@ -25,7 +25,7 @@ def draw(study: Study) -> Any:
             color = style.look(group.number)["color"]
             axes.axhline(expected, color=color, linewidth=0.7, alpha=0.7, zorder=1.8, gid=style.tag(group))
     axes.set_ylabel("Updates per round")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     style.legend(fig, axes)
     return fig, table
 

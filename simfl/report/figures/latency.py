@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 from simfl.errors import SimflError
 from simfl.report import style
 from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.names import name_points
 from simfl.report.study import Run, Study
 from simfl.types import SERVER
 
 DRAWN = 60
 """Clients up to which the network is drawn as a graph; of more, the distribution of latencies."""
-
-APART = 0.075
-"""Distance of two places, as a share of the farthest one's, below which only the outer one is named."""
 
 LINKS = 200
 """Links up to which all are drawn; of more, only those to the server."""
@@ -128,8 +126,11 @@ def _graph(network: Network, places: NDArray[np.float64]) -> Any:
     others = np.delete(np.arange(len(places)), network.server)
     axes.scatter(*places[others].T, s=26, color=style.SERIES[0], edgecolors=style.PAPER, linewidths=0.6, zorder=3)
     axes.scatter(*places[[network.server]].T, s=80, marker="s", color=style.SERIES[1], edgecolors=style.PAPER, zorder=4)
-    _name_places(axes, network, places)
     _rings(axes, places)
+    wide_units = float(np.subtract(*axes.get_xlim()[::-1]))
+    high_units = float(np.subtract(*axes.get_ylim()[::-1]))
+    scale = min(72 * fig.get_figwidth() / wide_units, 72 * fig.get_figheight() / high_units)
+    name_points(axes, network.names, places, network.server, scale)
     table = DataFrame({
         "from": [network.names[i] for i in shown[:, 0]],
         "to": [network.names[j] for j in shown[:, 1]],
@@ -138,25 +139,6 @@ def _graph(network: Network, places: NDArray[np.float64]) -> Any:
            for k, axis in enumerate("xy")},
     })  # fmt: skip
     return fig, table
-
-
-def _name_places(axes: Any, network: Network, places: NDArray[np.float64]) -> None:
-    """Names beside the places, away from the server."""
-    reach = float(np.linalg.norm(places, axis=1).max()) or 1.0
-    named: list[NDArray[np.float64]] = []
-    for place in np.argsort(-np.linalg.norm(places, axis=1), kind="stable"):
-        name, where = network.names[place], places[place]
-        if place != network.server and any(np.linalg.norm(where - other) < APART * reach for other in named):
-            continue
-        named.append(where)
-        away = where / (np.linalg.norm(where) or 1.0)
-        if place == network.server:
-            away = np.array([0.0, -1.0])
-        axes.annotate(
-            name, where, xytext=away * (9 if place == network.server else 7), textcoords="offset points",
-            ha="center", va="center", fontsize=7 if place == network.server or len(places) <= 24 else 6,
-            fontweight="bold" if place == network.server else "normal", color=style.INK, zorder=5,
-        )  # fmt: skip
 
 
 def _rings(axes: Any, places: NDArray[np.float64]) -> None:

@@ -1,0 +1,53 @@
+"""What several test modules share: a small comparison and a single run, played once."""
+
+from pathlib import Path
+
+import pytest
+
+WORLD = """
+name: sample
+clients: 12
+network: {name: star, latency_s: {name: log_normal, median: 0.1, sigma: 0.4}, bandwidth_bytes_per_s: 1.0e+6}
+devices: {availability: {name: bernoulli, dropout: 0.2}, failure: {name: bernoulli, probability: 0.05}}
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 14, batch_size: 20, learning_rate: 0.2}
+learning: {data: digits, partition: {name: dirichlet, beta: 0.5}, model: mlp}
+privacy: multi_round
+trace: events
+"""
+
+CHOICES = ("random", "batch_partition:T=2", "partition")
+SEEDS = (0, 1, 2)
+
+
+def played(out, overrides):
+    from simfl.run import run
+    from simfl.scenario import Scenario
+
+    return run(Scenario.parse(WORLD, "sample", overrides), out).path
+
+
+@pytest.fixture(scope="session")
+def comparison(tmp_path_factory) -> Path:
+    """A ``simfl compare`` of three policies over three seeds; its folder."""
+    from simfl.compare.comparison import compare
+    from simfl.sweep.grid import axes
+    from simfl.sweep.plan import planned
+    from simfl.sweep.playing import How
+
+    out = tmp_path_factory.mktemp("results")
+    file = out / "sample.yaml"
+    file.write_text(WORLD)
+    for choice in CHOICES:  # here, in this process: the comparison finds them done
+        for seed in SEEDS:
+            played(out, [f"seed={seed}", f"selection={choice}"])
+    plan = planned(file, axes([f"selection={','.join(CHOICES)}"]), len(SEEDS))
+    return compare(plan, out, How(jobs=1)).path
+
+
+@pytest.fixture(scope="session")
+def single(comparison) -> Path:
+    """The folder of one of its runs."""
+    from simfl.report import read_study
+
+    return read_study([comparison]).groups[0].first.path
