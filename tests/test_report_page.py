@@ -149,7 +149,7 @@ def column(window, table, place):
     return window.js(f"[...document.querySelectorAll('#{table} tbody tr')].map(r => r.cells[{place}].dataset.v)")
 
 
-VIEWS = ((1280, 900, False, ""), (390, 844, False, ""), (1280, 900, True, ""), (794, 1100, False, "print"))
+VIEWS = ((1280, 900, False, ""), (390, 844, False, ""), (1280, 900, True, ""), (695, 1000, False, "print"))
 """Desktop, phone, dark, paper: width, height, dark, media."""
 
 

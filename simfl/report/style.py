@@ -32,6 +32,9 @@ CELL = (0x1F / 255, 0x7F / 255, 0xC4 / 255)
 OWN = "own-names"
 """Marks a legend that names something else than the study's groups."""
 
+NAME = 48
+"""Letters of a name in a legend."""
+
 WIDTH_IN = 4.2
 WIDE_IN = 8.6
 
@@ -161,13 +164,12 @@ def legend(fig: "Figure", axes: "Axes", own: bool = False) -> None:
     """
     handles, names = axes.get_legend_handles_labels()
     if len(handles) > 1:
-        made = fig.legend(handles, names, loc="outside upper left", ncols=_columns(fig, names), borderaxespad=0.2)
+        names = [name if len(name) <= NAME else name[: NAME - 1] + "…" for name in names]
+        columns = min(len(names), max(1, int(fig.get_figwidth() / (0.42 + 0.062 * max(map(len, names))))))
+        lines = -(-len(names) // columns)
+        fig.set_figheight(fig.get_figheight() + 0.15 * max(0, lines - 3))
+        made = fig.legend(handles, names, loc="outside upper left", ncols=columns, borderaxespad=0.2)
         made.set_gid(OWN if own else None)
-
-
-def _columns(fig: "Figure", names: list[str]) -> int:
-    """Columns of a legend that fit above the figure."""
-    return min(len(names), max(1, int(fig.get_figwidth() / (0.42 + 0.062 * max(map(len, names))))))
 
 
 def note(axes: "Axes", text: str) -> None:

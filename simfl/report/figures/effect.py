@@ -11,7 +11,7 @@ from simfl.report.measures import with_values
 from simfl.report.study import Study, number
 
 SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_semi_strong")
-MOST_LINES = 8
+MOST_LINES = 14
 
 
 @figure("effect", "Effect of the swept parameter", "Learning", wide=True)
