@@ -143,6 +143,7 @@ def test_what_works_is_accepted_and_comes_back_from_its_own_yaml(overrides):
 
 def test_buffer_and_concurrency_are_the_cohort_unless_given():
     rule = Scenario.parse(
-        "{clients: 40, selection: {name: batch_partition, k: 8, T: 4}, training: {name: fedbuff, rounds: 3}, learning: none}"
+        "{clients: 40, selection: {name: batch_partition, k: 8, T: 4}, training: {name: fedbuff, rounds: 3}, "
+        "learning: none}"
     ).training
     assert (rule.concurrency, rule.buffer) == (8, 8)
