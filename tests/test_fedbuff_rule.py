@@ -89,7 +89,6 @@ def test_a_preset_does_not_do_what_its_name_denies():
         (["training.buffer=121"], "training.buffer", ["120 clients", "is 120"]),
         (["training.concurrency=2"], "training.concurrency", ["unit of 3", "is 3"]),
         (["training.concurrency=121"], "training.concurrency", ["120 clients", "is 120"]),
-        (["training.concurrency=null"], "training.concurrency", ["is needed", "3 to 120"]),
         (["selection=partition:k=12", "training.concurrency=11"], "training.concurrency", ["unit of 12", "is 12"]),
         (["selection=partition:k=24"], "training.buffer", ["unit of 24", "valid are 24"]),
         (["selection=half_partition:k=12,T=12", "training.buffer=96"], "training.buffer", ["only 84"]),
@@ -140,3 +139,10 @@ def test_what_works_is_accepted_and_comes_back_from_its_own_yaml(overrides):
     scenario = Scenario.parse(TEXT, "s.yaml", overrides)
     again = Scenario.parse(scenario.to_yaml(), "s.yaml")
     assert again.training == scenario.training and again.digest == scenario.digest
+
+
+def test_buffer_and_concurrency_are_the_cohort_unless_given():
+    rule = Scenario.parse(
+        "{clients: 40, selection: {name: batch_partition, k: 8, T: 4}, training: {name: fedbuff, rounds: 3}, learning: none}"
+    ).training
+    assert (rule.concurrency, rule.buffer) == (8, 8)

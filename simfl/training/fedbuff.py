@@ -8,8 +8,8 @@ with e_i = the client's samples or 1 and Z = Σ e_i (``count``), Σ e_i s(τ_i) 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +45,11 @@ class FedBuff(LocalTraining, ServerStep):
     """Clients train at their own pace; the server steps whenever its buffer holds K updates."""
 
     concurrency: Annotated[
-        int | None, Field(ge=1, description="clients at work at once; needed unless arrivals are drawn")
+        int | None, Field(ge=1, description="clients at work at once; null = the selection's k")
     ] = None
-    buffer: Annotated[int, Field(ge=1, description="client updates in an aggregation, K")] = 10
+    buffer: Annotated[
+        int | None, Field(ge=1, description="client updates in an aggregation, K; null = the selection's k")
+    ] = None
     rounds: Annotated[int | None, Field(ge=1, le=10**9, description="server updates to make; null = see stop")] = None
     stop: Annotated[Stop, Field(description="what else ends the run")] = Stop()
     staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
@@ -142,6 +144,12 @@ class FedBuff(LocalTraining, ServerStep):
     def _limits(self) -> tuple[float | None, ...]:
         return self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.target_accuracy
 
+    def resolve(self, scenario: Any) -> Self:
+        """With as many updates in an aggregation, and as many clients at work, as a synchronous round would have."""
+        k = scenario.selection.k or scenario.clients
+        slots = k if self.concurrency is None and isinstance(self.arrivals, Clock) else self.concurrency
+        return replace(self, concurrency=slots, buffer=self.buffer or k)
+
     # -- impossible settings -----------------------------------------------------------------------
 
     def check(self, scenario: Any) -> list[Problem]:
@@ -153,9 +161,7 @@ class FedBuff(LocalTraining, ServerStep):
 
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
         slots = self.concurrency
-        if slots is None:
-            yield "concurrency", f"is needed: how many clients work at once, {unit} to {clients}"
-        elif slots < unit:
+        if slots < unit:
             yield "concurrency", f"is {slots}, less than a unit of {unit} clients; the nearest valid value is {unit}"
         elif slots > clients:
             yield "concurrency", f"is {slots} but there are {clients} clients; the nearest valid value is {clients}"
