@@ -156,7 +156,7 @@ def test_interrupted_anywhere_and_resumed_gives_the_same_bytes(tmp_path, text):
 
 def test_twenty_sigkills_at_random_moments_change_no_byte(tmp_path):
     (tmp_path / "s.yaml").write_text(PROTOCOL)
-    overrides = ["training.rounds=20000", "trace=events", "privacy=none"]
+    overrides = ["training.rounds=25000", "trace=events", "privacy=none"]
     whole = tables(run(Scenario.load(tmp_path / "s.yaml", overrides), tmp_path / "whole").path)
     command = [sys.executable, "-m", "simfl", "run", "-q", str(tmp_path / "s.yaml"), *overrides, "--resume",
                "--out", str(tmp_path / "killed")]  # fmt: skip
@@ -165,7 +165,7 @@ def test_twenty_sigkills_at_random_moments_change_no_byte(tmp_path):
     while True:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            stdout, stderr = process.communicate(timeout=0.4 + 0.5 * rng.random() if kills < 20 else None)
+            stdout, stderr = process.communicate(timeout=0.4 + 0.3 * rng.random() if kills < 20 else None)
             break
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
