@@ -245,6 +245,7 @@ class _Run:
     def _round(self, done: Round) -> None:
         row = {name: cell(value) for name, value in done.row.items()}
         self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
+        self.tables["rounds.csv"].mark()  # so that who watches the run sees every round
         self.tables["participation.csv"].append(
             zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
         )
