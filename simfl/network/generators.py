@@ -1,5 +1,6 @@
 """Well-known graphs of any size. Client i stands on node i; the server stands beside one of them."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ __all__ = ["Complete", "Ring", "SmallWorld"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generated:
+class Generated(ABC):
     """What the links of a generated graph have in common; each draws its own latency and bandwidth."""
 
     latency_s: Annotated[DistributionField, Field(description="one-way latency of each link in seconds")]
@@ -37,9 +38,9 @@ class Generated:
         last = scenario.clients - 1
         return [("server_at", f"there is no client {self.server_at}; the nearest valid value is {last}")]
 
+    @abstractmethod
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
         """The links, shape (links, 2)."""
-        raise NotImplementedError
 
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
         clients = scenario.clients
