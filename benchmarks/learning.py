@@ -2,10 +2,11 @@
 
     python benchmarks/learning.py [MODEL]... [--repeats N] [--json FILE] [--bf16]
 
-One round is K = 12 clients x 500 samples in batches of 100 (digits: 12 x 89 samples, so 11 short batches of 89).
+One round is K = 12 clients x 500 samples in batches of 100 (digits: 12 x 89 samples, one batch each).
 Plain SGD is torch.optim.SGD over the 6,000 samples in the same batches: one model, no federated learning. Variants
 are timed in turn, repeatedly, and each one's fastest time counts: other load on the machine only ever adds to it.
-The order of the samples is drawn beforehand for all alike; "with draws" is the whole of Learner.train.
+The order of the samples is drawn beforehand for all alike; "with draws" is the whole of Learner.train. Other
+simulators are timed too where they are installed (peers.py).
 """
 
 import argparse
@@ -14,11 +15,11 @@ import os
 import platform
 import sys
 import time
-from importlib.util import find_spec
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import peers
 import torch
 from torch.nn.functional import cross_entropy
 
@@ -106,7 +107,11 @@ def case(name, repeats, bf16):
         task, _ = prepare(model, shape, held)
         rough = BACKENDS["sequential"]().build(Task(task.module, task.x, task.y, task.batch_size, task.sgd, bf16=True))
         variants["sequential bf16"] = lambda: rough.train(works)
+    if peers.installed("pfl"):
+        variants["pfl"] = peers.pfl_round(model, task, works)
     seconds = measure(variants, repeats or usual)
+    if peers.installed("Flower"):
+        seconds["Flower, Ray x2"] = peers.flower_seconds(name)
     for engine in engines:
         engine.close()
     ratios = {variant: value / seconds["plain SGD"] for variant, value in seconds.items()}
@@ -132,9 +137,8 @@ def main():
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, numpy {np.__version__}, {platform.machine()}, {os.cpu_count()} cores, 1 thread")
     results = {name: case(name, options.repeats, options.bf16) for name in options.models or CASES}
-    absent = [peer for peer in ("flwr", "pfl", "flgo", "fedlab") if find_spec(peer) is None]
-    if absent:
-        print(f"\npeers not installed here, so not timed: {', '.join(absent)}")
+    if absent := [peer for peer in peers.PEERS if not peers.installed(peer)]:
+        print(f"\nnot installed here, so not timed: {', '.join(absent)}")
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=2)

@@ -177,9 +177,7 @@ def _clear(folder: Path) -> None:
 class _Run:
     """One play of a scenario: the server in its world, the tables it fills, the checkpoints it leaves."""
 
-    def __init__(
-        self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None
-    ) -> None:
+    def __init__(self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None) -> None:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
         self.rounds = parts.rule.most_rounds
         self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)

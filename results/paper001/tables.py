@@ -4,7 +4,7 @@
 
 Plays scenarios/paper001_cifar10.yaml and scenarios/paper001_mnist.yaml, IID and not, for six schemes and every seed.
 What is finished is reused and what was interrupted goes on. Writes tables.csv (test accuracy beside the paper's),
-curves.csv (mean over the seeds at every evaluation), table3.svg and table4.svg. One seed: about 80 minutes on two cores.
+curves.csv (mean over the seeds at every evaluation), table3.svg and table4.svg. One seed: 80 minutes on two cores.
 """
 
 import argparse

@@ -34,9 +34,8 @@ def _summary(report: Report) -> list[str]:
         else "No client is exposed.",
     ]
     if report.known < len(report.rounds):
-        lines[-1] = (
-            f"Within the first {report.known} rounds, as far as the budget went, "
-            + (f"{alone} of {clients} clients are exposed." if alone else "no client is exposed.")
+        lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
+            f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
         )
     return lines
 

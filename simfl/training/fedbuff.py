@@ -44,9 +44,9 @@ class Stop:
 class FedBuff(LocalTraining, ServerStep):
     """Clients train at their own pace; the server steps whenever its buffer holds K updates."""
 
-    concurrency: Annotated[
-        int | None, Field(ge=1, description="clients at work at once; null = the selection's k")
-    ] = None
+    concurrency: Annotated[int | None, Field(ge=1, description="clients at work at once; null = the selection's k")] = (
+        None
+    )
     buffer: Annotated[
         int | None, Field(ge=1, description="client updates in an aggregation, K; null = the selection's k")
     ] = None
