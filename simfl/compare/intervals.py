@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
-__all__ = ["CONFIDENCE", "Interval", "mean", "paired", "unpaired"]
+__all__ = ["CONFIDENCE", "Interval", "half_width", "mean", "paired", "unpaired"]
 
 CONFIDENCE = 0.95
 
@@ -63,10 +64,15 @@ def unpaired(values: Sequence[float], baseline: Sequence[float]) -> Interval:
     return _interval(difference, sqrt(a + b), freedom)
 
 
-def _interval(estimate: float, error: float, freedom: float) -> Interval:
+def half_width(error: Any, freedom: float) -> Any:
+    """Half of the interval around estimates of these standard errors (a number or an array), freedom > 0."""
     from scipy.special import stdtrit  # the inverse of Student's distribution; scipy.stats takes a second to import
 
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+
+
+def _interval(estimate: float, error: float, freedom: float) -> Interval:
     if freedom <= 0:
         return Interval(estimate, None, None)
-    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    half = float(half_width(error, freedom))
     return Interval(estimate, estimate - half, estimate + half)

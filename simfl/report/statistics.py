@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.compare.intervals import half_width
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from simfl.report.study import Group
 
-__all__ = ["CONFIDENCE", "POINTS", "Interval", "interval", "over_rounds", "over_time", "paired"]
+__all__ = ["POINTS", "Interval", "interval", "over_rounds", "over_time", "paired"]
 
-CONFIDENCE = 0.95
 POINTS = 240
 """Points of a drawn line; longer tables are thinned evenly."""
 
@@ -51,10 +52,7 @@ def _intervals(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     mean = values.mean(axis=0)
     if runs < 2:
         return mean, np.full_like(mean, np.nan)
-    from scipy.special import stdtrit  # the inverse of Student's distribution; scipy.stats takes a second to import
-
-    quantile = float(stdtrit(runs - 1, (1 + CONFIDENCE) / 2))
-    return mean, quantile * values.std(axis=0, ddof=1) / np.sqrt(runs)
+    return mean, half_width(values.std(axis=0, ddof=1) / np.sqrt(runs), runs - 1)
 
 
 def over_rounds(group: "Group", column: str) -> "DataFrame":
