@@ -13,12 +13,15 @@ from torch import nn
 
 from simfl.errors import ScenarioError
 from simfl.learning.histogram import draw, label_histogram, write_csv
+from simfl.learning.learner import SupervisedLearner
 from simfl.learning.models import MODELS
 from simfl.learning.models.build import build
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.models.initial import initial
 from simfl.learning.partitions import Split
 from simfl.learning.scores import class_scores, client_scores, matthews, overall_scores
+from simfl.rng import Streams
+from simfl.scenario import Scenario
 from simfl.types import Job
 
 
@@ -234,6 +237,12 @@ def test_the_data_command_shows_and_draws(tmp_path):
     with open(tmp_path / "h.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert sum(int(row["samples"]) for row in rows) == 1438 and len(rows) == 9
+    played = Scenario.load(scenario)
+    learner = SupervisedLearner(played.learning, played, Streams(played.seed))
+    held = np.loadtxt(tmp_path / "h-samples.csv", delimiter=",", skiprows=1, dtype=int)
+    for client in range(9):
+        assert (held[held[:, 0] == client, 1] == learner.partition[client]).all()
+    assert len(held) == 1438 and rows[0]["4"] == str((learner.data.y_train[learner.partition[0]] == 4).sum())
 
 
 def test_a_graphics_processor_that_is_not_there():
@@ -247,7 +256,6 @@ def test_a_graphics_processor_that_is_not_there():
 
 def test_augmenting_features_is_refused():
     from simfl.learning import LEARNING
-    from simfl.rng import Streams
 
     choice = LEARNING.of({"data": "synthetic", "model": "mlp", "augment": {"flip": True}})
     rule = SimpleNamespace(client=None)

@@ -12,15 +12,16 @@ __all__ = ["command"]
 
 @click.command("data", short_help="Show which client holds which data.")
 @scenario_arguments
-@click.option("--out", type=click.Path(path_type=Path), help="Write the figure (.svg) and its table (.csv) here.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the figure (.svg) and its tables (.csv) here.")
 @as_json
 def command(file: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Load a scenario's data, deal them out as a run would, and show samples and labels of the clients.
 
-    Nothing is trained. With --out NAME.svg the label histogram is drawn, and NAME.csv holds its numbers.
+    Nothing is trained. With --out NAME.svg the label histogram is drawn; NAME.csv holds its numbers, and
+    NAME-samples.csv every client's samples by their position in the training part.
     """
     from simfl.errors import ScenarioError
-    from simfl.learning.histogram import draw, label_histogram, write_csv
+    from simfl.learning.histogram import draw, label_histogram, write_csv, write_indices
     from simfl.rng import Streams
 
     scenario = load(file, overrides)
@@ -37,10 +38,12 @@ def command(file: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     facts = _facts(data, split, counts)
     if out is not None:
         figure, table = out.with_suffix(".svg"), out.with_suffix(".csv")
+        samples = out.with_name(f"{out.stem}-samples.csv")
         figure.parent.mkdir(parents=True, exist_ok=True)
         draw(figure, counts, data.label_names, f"{scenario.name}: {choice.data.name}, {choice.partition.name}")
         write_csv(table, counts, data.label_names)
-        click.echo(f"{figure}\n{table}", err=True)
+        write_indices(samples, split)
+        click.echo(f"{figure}\n{table}\n{samples}", err=True)
     if as_json:
         print_json(facts)
     else:

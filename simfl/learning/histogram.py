@@ -1,4 +1,4 @@
-"""How a partition deals out the labels: counts, and a figure of them."""
+"""How a partition deals out the samples and their labels: indices, counts, and a figure of the counts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.learning.partitions.base import Split
 
-__all__ = ["draw", "label_histogram", "write_csv"]
+__all__ = ["draw", "label_histogram", "write_csv", "write_indices"]
 
 SHOWN = 120
 """Clients in a figure; of more, so many spread evenly over all are shown."""
@@ -34,6 +34,14 @@ def write_csv(path: Path, counts: NDArray[np.int64], label_names: Sequence[str])
     table = pd.DataFrame(counts, columns=list(label_names))
     table.insert(0, "samples", counts.sum(axis=1))
     table.to_csv(path, index_label="client", lineterminator="\n")
+
+
+def write_indices(path: Path, split: Split) -> None:
+    """Every client's samples as a table: client, sample (its position in the training part), client after client."""
+    import pandas as pd
+
+    owners = np.repeat(np.arange(len(split)), split.sizes)
+    pd.DataFrame({"client": owners, "sample": split.indices}).to_csv(path, index=False, lineterminator="\n")
 
 
 def draw(path: Path, counts: NDArray[np.int64], label_names: Sequence[str], title: str) -> None:
