@@ -355,11 +355,6 @@ def test_a_failed_download_is_one_line(tmp_path, monkeypatch):
 
 
 def test_torchvision_imports_beside_a_torch_without_its_operators():
-    pytest.importorskip("torch")
-    from importlib.util import find_spec
-
-    if find_spec("torchvision") is None:
-        pytest.skip("torchvision is not installed")
     from simfl.learning.torchvision_import import torchvision
 
     assert len(torchvision().datasets.FakeData(3, (1, 4, 4), 2)) == 3

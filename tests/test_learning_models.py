@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from test_learning import build as learner_of
 from torch import nn
 
+from simfl.cli.data import command
 from simfl.errors import ScenarioError
 from simfl.learning.histogram import draw, label_histogram, write_csv
 from simfl.learning.learner import SupervisedLearner
@@ -224,13 +225,12 @@ def test_histogram_counts_and_is_drawn(tmp_path):
 
 
 def test_the_data_command_shows_and_draws(tmp_path):
-    data = pytest.importorskip("simfl.cli.data")
     scenario = tmp_path / "s.yaml"
     scenario.write_text(
         "clients: 9\nselection: {name: random, k: 3}\ntraining: {name: fedavg, rounds: 1}\n"
         "learning: {data: digits, partition: {name: dirichlet, beta: 0.3}, model: mlp}\n"
     )
-    result = CliRunner().invoke(data.command, [str(scenario), "--json", "--out", str(tmp_path / "h.svg")])
+    result = CliRunner().invoke(command, [str(scenario), "--json", "--out", str(tmp_path / "h.svg")])
     assert result.exit_code == 0, result.output
     assert '"training_samples": 1438' in result.stdout and '"clients": 9' in result.stdout
     assert (tmp_path / "h.svg").stat().st_size > 5000
