@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from simfl.learning.models.flat import layout, views
+from simfl.learning.backends.copies import Copies
 
 __all__ = ["GroupedNetwork", "unsupported"]
 
@@ -25,27 +25,17 @@ def unsupported(module: nn.Module) -> str | None:
     return None
 
 
-class GroupedNetwork:
+class GroupedNetwork(Copies):
     """Images are (batch, k * channels, height, width) until they are flattened, then (k, batch, features).
 
     Args:
         module: a ``torch.nn.Sequential`` that :func:`unsupported` has nothing against.
-        bf16: compute products in bfloat16 (autocast); parameters and sums stay float32.
+        bf16: see :class:`Copies`.
     """
 
     def __init__(self, module: nn.Sequential, bf16: bool) -> None:
+        super().__init__(module, bf16)
         self.layers = list(module)
-        self.slots = layout(module)
-        self.bf16 = bf16
-
-    def inputs(self, x: torch.Tensor) -> torch.Tensor:
-        return x
-
-    def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        return [view.clone(memory_format=torch.contiguous_format) for view in views(flat, self.slots)]
-
-    def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([block.flatten(1) for block in blocks], dim=1)
 
     def gradients(
         self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
