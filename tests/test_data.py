@@ -199,7 +199,7 @@ def test_csv_split_uses_every_row_once(tmp_path):
         ("y\n0\n1\n", {}, "no column besides the label"),
         ("a,y\n1,0,5,6\n2,1\n1,2,3,4,5,6,7\n", {}, "not a readable CSV"),
         ("", {}, "not a readable CSV"),
-        ("a,y\n", {}, "no training or no test rows"),
+        ("a,y\n", {}, "no training rows"),
     ],
 )
 def test_defective_tables_are_refused_in_one_line(tmp_path, text, fields, message):
@@ -208,6 +208,18 @@ def test_defective_tables_are_refused_in_one_line(tmp_path, text, fields, messag
     with pytest.raises(ScenarioError, match=message) as error:
         load("csv", tmp_path, **fields)
     assert "\n" not in str(error.value)
+
+
+def test_a_defect_is_named_by_its_row_in_the_file_wherever_the_split_puts_it(tmp_path):
+    rows = [f"{i},{i % 2}" for i in range(30)]
+    for bad in range(30):
+        text = "\n".join(["a,y", *rows[:bad], "nan,1", *rows[bad + 1 :]])
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(ScenarioError, match=f"a.csv: column 'a', row {bad + 1}: no finite number"):
+            load("csv", tmp_path, path="a.csv", label="y")
+    (tmp_path / "good.csv").write_text("\n".join(["a,y", *rows]))
+    with pytest.raises(ScenarioError, match="a.csv: column 'a', row 30"):
+        load("csv", tmp_path, path="good.csv", test_path="a.csv", label="y")
 
 
 def test_a_test_label_that_training_never_has(tmp_path):

@@ -46,4 +46,4 @@ class Adult:
             if part["income"].isna().any():
                 raise broken(path, "has rows of fewer than 15 columns")
             part["income"] = part["income"].astype(str).str.rstrip(".")
-        return encode(train, test, "income", folder)
+        return encode(train, test, "income", paths)

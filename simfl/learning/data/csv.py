@@ -30,12 +30,13 @@ class Csv:
     drop: Annotated[tuple[str, ...], Field(description="columns to leave out")] = ()
 
     def load(self, scenario: Any, streams: Streams) -> Dataset:
-        path = Path(scenario.file(self.path))
+        path = tested = Path(scenario.file(self.path))
         train = self._read(path, "path")
         if self.test_path is not None:
-            test = self._read(Path(scenario.file(self.test_path)), "test_path")
+            tested = Path(scenario.file(self.test_path))
+            test = self._read(tested, "test_path")
             if list(test.columns) != list(train.columns):
-                raise broken(self.test_path, f"its columns are not those of {self.path}")
+                raise broken(tested, f"its columns are not those of {self.path}")
         else:
             order = streams("split").permutation(len(train))
             cut = round(len(train) * self.test_fraction)
@@ -43,7 +44,7 @@ class Csv:
         if unknown := [column for column in self.drop if column not in train.columns]:
             raise broken(path, f"has no column '{unknown[0]}' to drop; it has {', '.join(train.columns)}")
         train, test = (part.drop(columns=list(self.drop)) for part in (train, test))
-        return encode(train, test, self.label, path, one_file=self.test_path is None)
+        return encode(train, test, self.label, (path, tested))
 
     def _read(self, path: Path, key: str) -> Any:
         if not path.is_file():
