@@ -40,7 +40,7 @@ SETTINGS = {
     (4, "IID"): ("paper001_mnist.yaml", {}, (98.21, 98.10, 93.94, 97.72, 98.11, 98.15)),
     (4, "non-IID"): (
         "paper001_mnist.yaml",
-        {"learning.partition": "shards:labels_per_client=1", "training.learning_rate": 0.03},
+        {"learning.partition": "shards:labels_per_client=1"},
         (85.79, 94.04, 75.26, 89.88, 92.51, 94.16),
     ),
 }
