@@ -111,13 +111,13 @@ def draw(curves: pandas.DataFrame, table: int) -> None:
 
     colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2"]
     dashes = ["-", "--", ":", "-.", "-", "--"]
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     chosen = curves[curves.table == table]
     for axis, (setting, panel) in zip(axes, chosen.groupby("setting", sort=False), strict=True):
         for (name, group), colour, dash in zip(panel.groupby("scheme", sort=False), colours, dashes, strict=True):
             axis.plot(group["round"] + 1, group.test_accuracy, dash, color=colour, label=name, linewidth=1.4)
         axis.set(title=f"{TITLES[table]}, {setting}", xlabel="round", ylabel="test accuracy, %")
-    axes[-1].legend()
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(HERE / f"table{table}.svg", metadata={"Date": None})
 
 
