@@ -10,6 +10,7 @@ import sys
 import time
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +47,7 @@ def pfl_round(model, task, works):
     module.loss = lambda x, y: cross_entropy(module(x), y)
     module.metrics = lambda x, y: {"loss": Weighted(cross_entropy(module(x), y).item() * len(y), len(y))}
     held = [Dataset([task.x[work.order], task.y[work.order]]) for work in works]
-    turns = iter(lambda: None, 0)
-    users = (i % len(works) for i, _ in enumerate(turns))
+    users = cycle(range(len(works)))
     data = FederatedDataset(lambda user: held[user], lambda: next(users))
     backend, algorithm = SimulatedBackend(training_data=data, val_data=data), FederatedAveraging()
     learner = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), 1.0))

@@ -8,24 +8,17 @@ tradeoff.svg from tradeoff.csv (T against C: every divisor T, theory as lines, s
 """
 
 import argparse
-import os
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pandas
+from schemes import PAPER, play
+
+from simfl.results import Result
 
 HERE = Path(__file__).resolve().parent
-SCENARIO = HERE.parent.parent / "scenarios" / "paper001_privacy.yaml"
-SCHEMES = {
-    "random": "random",
-    "weighted": "weighted",
-    "partition": "partition",
-    "batch T=6": "batch_partition:T=6",
-    "batch T=4": "batch_partition:T=4",
-    "batch T=3": "batch_partition:T=3",
+SCENARIO = "paper001_privacy.yaml"
+SCHEMES = PAPER | {
     "batch T=2": "batch_partition:T=2",
     "half T=4": "half_partition:T=4",
     "half T=2": "half_partition:T=2",
@@ -40,31 +33,11 @@ COLUMNS = {
 }
 
 
-def play(scheme: str, seed: int, out: str, privacy: bool) -> Path:
-    from simfl.run import run
-    from simfl.scenario import Scenario
-
-    overrides = [f"selection={scheme}", f"seed={seed}", *([] if privacy else ["privacy=none"])]
-    return run(Scenario.load(SCENARIO, overrides), Path(out), resume=True).path
-
-
-def all_runs(schemes: dict[str, str], seeds: int, jobs: int, out: str, privacy: bool) -> dict[str, list[Path]]:
-    os.environ["OMP_NUM_THREADS"] = "1"
-    tasks = [(name, scheme, seed) for seed in range(seeds) for name, scheme in schemes.items()]
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        paths = pool.map(play, *zip(*[(scheme, seed) for _, scheme, seed in tasks]), repeat(out), repeat(privacy))
-        found: dict[str, list[Path]] = {name: [] for name in schemes}
-        for (name, _, seed), path in zip(tasks, paths):
-            print(f"{name}, seed {seed}: {path}")
-            found[name].append(path)
-    return found
-
-
-def figure3(runs: dict[str, list[Path]]) -> pandas.DataFrame:
+def figure3(runs: dict[str, list[Result]]) -> pandas.DataFrame:
     """Mean over seeds of every metric, one row a scheme and round; ``exact`` = weak intervals that are one value."""
     rows = []
-    for name, paths in runs.items():
-        frames = [pandas.read_csv(path / "rounds.csv") for path in paths]
+    for name, results in runs.items():
+        frames = [result.rounds for result in results]
         table = {"scheme": name, "round": frames[0]["round"], "seeds": len(frames)}
         for column in ("privacy_weak_lower", *COLUMNS):
             table[column] = np.nanmean([frame[column].ffill() for frame in frames], axis=0)
@@ -73,13 +46,10 @@ def figure3(runs: dict[str, list[Path]]) -> pandas.DataFrame:
     return pandas.concat(rows)
 
 
-def tradeoff(runs: dict[str, list[Path]]) -> pandas.DataFrame:
+def tradeoff(runs: dict[str, list[Result]]) -> pandas.DataFrame:
     """For every scheme its guarantee and its cardinality: theory and simulation, mean over the seeds."""
-    from simfl.results import Result
-
     rows = []
-    for name, paths in runs.items():
-        results = [Result.open(path) for path in paths]
+    for name, results in runs.items():
         simulated = np.array([result.summary["mean_cardinality"] for result in results])
         expected = np.array([result.summary["expected_cardinality"] for result in results])
         policy = results[0].scenario.selection
@@ -134,11 +104,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
-    runs = all_runs(SCHEMES, options.seeds, options.jobs, options.out, privacy=True)
+    runs = play(SCENARIO, SCHEMES, {}, options)
     curves = figure3(runs)
     curves.to_csv(HERE / "figure3.csv", index=False, float_format="%.6g")
-    extra = all_runs(EXTRA, options.seeds, options.jobs, options.out, privacy=False)
-    everyone = {name: paths for name, paths in (runs | extra).items() if name != "weighted"}
+    extra = play(SCENARIO, EXTRA, {"privacy": "none"}, options)
+    everyone = {name: results for name, results in (runs | extra).items() if name != "weighted"}
     points = tradeoff(everyone)
     points.to_csv(HERE / "tradeoff.csv", index=False, float_format="%.6g")
     draw(curves, points)

@@ -15,21 +15,11 @@ import argparse
 from pathlib import Path
 
 import pandas
+from schemes import PAPER, play, swept
 
-import simfl
 from simfl.results import Result
-from simfl.sweep.result import SweepResult
 
 HERE = Path(__file__).resolve().parent
-SCENARIOS = HERE.parent.parent / "scenarios"
-SCHEMES = {
-    "random": "random",
-    "weighted": "weighted",
-    "partition": "partition",
-    "batch T=6": "batch_partition:T=6",
-    "batch T=4": "batch_partition:T=4",
-    "batch T=3": "batch_partition:T=3",
-}
 SETTINGS = {
     (3, "IID"): ("paper001_cifar10.yaml", {}, (64.64, 65.06, 55.70, 65.01, 64.95, 64.80)),
     (3, "non-IID"): (
@@ -53,29 +43,11 @@ LAST = 5
 """Evaluations that the mean accuracy at the end is taken over."""
 
 
-def swept(file: str, grid: dict, options: argparse.Namespace, seeds: int = 1) -> SweepResult:
-    """The finished runs of a grid."""
-    found = simfl.sweep(SCENARIOS / file, grid, replications=seeds, jobs=options.jobs, out=options.out)
-    if len(found.failed):
-        raise SystemExit(f"failed:\n{found.failed.error}")
-    return found
-
-
-def play(file: str, fixed: dict, options: argparse.Namespace) -> dict[str, list[Result]]:
-    """The finished runs of every scheme, in the order of the seeds."""
-    runs = swept(file, {"selection": list(SCHEMES.values()), **fixed}, options, options.seeds)
-    by_choice = {value: name for name, value in SCHEMES.items()}
-    found: dict[str, list[Result]] = {name: [] for name in SCHEMES}
-    for choice, result in zip(runs.runs.selection, runs.results(), strict=True):
-        found[by_choice[choice]].append(result)
-    return found
-
-
 def tune(options: argparse.Namespace) -> None:
     rows = []
     for table, setting in TUNED:
         file, fixed, _ = SETTINGS[table, setting]
-        runs = swept(file, fixed | TUNING | {"training.learning_rate": list(RATES)}, options)
+        runs = swept(file, fixed | TUNING | {"training.learning_rate": list(RATES)}, options, 1)
         for rate, result in zip(runs.runs["training.learning_rate"], runs.results(), strict=True):
             ended = curve([result]).tail(LAST).mean().item()
             rows.append({"table": table, "setting": setting, "learning_rate": rate, f"mean_of_last_{LAST}": ended})
@@ -134,7 +106,7 @@ def main() -> None:
         return tune(options)
     rows, curves = [], []
     for (table, setting), (file, fixed, printed) in SETTINGS.items():
-        played = play(file, fixed, options)
+        played = play(file, PAPER, fixed, options)
         for (scheme, results), value in zip(played.items(), printed, strict=True):
             place, accuracy = {"table": table, "setting": setting, "scheme": scheme}, curve(results)
             rows.append(place | row(accuracy, results, value))

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from simfl.errors import SimflError
 from simfl.report import style
-from simfl.report.study import Study
+from simfl.report.study import Group, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["FIGURES", "Kind", "NothingToDraw", "figure"]
+__all__ = ["FIGURES", "Kind", "NothingToDraw", "asynchronous", "figure"]
 
 Draw = Callable[[Study], "tuple[Figure, DataFrame]"]
 
@@ -72,3 +72,19 @@ def figure(name: str, title: str, section: str, wide: bool = False) -> Callable[
         return draw
 
     return register
+
+
+def asynchronous(study: Study, table: "Callable[[Group], DataFrame | None]") -> "list[tuple[Group, DataFrame]]":
+    """The groups of asynchronous runs, each with its table.
+
+    Args:
+        study: what is drawn.
+        table: makes a group's table from ``jobs.csv``; None where its runs have none.
+
+    Raises:
+        NothingToDraw: no run was asynchronous.
+    """
+    found = [(group, made) for group in study.groups if (made := table(group)) is not None]
+    if not found:
+        raise NothingToDraw("no run was asynchronous (no jobs.csv)")
+    return found

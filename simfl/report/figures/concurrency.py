@@ -6,7 +6,7 @@ import numpy as np
 
 from simfl.metrics import concurrency
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import asynchronous, figure
 from simfl.report.study import Group, Run, Study
 
 BINS = 120
@@ -17,10 +17,7 @@ def draw(study: Study) -> Any:
     """Clients at work at a time, asynchronous runs; averaged over a hundredth or so of the run and over the seeds."""
     from pandas import concat
 
-    found = [(group, _table(group)) for group in study.groups]
-    shown = [(group, table) for group, table in found if table is not None]
-    if not shown:
-        raise NothingToDraw("no run was asynchronous (no jobs.csv)")
+    shown = asynchronous(study, _table)
     fig, ((axes,),) = style.figure()
     for group, table in shown:
         axes.plot(table["time_s"], table["at_work"], drawstyle="steps-mid", **style.styled(group, len(table)))

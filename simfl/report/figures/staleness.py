@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import asynchronous, figure
 from simfl.report.figures.lines import percent
 from simfl.report.study import Group, Study
 
@@ -15,10 +15,7 @@ def draw(study: Study) -> Any:
     """Share of the aggregated updates by staleness: how many times the model had changed since its download."""
     from pandas import concat
 
-    found = [(group, _table(group)) for group in study.groups]
-    shown = [(group, table) for group, table in found if table is not None]
-    if not shown:
-        raise NothingToDraw("no run was asynchronous (no jobs.csv)")
+    shown = asynchronous(study, _table)
     fig, ((axes,),) = style.figure()
     for group, table in shown:
         if len(shown) == 1:
