@@ -57,10 +57,15 @@ class How:
 
     def play(self, tasks: list[Task]) -> Iterator[tuple[str, str]]:
         """The engine at work; yields ("started" or "ended", digest)."""
-        jobs = self.jobs or len(os.sched_getaffinity(0))
+        jobs = self.jobs or _cores()
         if self.engine == "processes":
             return processes.play(tasks, jobs, self.time_limit_s)
         return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
+
+
+def _cores() -> int:
+    """Cores that this process may use; all of the machine where the system does not tell (macOS, Windows)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
