@@ -1,5 +1,6 @@
 """What several test modules share: a small comparison and a single run, played once."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ def played(out, overrides):
     from simfl.scenario import Scenario
 
     return run(Scenario.parse(WORLD, "sample", overrides), out).path
+
+
+# Jobs that a shell starts in the background ignore Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
