@@ -6,7 +6,7 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "registry", "trace", "errors", "files", "distributions", "local"}
+VALUES = {"types", "rng", "columns", "registry", "trace", "errors", "files", "distributions", "local"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = {"cli", "scenario", "run", "finishing", "results", "audit", "sweep", "compare", "report", "export", "api"}
