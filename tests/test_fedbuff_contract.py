@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scripted import Recorder, jobs
 
-from simfl.agents import Parts, server
+from simfl.agents import SERVERS, Parts
 from simfl.devices.bernoulli import Bernoulli
 from simfl.devices.computation import RandomTime
 from simfl.devices.failure import BernoulliFailure
@@ -67,7 +67,7 @@ def play(name, sizes, rule, seed=0):
     )
     rounds = []
     world = World()
-    agent = server(parts, world, rounds.append)
+    agent = SERVERS[rule.server](parts, world, rounds.append)
     world.run(world.spawn(agent.play()))
     return agent, rounds, watched
 
