@@ -262,7 +262,9 @@ class _Run:
     def _finish(self) -> dict[str, Any]:
         theoretical = None if self.asynchronous else theory(self.scenario)["expected_cardinality"]
         model = self.server.model if self.parts.learner.dimension else None
-        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical)
+        no_skill = self.parts.learner.no_skill_accuracy()
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical,
+                         no_skill_accuracy=no_skill)  # fmt: skip
         _tidy(self.folder)
         return summary
 

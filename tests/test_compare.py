@@ -101,7 +101,7 @@ def test_the_target_is_reached_at_the_first_round_whose_accuracy_is_there(tmp_pa
     (tmp_path / "rounds.csv").write_text(
         "round,time_s,bytes_down,bytes_up,test_accuracy\n0,1.5,10,5,\n1,2.5,10,,0.4\n2,4.0,20,7,0.5\n3,9.0,1,1,0.3\n"
     )
-    assert to_target(tmp_path, 0.5) == {"rounds_to_target": 3, "time_s_to_target": 4.0, "bytes_to_target": 52}
+    assert to_target(tmp_path, 0.5) == {"rounds_to_target": 3, "time_to_target_s": 4.0, "bytes_to_target": 52}
     assert to_target(tmp_path, 0.4)["rounds_to_target"] == 2
     assert to_target(tmp_path, 0.51) == {}
 
@@ -214,8 +214,9 @@ def test_tables_are_what_pandas_and_scipy_make_of_the_runs(compared):
             if len(above):
                 spent = rounds[: above.index[0] + 1]
                 reached.append((len(spent), above.time_s.iloc[0], (spent.bytes_down + spent.bytes_up).sum()))
-        for metric, column in zip(("rounds", "time_s", "bytes"), zip(*reached, strict=True), strict=True):
-            row = means.loc[policy, f"{metric}_to_target"]
+        names = "rounds_to_target", "time_to_target_s", "bytes_to_target"
+        for metric, column in zip(names, zip(*reached, strict=True), strict=True):
+            row = means.loc[policy, metric]
             assert (row["mean"], row["runs"]) == (pytest.approx(np.mean(column)), len(column))
         row = means.loc[policy, "expected_cardinality"]
         assert row["mean"] == pytest.approx(theory(results[policy, 0].scenario)["expected_cardinality"])
@@ -247,7 +248,7 @@ def test_the_command_prints_a_table_json_or_csv_and_writes_the_same_bytes(file, 
     assert ended.exit_code == 0, ended.output
     lines = ended.stdout.splitlines()
     assert Path(lines[-1]) == compared.path and "3 seeds; target accuracy 0.5" in lines[0]
-    for heading in ("final accuracy", "time to target", "MB to target", "fairness gap", "cardinality", "in theory"):
+    for heading in ("Accuracy", "Time to target, s", "Traffic to target, MB", "Fairness gap", "Expected cardinality"):
         assert heading in lines[1]
     row = next(line for line in lines if line.startswith("batch_partition:T=2"))
     mean = compared.means.set_index(["choice", "metric"]).loc["batch_partition:T=2", "test_accuracy"]

@@ -131,6 +131,12 @@ class SupervisedLearner:
             scores |= client_scores(right, owners, len(self.partition))
         return scores
 
+    def no_skill_accuracy(self) -> float:
+        x, y = self.tested
+        labels = y.cpu().numpy()
+        _, predicted = self.measure(self.start, x, y)
+        return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
+
     def state(self) -> dict[str, NDArray[Any]]:
         return {} if self.variates is None else self.variates.state()
 

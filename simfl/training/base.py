@@ -27,10 +27,13 @@ class Rule(Protocol):
     Attributes:
         rounds: rounds to play.
         most_rounds: rounds after which the run ends at the latest; None if something else ends it.
+        keeps_units: whether a unit is in an aggregate whole and with one weight, or not at all; what theory says of
+            a policy's guarantee rests on it.
     """
 
     rounds: int
     most_rounds: int | None
+    keeps_units: bool
 
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight each update carries in the sum, float64, shape (n,); what the participation row holds."""

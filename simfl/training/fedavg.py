@@ -42,6 +42,11 @@ class FedAvg(LocalTraining, ServerStep):
         """Rounds after which the run ends."""
         return self.rounds
 
+    @property
+    def keeps_units(self) -> bool:
+        """Whether a unit is in an aggregate whole and with one weight, or not at all."""
+        return self.on_failure != "partial"
+
     def check(self, scenario: Any) -> list[tuple[str, str]]:
         return [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
 

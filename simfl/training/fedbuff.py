@@ -132,6 +132,11 @@ class FedBuff(LocalTraining, ServerStep):
         bounds = [self.rounds, None if updates is None else -(-updates // self.buffer)]
         return min((bound for bound in bounds if bound is not None), default=None)
 
+    @property
+    def keeps_units(self) -> bool:
+        """Whether a unit is in an aggregate whole and with one weight, or not at all."""
+        return not self.partial and self.unit_weights != "own"
+
     def ends(self, rounds: int, client_updates: int, time_s: float, accuracy: float | None) -> bool:
         """Whether the run ends with the server update that brought these."""
         reached = (rounds, client_updates, time_s, accuracy)
