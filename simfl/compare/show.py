@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from simfl.columns import TARGET_COLUMNS, Column
+from simfl.columns import TARGET_COLUMNS, Column, unknown
 
 __all__ = ["show", "skipped"]
 
@@ -60,7 +60,8 @@ def show(document: dict[str, Any], console: Any = None) -> None:
     limit = console.width if console.is_terminal else None
     means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
     labels = [choice["choice"] for choice in document["choices"]]
-    columns = [Column(**entry) for entry in document["columns"]]
+    columns = [Column(**entry) for entry in document.get("columns", ())]
+    columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     columns = [column for column in columns if column.shown]
     seeds, target = len(document["seeds"]), document["target_accuracy"]
     to = "" if target is None else f"; target accuracy {target:g}"
@@ -136,7 +137,7 @@ def _difference(row: dict[str, Any] | None, form: Form, seeds: int, family: floa
     if row["lower"] is None:
         return sign + form(row["difference"]) + pairs
     half, apart = (row["upper"] - row["lower"]) / 2, (row["unpaired_upper"] - row["unpaired_lower"]) / 2
-    stars = "*" * ((row["lower"] > 0 or row["upper"] < 0) * (1 + (row["p_value"] <= family)))
+    stars = "*" * ((row["lower"] > 0 or row["upper"] < 0) * (1 + (row.get("p_value", 1.0) <= family)))
     return f"{sign}{form(row['difference'])} ±{form(half)} [{form(apart)}]{stars}{pairs}"
 
 

@@ -46,7 +46,7 @@ def draw(study: Study) -> Any:
                 artist.set_gid(style.tag(group))
         axes.axvline(0, color=style.MUTED, linewidth=0.8)
         unit = {"%": "points"}.get(scale.unit, scale.unit)
-        axes.set_title(measure.label + (f" ({unit})" if unit else ""))
+        style.title(axes, measure.label + (f" ({unit})" if unit else ""))
         axes.grid(axis="y", visible=False)
     panels[0].set_yticks(range(len(others)), [group.label for group in others])
     panels[0].set_ylim(len(others) - 0.4, -0.6)
