@@ -103,7 +103,7 @@ GUARANTEES: tuple[Column, ...] = tuple(
     Column(
         f"guarantee_{notion}", f"{heading}, for ever", "count",
         f"The {heading.lower()} guarantee that theory gives the policy for any number of rounds.", 1, None,
-        words=f"{heading.lower()} guarantee for any number of rounds",
+        shown=notion == "semi_strong", words=f"{heading.lower()} guarantee for any number of rounds",
     )
     for notion, heading in (("strong", "Strong"), ("semi_strong", "Semi-strong"), ("weak", "Weak"))
 )  # fmt: skip

@@ -93,6 +93,7 @@ def page(study: Study) -> str:
         tiles=_tiles(study, advice),
         sections={name: _paired(drawn, name) for name in dict.fromkeys(figure.section for figure in drawn)},
         groups=groups,
+        censored=any(cell.censored for row in groups.rows for cell in row.cells),
         rows=rows,
         rows_title="Rounds" if study.kind == "run" else "Runs",
         groups_csv=_data("text/csv", csv_of(groups)),

@@ -39,12 +39,13 @@ class Head:
 
 @dataclass(frozen=True)
 class Cell:
-    """A value: as shown, as sorted and exported, and whether it is the best of its column."""
+    """A value: as shown, as sorted and exported; whether it is the best of its column; whether some seeds lack it."""
 
     text: str
     value: Any = None
     half: str = ""
     best: bool = False
+    censored: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,10 @@ def group_table(study: Study) -> Table:
             text = scale.text(interval.mean)
             known_half = not math.isnan(interval.half) and interval.half > ROUNDING * abs(interval.mean)
             half = f"±\u202f{scale.text(interval.half)}" if known_half else ""
-            if interval.count < len(group.runs):
+            if 0 < interval.count < len(group.runs):
                 half += f" ({interval.count}/{len(group.runs)})"
-            cells.append(Cell(text, _plain(interval.mean), half.strip(), group in best[m.name]))
+            cells.append(Cell(text, _plain(interval.mean), half.strip(), group in best[m.name],
+                              0 < interval.count < len(group.runs)))  # fmt: skip
         rows.append(Row(tuple(cells), group))
     return Table(columns, tuple(rows))
 
