@@ -3,7 +3,9 @@
 import csv
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas
@@ -18,6 +20,7 @@ from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, TARG
 from simfl.compare.comparison import compare
 from simfl.errors import IntegrityError
 from simfl.finishing import finish
+from simfl.privacy.base import ACCOUNTANTS
 from simfl.privacy.base import COLUMNS as PRIVACY
 from simfl.report import draw, read_study
 from simfl.report.live import Watched
@@ -163,6 +166,35 @@ def test_a_plugins_column_is_seen_everywhere_unasked(plugged):
     watched = Watched(run.path).look()
     assert [c["heading"] for c in watched["columns"] if c["name"] == "epsilon_max"] == ["Largest ε"]
     assert watched["curves"]["epsilon_max"] == list(run.rounds.epsilon_max)
+
+
+@pytest.fixture
+def accountant():
+    """An accountant that somebody registers: the rounds so far, as a privacy loss."""
+
+    @ACCOUNTANTS("counting")
+    @dataclass(frozen=True)
+    class Counting:
+        columns: ClassVar[tuple[Column, ...]] = (EPSILON,)
+
+        def accounts(self, history):
+            return {"epsilon_max": [float(t + 1) for t in range(history.shape[0])]}
+
+    yield Counting
+    del ACCOUNTANTS._plugins["counting"]
+
+
+def test_a_registered_plugin_is_enough(accountant, tmp_path):
+    from simfl.run import run
+
+    overrides = ["learning=none", "training.rounds=5", "privacy.accountants=[{name: counting}]"]
+    done = run(Scenario.parse(WORLD, "x", overrides), tmp_path)
+    assert done.summary["epsilon_max"] == 5.0 and verify(done.path)[FILE]
+    assert described(done.path)["epsilon_max"] == EPSILON
+    heads = {head.name: head for head in group_table(read_study([done.path])).columns}
+    assert heads["epsilon_max"].label == "Largest ε"
+    _, table = draw("plugins", done.path)
+    assert table["mean"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0] and set(table.column) == {"epsilon_max"}
 
 
 def test_compare_prints_a_plugins_column(plugged, capsys):

@@ -141,3 +141,12 @@ def test_the_guarantee_stands_before_times_in_the_table():
     study = simulated([Truth(), Truth()], np.random.default_rng(0))
     names = [head.name for head in group_table(study).columns]
     assert names.index("privacy_semi_strong") < names.index("time_s") and names.index("privacy_semi_strong") <= 3
+
+
+def test_a_difference_of_one_pair_is_not_drawn():
+    truths = [Truth(), Truth(seeds=(0,)), Truth()]
+    study = simulated(truths, np.random.default_rng(0), seeds=4)
+    fig, table = draw("differences", study)
+    assert set(table.seeds) == {1, 4}
+    tags = {artist.get_gid() for axes in fig.axes for artist in axes.lines} - {None}
+    assert tags == {style.tag(study.groups[2])}
