@@ -125,7 +125,8 @@ def compare(
         grid: what is compared (keys with several values) and fixed (keys with one).
         replications: seeds of each choice.
         baseline: the choice that the others are compared with; default: the first.
-        target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent that every run reached.
+        target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent reached by every run
+            that learned.
         out, progress, how: as for :func:`sweep`.
 
     Raises:

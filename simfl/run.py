@@ -19,6 +19,7 @@ from simfl import checkpoint
 from simfl.accounting import extra_columns
 from simfl.agents import SERVERS, Parts, Round, Server
 from simfl.api import CallableModule
+from simfl.columns import ROUND_COLUMNS
 from simfl.errors import BusyError, IntegrityError, SimflError
 from simfl.finishing import cell, finish
 from simfl.metrics import Tally
@@ -263,7 +264,10 @@ class _Run:
         by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators)
         theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
-        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical)
+        no_skill = self.parts.learner.no_skill_accuracy()
+        columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
+                         no_skill)  # fmt: skip
         _tidy(self.folder)
         return summary
 

@@ -24,7 +24,7 @@ REPLICATIONS = 5
     "--target-accuracy",
     type=click.FloatRange(0, 1),
     metavar="ACCURACY",
-    help="For time, rounds and bytes to it; default: the highest whole per cent that every run reached.",
+    help="For time, rounds and bytes to it; default: the highest whole per cent reached by every run that learned.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv.")
 @playing_options

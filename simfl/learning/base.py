@@ -69,6 +69,12 @@ class Learner(Protocol):
         """Named measurements of a kept version, at least ``test_loss`` and ``test_accuracy``."""
         ...
 
+    def no_skill_accuracy(self) -> float | None:
+        """Test accuracy without training, where something is learned: of the untrained model, or of always naming the
+        commonest class, whichever is higher.
+        """
+        ...
+
     def state(self) -> dict[str, NDArray[Any]]:
         """What training has left behind besides the models (what client variants keep), for checkpoints."""
         ...

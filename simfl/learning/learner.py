@@ -179,6 +179,12 @@ class SupervisedLearner:
             scores |= client_scores(self._right_for_each(model), owners, len(self.partition))
         return scores
 
+    def no_skill_accuracy(self) -> float:
+        x, y = self.tested
+        labels = y.cpu().numpy()
+        _, predicted = self.measure(self.start, x, y)
+        return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
+
     def _right_for_each(self, model: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Whether each client's samples, client after client, are classified rightly by the model that it uses."""
         _, predicted = self.measure(model, self.task.x, self.task.y)

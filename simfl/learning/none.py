@@ -63,6 +63,9 @@ class IdleLearner:
     def evaluate(self, version: int) -> dict[str, float]:
         return {}
 
+    def no_skill_accuracy(self) -> None:
+        return None
+
     def state(self) -> dict[str, NDArray[Any]]:
         return {}
 

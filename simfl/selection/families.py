@@ -12,7 +12,15 @@ from simfl.selection.bounds import convergence_bound, full_rank_probability
 from simfl.selection.cardinality import expected_cardinality
 from simfl.selection.shapes import KNOWN, name_of, unit
 
-__all__ = ["family_size", "rows", "expected_cardinality", "convergence_bound", "full_rank_probability", "theory"]
+__all__ = [
+    "family_size",
+    "rows",
+    "expected_cardinality",
+    "convergence_bound",
+    "full_rank_probability",
+    "guarantee",
+    "theory",
+]
 
 LARGEST = 10**6
 """Most rows that :func:`rows` lists."""
@@ -101,10 +109,31 @@ def theory(scenario: Any) -> dict[str, Any]:
             result["expected_cardinality"] = expected_cardinality(policy, n, policy.k, size, dropout)
         if name == "bernoulli" and (dropout == dropout[0]).all():
             result["full_rank_probability"] = full_rank_probability(n, result["expected_cardinality"])
-    single = policy.k == n and name != "bernoulli" and (name != "all" or (dropout is not None and not dropout.any()))
-    strong, weak = (n, n) if single else (size // 2 if half else size, size)
-    result["guarantee"] = {"strong": strong, "semi_strong": weak, "weak": weak}
+    result["guarantee"] = guarantee(scenario)
     return result
+
+
+def guarantee(scenario: Any) -> dict[str, int] | None:
+    """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds.
+
+    None where the policy's family is not known. It rests on units that are aggregated whole, with one weight.
+    """
+    policy, n = scenario.selection, scenario.clients
+    if name_of(policy) not in KNOWN:
+        return None
+    name, size, half = unit(policy, n, policy.k, policy.unit_size)
+    strong, weak = (n, n) if _everyone(scenario, name) else (size // 2 if half else size, size)
+    return {"strong": strong, "semi_strong": weak, "weak": weak}
+
+
+def _everyone(scenario: Any, name: str) -> bool:
+    """Whether every aggregation holds all clients."""
+    if scenario.selection.k != scenario.clients or name == "bernoulli":
+        return False
+    if name != "all":
+        return True
+    dropout = scenario.devices.availability.build(scenario, Streams(scenario.seed)).dropout
+    return dropout is not None and not np.any(dropout)
 
 
 def _log10_size(name: str, n: int, k: int, size: int, half: bool) -> float:

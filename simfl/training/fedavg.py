@@ -35,6 +35,11 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
 
     server: ClassVar[str] = "synchronous"
 
+    @property
+    def keeps_units(self) -> bool:
+        """Whether units are aggregated whole, and only their sum is seen."""
+        return self.on_failure != "partial" and self.aggregate.sum_only
+
     def check(self, scenario: Any) -> list[tuple[str, str]]:
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
         return [*problems, *self.endless(scenario.learning)]

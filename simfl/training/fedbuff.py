@@ -127,6 +127,11 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
         bounds = [self.rounds, None if updates is None else -(-updates // self.buffer)]
         return min((bound for bound in bounds if bound is not None), default=None)
 
+    @property
+    def keeps_units(self) -> bool:
+        """Whether units are aggregated whole, each with one weight, and only their sum is seen."""
+        return not self.partial and self.unit_weights != "own" and self.aggregate.sum_only
+
     def resolve(self, scenario: Any) -> Self:
         """With as many updates in an aggregation, and as many clients at work, as a synchronous round would have."""
         k = scenario.selection.k or scenario.clients

@@ -31,6 +31,11 @@ class ServerStep:
     asynchronous: ClassVar[bool] = False
     many_aggregators: ClassVar[bool] = False
 
+    @property
+    def keeps_units(self) -> bool:
+        """Not known of a rule that does not say so."""
+        return False
+
     def check(self, scenario: Any) -> list[tuple[str, str]]:
         problems = []
         name, protocol = self.aggregate.name, scenario.secagg

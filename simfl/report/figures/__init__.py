@@ -12,6 +12,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     latency,
     loss,
     participation,
+    plugins,
     privacy,
     staleness,
     timeline,
@@ -23,7 +24,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "figures"]
 
 ORDER = (
     "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "cardinality",
-    "fairness", "participation", "timeline", "latency", "concurrency", "staleness",
+    "fairness", "participation", "timeline", "latency", "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 

@@ -36,6 +36,8 @@ def draw(study: Study) -> Any:
     if len(names) <= 20:
         axes.set_yticks(range(len(names)), names)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if any(axis.split(".")[0] in ("learning", "clients") for axis in study.axes):
+        style.title(axes, f"{study.groups[0].label} only")
     style.note(axes, f"strongest colour: {shown.max()} samples")
     table = DataFrame(shown, columns=list(names))
     table.insert(0, "client", np.arange(len(shown)) * every)
