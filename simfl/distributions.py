@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simfl.errors import ScenarioError
 from simfl.registry import Registry
+from simfl.setting import Setting
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -76,7 +77,7 @@ class Uniform:
     low: Annotated[NonNegative, Field(description="lower end")]
     high: Annotated[NonNegative, Field(description="upper end, at least low")]
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         if self.low <= self.high:
             return []
         return [("high", f"is below low ({self.low}); the nearest valid value is {self.low}")]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl import packages
 from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.trace import Table, sha256, write_atomically
@@ -63,7 +64,7 @@ def finish(
         **jobs,
         "sha256": dict(sorted(digests.items())),
     }
-    write_atomically(folder / "machine.json", _json(_versions()))
+    write_atomically(folder / "machine.json", _json(_versions(scenario)))
     write_atomically(folder / "summary.json", _json(summary))
     return summary
 
@@ -79,11 +80,15 @@ def _json(document: dict[str, Any]) -> bytes:
     return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _versions() -> dict[str, str | None]:
+def _versions(scenario: Scenario) -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
     for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
+    for cls in scenario.foreign():
+        if about := packages.loaded.get(cls.__module__):
+            name, _, release = about.rpartition(" ")
+            found[name] = release
     return found

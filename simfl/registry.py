@@ -8,26 +8,74 @@ Registering a class gives it a YAML name, validation of its fields, an entry in 
     class LeastUsed:
         k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
 
-Packages add plugins through the entry point group ``simfl.<family>``.
+What a family's protocol gives a value or a body is optional: a class that lacks it gets that one when it is registered,
+so that everybody may read it from every plugin. Packages add plugins through the entry point group
+``simfl.<family>`` (:mod:`simfl.packages`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
-from typing import Annotated, Any, TypeVar
+from inspect import getsourcefile
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, get_type_hints
+from weakref import WeakSet
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema, to_json
 
-from simfl.errors import MissingError
+from simfl.packages import Broken, load_package, packages
+from simfl.setting import Setting
 
-__all__ = ["FAMILIES", "Registry", "default_of", "plain", "required", "summary", "validate"]
+__all__ = [
+    "FAMILIES",
+    "Plugin",
+    "Problem",
+    "Registry",
+    "broken",
+    "default_of",
+    "is_plugin",
+    "plain",
+    "required",
+    "summary",
+    "undone",
+    "validate",
+]
 
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
 
+_registered: "WeakSet[type]" = WeakSet()
+"""Every class that has been registered, also one that has been defined anew since."""
+
 Class = TypeVar("Class", bound=type)
+
+Problem = tuple[str, str]
+"""(key relative to the plugin, message); an empty key means the plugin as a whole."""
+
+
+class Plugin(Protocol):
+    """What every plugin has, whatever its family; a class that lacks one of these gets it when it is registered.
+
+    Attributes:
+        name: what the scenario calls it; set when it is registered.
+        example: values of fields with which the plugin can be built, as YAML data: at least of the required ones.
+    """
+
+    name: ClassVar[str]
+    example: ClassVar[Mapping[str, Any]] = {}
+
+    def check(self, setting: Setting) -> list[Problem]:
+        """What cannot work in this setting, with the nearest values that can."""
+        return []
+
+    def resolve(self, setting: Setting) -> Self:
+        """The plugin with its automatic fields filled in.
+
+        Raises:
+            ScenarioError: no value fits; its key is relative to the plugin.
+        """
+        return self
 
 
 class Registry(Mapping[str, type]):
@@ -40,15 +88,31 @@ class Registry(Mapping[str, type]):
         family: singular noun shown in messages and ``simfl list``.
         number: (plugin name, field) that a bare number stands for.
         default: the plugin meant by a mapping without ``name``.
+        protocol: what a plugin of the family offers; what it gives a value or a body is optional, and what it marks
+            as abstract or only annotates is required.
+
+    Attributes:
+        broken: packages whose plugin does not load, by the plugin's name.
     """
 
-    def __init__(self, family: str, number: tuple[str, str] | None = None, default: str | None = None) -> None:
+    def __init__(
+        self,
+        family: str,
+        number: tuple[str, str] | None = None,
+        default: str | None = None,
+        protocol: type = Plugin,
+    ) -> None:
         self.family = family
+        self.protocol = protocol
         self.number = number
         self.default = default
+        self.broken: dict[str, Broken] = {}
         self._plugins: dict[str, type] = {}
         self._loaded = False
         FAMILIES[family] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FAMILIES.__getitem__, (self.family,)  # there is one a process: what travels is its name
 
     # A mapping compares by content and cannot be hashed; what stands in a union of types must be.
     __eq__ = object.__eq__
@@ -58,13 +122,19 @@ class Registry(Mapping[str, type]):
         def register(cls: Class) -> Class:
             if not is_dataclass(cls):
                 raise TypeError(f"{self.family} '{name}' must be a dataclass")
-            if name in self._plugins:
-                raise ValueError(f"{self.family} '{name}' is registered twice")
+            known = self._plugins.get(name)
+            if known is not None and not _same_place(known, cls):
+                raise ValueError(f"{self.family} '{name}' is registered already, by {_origin(known)}")
             if any(f.name == "name" for f in fields(cls)):
                 raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
+            _annotated(cls)
+            for wanted in (self.protocol, Plugin):
+                _completed(cls, wanted, f"{self.family} '{name}'")
             cls.name = name
             cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
             self._plugins[name] = cls
+            _registered.add(cls)
+            _adapter.cache_clear()
             return cls
 
         return register
@@ -72,11 +142,13 @@ class Registry(Mapping[str, type]):
     def _load(self) -> dict[str, type]:
         if not self._loaded:
             self._loaded = True
-            for entry in _entry_points().select(group=f"simfl.{self.family}"):
-                try:
-                    entry.load()
-                except Exception as error:  # somebody else's package may fail in any way
-                    raise MissingError(f"the plugin '{entry.name}' ({entry.value}) does not load: {error}") from error
+            for package in packages(f"simfl.{self.family}"):
+                with undone() as keep:
+                    problem = load_package(package, lambda name: name in self._plugins)
+                    if problem is None:
+                        keep()
+                    else:
+                        self.broken[package.name] = problem
         return self._plugins
 
     def __getitem__(self, name: str) -> type:
@@ -124,7 +196,7 @@ class Registry(Mapping[str, type]):
         return core_schema.no_info_before_validator_function(self._prepare, union)
 
     def _prepare(self, value: Any) -> Any:
-        if type(value) in self._plugins.values():
+        if is_plugin(value) and self._plugins.get(value.name) is type(value):
             return {"name": value.name, **{f.name: getattr(value, f.name) for f in fields(value)}}
         value = self.normalise(value)
         context = {"family": self.family, "known": ", ".join(self) or "none is installed"}
@@ -136,6 +208,8 @@ class Registry(Mapping[str, type]):
         if value.get("name") is None:
             raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
         if self.chosen(value) is None:
+            if broken := self.broken.get(value["name"]):
+                raise PydanticCustomError("plugin_broken", "{why}", {"why": str(broken)})
             raise PydanticCustomError("plugin_unknown", "unknown {family} (one of {known})", context)
         return value
 
@@ -160,9 +234,67 @@ class Registry(Mapping[str, type]):
         return {"x-family": self.family, "anyOf": options}
 
 
-@cache
-def _entry_points() -> EntryPoints:
-    return entry_points()
+def broken() -> list[Broken]:
+    """The plugins of installed packages that do not load, of every family."""
+    for registry in list(FAMILIES.values()):
+        registry._load()
+    return [problem for registry in FAMILIES.values() for problem in registry.broken.values()]
+
+
+def is_plugin(value: Any) -> bool:
+    """Whether the value is a plugin of some family."""
+    return type(value) in _registered
+
+
+@contextmanager
+def undone() -> Iterator[Callable[[], None]]:
+    """What is registered inside is forgotten again, unless the function that it yields has been called."""
+    before = {family: dict(registry._plugins) for family, registry in FAMILIES.items()}
+    kept: list[bool] = []
+    try:
+        yield lambda: kept.append(True)
+    finally:
+        if not kept:
+            for family, plugins in before.items():
+                FAMILIES[family]._plugins = plugins
+            _adapter.cache_clear()
+
+
+def _completed(cls: type, protocol: type, what: str) -> None:
+    """Gives the class what the protocol has a value or a body for.
+
+    Raises:
+        TypeError: the class lacks something for which there is none.
+    """
+    known = {*dir(cls), *(f.name for f in fields(cls))}
+    optional = {name: item for name, item in vars(protocol).items() if not name.startswith("_")}
+    needed = getattr(protocol, "__abstractmethods__", frozenset())
+    declared = {*needed, *protocol.__annotations__} - {"name"}
+    if lacking := sorted(declared - known - (optional.keys() - needed)):
+        said = f"{protocol.__module__}.{protocol.__name__}"
+        raise TypeError(f"{what} lacks {', '.join(lacking)}; {said} says what that is")
+    for name in optional.keys() - needed - known:
+        setattr(cls, name, optional[name])
+
+
+def _annotated(cls: type) -> None:
+    """Resolves annotations that are texts, so that the class needs nothing of its module to be validated."""
+    if any(isinstance(f.type, str) for f in fields(cls)):
+        hints = get_type_hints(cls, include_extras=True)
+        for f in fields(cls):
+            f.type = cls.__annotations__[f.name] = hints[f.name]
+
+
+def _same_place(known: type, cls: type) -> bool:
+    """Whether a class is a known one defined anew, as when a notebook's cell is run again."""
+    return known.__module__ == "__main__" == cls.__module__ and known.__qualname__ == cls.__qualname__
+
+
+def _origin(cls: type) -> str:
+    try:
+        return getsourcefile(cls) or cls.__module__
+    except (TypeError, OSError):
+        return cls.__module__
 
 
 def _with_defaults(cls: type, properties: dict[str, Any]) -> dict[str, Any]:
@@ -177,12 +309,13 @@ def validate(annotation: Any, value: Any) -> Any:
     Raises:
         pydantic.ValidationError: it does not fit.
     """
-    plugins = sum(len(family) for family in list(FAMILIES.values()))
-    return _adapter(annotation, plugins).validate_json(to_json(value), strict=True)
+    for family in list(FAMILIES.values()):
+        family._load()
+    return _adapter(annotation).validate_json(to_json(value), strict=True)
 
 
 @cache
-def _adapter(annotation: Any, plugins: int) -> TypeAdapter[Any]:
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
     """Made anew when plugins have been registered since."""
     return TypeAdapter(annotation)
 
@@ -219,7 +352,7 @@ def plain(value: Any) -> Any:
     A field with ``metadata={"yaml": False}`` is left out.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        named = {"name": value.name} if hasattr(type(value), "__pydantic_config__") and hasattr(value, "name") else {}
+        named = {"name": value.name} if is_plugin(value) else {}
         shown = (f.name for f in fields(value) if f.metadata.get("yaml", True))
         return named | {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, (list, tuple)):

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.parts import Parts
+from simfl.devices.base import checked_deaths, checked_durations_s
+from simfl.network.base import checked_delays_s
 from simfl.rng import Address
 from simfl.types import SERVER, Job
 from simfl.world import Message, World
@@ -64,14 +66,16 @@ def plan(parts: Parts, tick: int, version: int, clients: NDArray[np.int32], now_
     """
     where = Address(tick, clients, parts.clients)
     size, samples = parts.learner.model_bytes, parts.learner.samples[clients]
-    death = parts.failing.draw(clients, where)
+    n = len(clients)
+    death = checked_deaths(parts.failing.draw(clients, where), n, parts.failing)
     lives = np.isnan(death)
     compute = parts.computing.duration_s(clients, samples, parts.rule.epochs(samples), where)
-    reply = parts.links.up_s(clients, size, where)
+    compute = checked_durations_s(compute, n, parts.computing)
+    reply = checked_delays_s(parts.links.up_s(clients, size, where), n, parts.links)
     if not lives.all():
         compute = compute * np.where(lives, 1.0, death)
         reply = np.where(lives, reply, parts.links.up_s(clients, 0, where))
-    download = parts.links.down_s(clients, size, where)
+    download = checked_delays_s(parts.links.down_s(clients, size, where), n, parts.links)
     columns = (column.tolist() for column in (clients, download, compute, reply, lives))
     return [Flight(Job((tick << 32) | client, client, version, now_s), *legs, size) for client, *legs in zip(*columns)]
 

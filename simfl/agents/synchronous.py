@@ -10,8 +10,10 @@ from simfl.agents.client import Clients, Flight, plan
 from simfl.agents.evaluation import Evaluation
 from simfl.agents.parts import Parts, Round
 from simfl.agents.state import prefixed, under
+from simfl.devices.base import checked_available
 from simfl.metrics import Tally
 from simfl.rng import Address
+from simfl.selection.base import ask
 from simfl.types import SERVER, Units, View
 from simfl.world import Message, World
 
@@ -50,9 +52,9 @@ class SynchronousServer:
 
     def _round(self, t: int) -> Generator[Any, Any, Round]:
         parts, world = self.parts, self.world
-        available = parts.available.draw(t, world.now)
+        available = checked_available(parts.available.draw(t, world.now), parts.clients, parts.available)
         view = View(t, available, self.tally.participation)
-        units = parts.policy.select(view, parts.policy.k, parts.streams("selection", t))
+        units = ask(parts.policy, view, parts.policy.k, parts.streams("selection", t))
         self._note("round_start", round=t, available=int(available.sum()), selected=units.size)
         kept, loss, cost = units[:0], None, {"failed": 0, "bytes_down": 0, "bytes_up": 0}
         if units.size:

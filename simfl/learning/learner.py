@@ -41,7 +41,7 @@ class SupervisedLearner:
         self.augment = self._augment()
         module = build(choice.model, self.data.shape, self.data.classes)
         if reason := choice.backend.supports(module, choice.bf16):
-            raise ScenarioError("learning.backend", f"{choice.backend.name} cannot train this model: {reason}")
+            raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
         self.dimension = size(layout(module))
         self.start = initial(module, streams("model"))
         self.measure = Measure(module, self.device)
@@ -58,7 +58,7 @@ class SupervisedLearner:
         if augment is None or not (augment.crop or augment.flip):
             return None
         if len(self.data.shape) != 3:
-            raise ScenarioError("learning.augment", f"the samples of {self.choice.data.name} are no images")
+            raise ScenarioError("augment", f"the samples of {self.choice.data.name} are no images")
         return augment
 
     def _task(self, module: torch.nn.Module) -> Task:

@@ -169,8 +169,7 @@ class FedBuff(LocalTraining, ServerStep):
     def _buffer(self, policy: Any, clients: int) -> Iterator[Problem]:
         """A client is in a buffer once at most, so that a buffer can be too large to be filled."""
         unit = 1 if self.partial else policy.unit_size
-        disjoint = getattr(policy, "disjoint_units", lambda clients: clients // policy.unit_size)
-        most = disjoint(clients) * policy.unit_size
+        most = policy.disjoint_units(clients) * policy.unit_size
         low, high = self.buffer // unit * unit, -(-self.buffer // unit) * unit
         if self.buffer > most:
             yield (

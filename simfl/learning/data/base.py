@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.registry import Registry
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["DATA", "Data", "Dataset"]
 
@@ -48,7 +49,7 @@ class Dataset:
 class Data(Protocol):
     """A data set's YAML choice."""
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
         """The data set, in memory.
 
         Raises:
