@@ -45,6 +45,7 @@ class FedProx:
     mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
 
     control_variates = False
+    example = {"mu": 0.1}
 
     @property
     def proximal(self) -> float:

@@ -208,7 +208,7 @@ class Registry(Mapping[str, type]):
         if value.get("name") is None:
             raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
         if self.chosen(value) is None:
-            if broken := self.broken.get(value["name"]):
+            if broken := self.broken.get(str(value["name"])):
                 raise PydanticCustomError("plugin_broken", "{why}", {"why": str(broken)})
             raise PydanticCustomError("plugin_unknown", "unknown {family} (one of {known})", context)
         return value

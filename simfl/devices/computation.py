@@ -42,6 +42,8 @@ class PerSample:
     seconds: Annotated[NonNegative, Field(description="seconds for one sample in one epoch")]
     speed: Speed = 1.0
 
+    example = {"seconds": 0.1}
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         return listed("speed", self.speed, setting.clients)
 

@@ -36,6 +36,8 @@ class Supervised:
         False
     )
 
+    example = {"data": "digits", "model": "mlp"}
+
     @property
     def evaluate_every(self) -> int:
         return self.evaluate.every

@@ -37,6 +37,8 @@ class FedAvg(LocalTraining, ServerStep):
         bool, Field(description="send the new model to the round's clients as soon as it exists (costs bytes, no time)")
     ] = False
 
+    example = {"rounds": 2}
+
     @property
     def most_rounds(self) -> int:
         """Rounds after which the run ends."""

@@ -95,6 +95,8 @@ class FedBuff(LocalTraining, ServerStep):
 
     # -- the server's arithmetic -------------------------------------------------------------------
 
+    example = {"rounds": 2}
+
     def discount(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """s(τ), shape (n,): the row of the participation matrix at the aggregated clients."""
         if self.max_staleness is not None:

@@ -30,6 +30,8 @@ class Csv:
     header: Annotated[bool, Field(description="the first line names the columns")] = True
     drop: Annotated[tuple[str, ...], Field(description="columns to leave out")] = ()
 
+    example = {"path": "table.csv", "label": "label"}
+
     def load(self, setting: Setting, streams: Streams) -> Dataset:
         path = tested = Path(setting.file(self.path))
         train = self._read(path, "path")

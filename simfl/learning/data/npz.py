@@ -35,6 +35,8 @@ class Npz:
 
     path: Annotated[DataPath, Field(description="the file")]
 
+    example = {"path": "arrays.npz"}
+
     def load(self, setting: Setting, streams: Streams) -> Dataset:
         path = Path(setting.file(self.path))
         if not path.is_file():

@@ -23,6 +23,8 @@ class Natural:
 
     column: Annotated[str, Field(min_length=1, description="column of the table to split by")]
 
+    example = {"column": "place"}
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         if self.column not in data.columns:
             known = ", ".join(data.columns) or "none"
