@@ -6,6 +6,7 @@ interactive session or a script count by their bytecode, with the functions, cla
 module that they use; other versions of Python have other bytecode.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
@@ -17,6 +18,8 @@ from typing import Any
 from simfl.scenario.pluginfiles import is_plugin_file
 
 __all__ = ["code_of", "is_foreign"]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
@@ -101,7 +104,8 @@ def _of_class(cls: type, seen: set[int]) -> Iterator[str]:
         return
     yield from _of(cls.__bases__, seen)
     if is_dataclass(cls):
-        yield from (f"{f.name} {f.type!r} {f.default!r}" for f in fields(cls))
+        for f in fields(cls):
+            yield from (f.name, _ADDRESS.sub("", repr(f.type)), *_of((f.default, f.default_factory), seen))
     for name, item in sorted(vars(cls).items()):
         generated = isinstance(item, FunctionType) and item.__code__.co_filename == "<string>"
         if not generated and (not name.startswith("__") or isinstance(item, FunctionType)):

@@ -4,7 +4,12 @@ simfl's own plugins are there already, and those of plugin files come with the s
 """
 
 import base64
+import dataclasses
+import io
+import json
+import pickle
 from collections.abc import Iterable
+from typing import Any
 
 import cloudpickle
 
@@ -21,14 +26,29 @@ def pack(classes: Iterable[type]) -> str:
     Raises:
         PluginError: a plugin of a notebook or script holds something that cannot be sent to another process.
     """
-    packed = {}
+    packed = []
     for cls in sorted(set(classes), key=lambda cls: (cls.__module__, cls.__qualname__)):
         family = next(name for name, registry in FAMILIES.items() if registry.get(cls.name) is cls)
         try:
-            packed[family, cls.name] = cloudpickle.dumps(cls)
+            packed.append([family, cls.name, base64.b64encode(_dumped(cls)).decode()])
         except Exception as error:  # anything that its code refers to may refuse
             raise PluginError(f"{family} '{cls.name}'", f"cannot be sent to worker processes: {error}") from error
-    return base64.b64encode(cloudpickle.dumps(packed)).decode() if packed else ""
+    return json.dumps(packed) if packed else ""
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Keeps ``dataclasses.MISSING`` the one that fields are compared with."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if value is dataclasses.MISSING:
+            return getattr, (dataclasses, "MISSING")
+        return super().reducer_override(value)
+
+
+def _dumped(cls: type) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(cls)
+    return buffer.getvalue()
 
 
 def unpack(text: str) -> None:
@@ -37,10 +57,10 @@ def unpack(text: str) -> None:
     Raises:
         PluginError: the module of one cannot be imported here.
     """
-    packed = cloudpickle.loads(base64.b64decode(text)) if text else {}
-    for (family, name), content in packed.items():
+    for family, name, content in json.loads(text) if text else ():
         try:
-            cls = cloudpickle.loads(content)  # imports the module of one that came by name
+            # from the process that started this worker; imports the module of one that came by name
+            cls = pickle.loads(base64.b64decode(content))  # noqa: S301
         except Exception as error:
             raise PluginError(f"{family} '{name}'", f"cannot be loaded by a worker: {raised_at(error)}") from error
         if FAMILIES[family].get(name) is not cls:
