@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from simfl import RESULTS
+from simfl.attacks import OBSERVERS
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
 from simfl.files import DATA_PATH
@@ -111,6 +112,9 @@ class Scenario:
     )
     plugins: Annotated[
         tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")
+    ] = ()
+    attacks: Annotated[
+        tuple[Annotated[Any, OBSERVERS], ...], Field(description="observers of what the server sees")
     ] = ()
     trace: Annotated[
         Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
