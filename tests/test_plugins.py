@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from simfl.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection import POLICIES
 from simfl.selection.base import ask, checked
+from simfl.selection.theory import theory
 from simfl.types import View
 
 POLICY = '''
@@ -335,7 +337,7 @@ def test_an_entry_point_that_registers_nothing_is_broken(monkeypatch):
         ("return np.array([[0, 1]], np.int32)", "units of 2 clients; its unit_size is 1"),
         ("return np.array([[0], [6]], np.int32)", "selected client 6; clients are 0 to 5"),
         ("return np.array([[0], [-1]], np.int32)", "selected client -1"),
-        ("return np.array([[0], [0]], np.int32)", "selected client 0 2 times"),
+        ("return np.array([[0], [0]], np.int32)", "selected client 0 more than once"),
         ("return np.arange(3, dtype=np.int32)[:, None]", "selected 3 clients where 2 were asked for"),
     ],
 )
@@ -476,3 +478,22 @@ def test_a_key_inside_a_choice_that_has_no_such_key(tmp_path):
     path.write_text(SMALL.format(name="random").replace("learning: none\n", ""))
     done = simfl("run", path, "learning.data.path=x.npy")
     assert done.exit_code == 2 and "internal" not in done.stderr and "path" in done.stderr
+
+
+# -- documentation ---------------------------------------------------------------------------------------
+
+
+def test_the_documented_policy_works_and_has_theory_once_it_names_its_family(tmp_path):
+    text = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text()
+    policy, family = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    (tmp_path / "mine.py").write_text(policy)
+    scenario = SMALL.format(name="lowest") + "plugins: [mine.py]\n"
+    unknown = theory(Scenario.parse(scenario, folder=tmp_path))
+    assert unknown["guarantee"] is None and unknown["family_size"] is None
+    assert len(Result.open(run(Scenario.parse(scenario, folder=tmp_path), tmp_path / "r").path).rounds) == 4
+    imports, _, method = family.partition("def family")
+    method = "    def family" + method.replace("\n", "\n    ").rstrip()
+    (tmp_path / "with.py").write_text(imports + policy.replace("lowest", "with") + "\n" + method + "\n")
+    known = theory(Scenario.parse(scenario.replace("lowest", "with").replace("mine", "with"), folder=tmp_path))
+    assert known["family_size"] == 15 and known["guarantee"] == {"strong": 1, "semi_strong": 1, "weak": 1}
+    assert known["expected_cardinality"] == pytest.approx(2 * (1 - 0.1**6 - 6 * 0.9 * 0.1**5))

@@ -130,8 +130,9 @@ def checked(units: Any, view: View, k: int, policy: Policy) -> Units:
     clients = units.ravel()
     if not (here := view.available[clients]).all():
         raise refuse(f"selected client {clients[np.argmin(here)]}, who is not available")
-    if (times := np.bincount(clients)).max() > 1:
-        raise refuse(f"selected client {np.argmax(times)} {times.max()} times")
+    ordered = np.sort(clients)
+    if (twice := ordered[1:][ordered[1:] == ordered[:-1]]).size:
+        raise refuse(f"selected client {twice[0]} more than once")
     if policy.fixed_size and units.size != k:
         raise refuse(f"selected {units.size} clients where {k} were asked for (a policy may set fixed_size = False)")
     return units
