@@ -88,8 +88,8 @@ class Setting(Protocol):
     Attributes:
         clients: their number; they are 0 .. clients-1.
         seed: decides every random draw.
-        network, devices, selection, training, learning, secagg, privacy: the other choices. Those before a plugin in
-            the order of the scenario's keys have been resolved when it is.
+        network, devices, selection, training, learning, secagg, privacy, attacks: the other choices. Those
+            before a plugin in the order of the scenario's keys have been resolved when it is.
     """
 
     @property
@@ -118,6 +118,9 @@ class Setting(Protocol):
 
     @property
     def privacy(self) -> Any: ...
+
+    @property
+    def attacks(self) -> tuple[Any, ...]: ...
 
     def file(self, name: str) -> Path:
         """The path of a data file (or folder) that a field names: relative to the scenario file's folder or, if it

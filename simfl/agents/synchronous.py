@@ -68,7 +68,8 @@ class SynchronousServer:
         available = checked_available(parts.available.draw(t, self.world.now), parts.clients, parts.available)
         view = View(t, available, self.tally.participation)
         units = ask_policy(policy, view, policy.k, parts.streams("selection", t))
-        self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
+        if self.log is not None:
+            self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
         cost, phases, jobs, result = Cost(), [], [], None
         if units.size:
             result, jobs = yield from self._play(t, units, cost, phases)

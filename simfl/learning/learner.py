@@ -18,6 +18,7 @@ from simfl.learning.models.initial import initial
 from simfl.learning.scores import class_scores, client_scores, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job, Updates
 from simfl.variant import Begun, Done, Visit
 
@@ -32,7 +33,7 @@ class SupervisedLearner:
         data: the data set.
     """
 
-    def __init__(self, choice: Any, scenario: Any, streams: Streams) -> None:
+    def __init__(self, choice: Any, scenario: Setting, streams: Streams) -> None:
         torch.set_num_threads(1)  # the bits of a sum depend on the thread count
         self.choice, self.local, self.streams = choice, scenario.training, streams
         self.device = _device(choice.device)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from simfl.local import LocalTraining
+from simfl.setting import Setting
 from simfl.training.base import RULES
 from simfl.training.server import ServerStep
 from simfl.training.stop import Schedule
@@ -36,6 +37,6 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
     server: ClassVar[str] = "synchronous"
     example: ClassVar[dict[str, Any]] = {"rounds": 2}
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    def check(self, scenario: Setting) -> list[tuple[str, str]]:
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
         return [*problems, *self.endless(scenario.learning)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.local import LocalTraining
+from simfl.setting import Setting
 from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES
 from simfl.training.server import ServerStep
@@ -128,7 +129,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
         bounds = [self.rounds, None if updates is None else -(-updates // self.buffer)]
         return min((bound for bound in bounds if bound is not None), default=None)
 
-    def resolve(self, scenario: Any) -> Self:
+    def resolve(self, scenario: Setting) -> Self:
         """With as many updates in an aggregation, and as many clients at work, as a synchronous round would have."""
         k = scenario.selection.k or scenario.clients
         slots = k if self.concurrency is None and self.arrivals.clocked else self.concurrency
@@ -136,7 +137,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
 
     # -- impossible settings -----------------------------------------------------------------------
 
-    def check(self, scenario: Any) -> list[Problem]:
+    def check(self, scenario: Setting) -> list[Problem]:
         """What cannot work in this scenario, with the values that would."""
         policy, clients = scenario.selection, scenario.clients
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
