@@ -233,9 +233,7 @@ class Registry(Mapping[str, type]):
             body["required"] = [*([] if name == self.default else ["name"]), *body.get("required", [])]
             body["title"] = f"{self.family} {name}"
             options.append(body)
-        if not options:
-            return {"x-family": self.family, "not": {}}
-        return {"x-family": self.family, "anyOf": options}
+        return {"x-family": self.family, "anyOf": options or [{"not": {}}]}
 
 
 def broken() -> list[Broken]:

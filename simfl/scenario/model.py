@@ -110,11 +110,11 @@ class Scenario:
     privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(
         default_factory=lambda: PRIVACY.of("multi_round")
     )
-    plugins: Annotated[
-        tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")
-    ] = ()
     attacks: Annotated[
         tuple[Annotated[Any, OBSERVERS], ...], Field(description="observers of what the server sees")
+    ] = ()
+    plugins: Annotated[
+        tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")
     ] = ()
     trace: Annotated[
         Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
