@@ -18,23 +18,19 @@ from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from inspect import getsourcefile
-from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, get_type_hints
-from weakref import WeakSet
+from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from simfl.packages import Broken, load_package, packages
-from simfl.setting import Setting
+from simfl.plugin import Plugin, annotated, completed, is_plugin, registered
 
 __all__ = [
     "FAMILIES",
-    "Plugin",
-    "Problem",
     "Registry",
     "broken",
     "default_of",
-    "is_plugin",
     "plain",
     "required",
     "summary",
@@ -45,37 +41,7 @@ __all__ = [
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
 
-_registered: "WeakSet[type]" = WeakSet()
-"""Every class that has been registered, also one that has been defined anew since."""
-
 Class = TypeVar("Class", bound=type)
-
-Problem = tuple[str, str]
-"""(key relative to the plugin, message); an empty key means the plugin as a whole."""
-
-
-class Plugin(Protocol):
-    """What every plugin has, whatever its family; a class that lacks one of these gets it when it is registered.
-
-    Attributes:
-        name: what the scenario calls it; set when it is registered.
-        example: values of fields with which the plugin can be built, as YAML data: at least of the required ones.
-    """
-
-    name: ClassVar[str]
-    example: ClassVar[Mapping[str, Any]] = {}
-
-    def check(self, setting: Setting) -> list[Problem]:
-        """What cannot work in this setting, with the nearest values that can."""
-        return []
-
-    def resolve(self, setting: Setting) -> Self:
-        """The plugin with its automatic fields filled in.
-
-        Raises:
-            ScenarioError: no value fits; its key is relative to the plugin.
-        """
-        return self
 
 
 class Registry(Mapping[str, type]):
@@ -96,11 +62,7 @@ class Registry(Mapping[str, type]):
     """
 
     def __init__(
-        self,
-        family: str,
-        number: tuple[str, str] | None = None,
-        default: str | None = None,
-        protocol: type = Plugin,
+        self, family: str, number: tuple[str, str] | None = None, default: str | None = None, protocol: type = Plugin
     ) -> None:
         self.family = family
         self.protocol = protocol
@@ -127,13 +89,13 @@ class Registry(Mapping[str, type]):
                 raise ValueError(f"{self.family} '{name}' is registered already, by {_origin(known)}")
             if any(f.name == "name" for f in fields(cls)):
                 raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
-            _annotated(cls)
+            annotated(cls)
             for wanted in (self.protocol, Plugin):
-                _completed(cls, wanted, f"{self.family} '{name}'")
+                completed(cls, wanted, f"{self.family} '{name}'")
             cls.name = name
             cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
             self._plugins[name] = cls
-            _registered.add(cls)
+            registered.add(cls)
             _adapter.cache_clear()
             return cls
 
@@ -243,11 +205,6 @@ def broken() -> list[Broken]:
     return [problem for registry in FAMILIES.values() for problem in registry.broken.values()]
 
 
-def is_plugin(value: Any) -> bool:
-    """Whether the value is a plugin of some family."""
-    return type(value) in _registered
-
-
 @contextmanager
 def undone() -> Iterator[Callable[[], None]]:
     """What is registered inside is forgotten again, unless the function that it yields has been called."""
@@ -260,31 +217,6 @@ def undone() -> Iterator[Callable[[], None]]:
             for family, plugins in before.items():
                 FAMILIES[family]._plugins = plugins
             _adapter.cache_clear()
-
-
-def _completed(cls: type, protocol: type, what: str) -> None:
-    """Gives the class what the protocol has a value or a body for.
-
-    Raises:
-        TypeError: the class lacks something for which there is none.
-    """
-    known = {*dir(cls), *(f.name for f in fields(cls))}
-    optional = {name: item for name, item in vars(protocol).items() if not name.startswith("_")}
-    needed = getattr(protocol, "__abstractmethods__", frozenset())
-    declared = {*needed, *protocol.__annotations__} - {"name"}
-    if lacking := sorted(declared - known - (optional.keys() - needed)):
-        said = f"{protocol.__module__}.{protocol.__name__}"
-        raise TypeError(f"{what} lacks {', '.join(lacking)}; {said} says what that is")
-    for name in optional.keys() - needed - known:
-        setattr(cls, name, optional[name])
-
-
-def _annotated(cls: type) -> None:
-    """Resolves annotations that are texts, so that the class needs nothing of its module to be validated."""
-    if any(isinstance(f.type, str) for f in fields(cls)):
-        hints = get_type_hints(cls, include_extras=True)
-        for f in fields(cls):
-            f.type = cls.__annotations__[f.name] = hints[f.name]
 
 
 def _same_place(known: type, cls: type) -> bool:

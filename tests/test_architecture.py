@@ -7,7 +7,7 @@ import simfl
 
 HOME = Path(simfl.__file__).parent
 VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local"}
-VALUES |= {"answers", "packages", "setting"}
+VALUES |= {"answers", "packages", "plugin", "setting"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = {

@@ -15,8 +15,7 @@ from selection_brute import family
 from simfl.rng import Streams
 from simfl.selection import POLICIES
 from simfl.selection.bounds import convergence_bound, full_rank_probability
-from simfl.selection.families import expected_cardinality, rows
-from simfl.selection.theory import theory
+from simfl.selection.theory import expected_cardinality, rows, theory
 from simfl.types import View
 
 

@@ -5,13 +5,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -22,15 +20,16 @@ from simfl.errors import ScenarioError
 from simfl.files import DATA_PATH
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
+from simfl.plugin import is_plugin
 from simfl.privacy import PRIVACY
-from simfl.registry import is_plugin, plain, validate
+from simfl.registry import plain, validate
 from simfl.scenario import datafiles, identity, overrides, pluginfiles, plugins
 from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted, shown
 from simfl.scenario.reader import Document, read
 from simfl.scenario.scalars import LARGEST
-from simfl.scenario.text import MAX_BYTES, decode
-from simfl.scenario.writer import dump
+from simfl.scenario.text import MAX_BYTES, decode, unreadable
+from simfl.scenario.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
 from simfl.training import RULES
@@ -142,7 +141,7 @@ class Scenario:
             with open(path, "rb") as file:
                 text = decode(file.read(MAX_BYTES + 1))
         except (OSError, ValueError) as error:
-            raise InvalidScenario([Problem(Place(str(path)), "", _unreadable(path, error))]) from None
+            raise InvalidScenario([Problem(Place(str(path)), "", unreadable(path, error))]) from None
         return cls._made(read(text, str(path)), path.stem, path.parent, overrides, plugins)
 
     @classmethod
@@ -181,7 +180,7 @@ class Scenario:
 
         Args, Raises: as for :meth:`parse`.
         """
-        text = dump(_as_data(data))
+        text = dump(as_data(data))
         return cls._made(read(text, name), name, folder, overrides, plugins)
 
     @classmethod
@@ -295,27 +294,3 @@ class Scenario:
 
 def _safe(stem: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:100].lstrip(".-") or "scenario"
-
-
-def _unreadable(path: Path, error: Exception) -> str:
-    if not isinstance(error, OSError):
-        return str(error)
-    if isinstance(error, FileNotFoundError):
-        folder = path.parent
-        others = [item.name for item in folder.iterdir() if item.suffix in (".yaml", ".yml")] if folder.is_dir() else []
-        near = get_close_matches(path.name, sorted(others), n=1)
-        return "no such file" + (f"; did you mean {str(folder / near[0])!r}?" if near else "")
-    return f"cannot be read: {error.strerror or error}"
-
-
-def _as_data(value: Any) -> Any:
-    """Python data as YAML can hold them: plugins as mappings, paths as texts, numpy's numbers as numbers."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_data(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, range)):
-        return [_as_data(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    return plain(value)

@@ -6,7 +6,7 @@ from traceback import walk_tb
 from typing import Any
 
 from simfl.errors import ScenarioError
-from simfl.registry import is_plugin
+from simfl.plugin import is_plugin
 from simfl.scenario.places import KeyPath
 
 __all__ = ["checked", "located", "mapped", "resolved", "walk"]

@@ -14,16 +14,13 @@ from math import comb, lgamma, log
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from simfl.selection.bounds import full_rank_probability
 from simfl.selection.cardinality import at_least, pairs_at_least
 from simfl.selection.sizes import Problem, at_most_clients, unit_problems
 
-__all__ = ["Coins", "DisjointUnits", "Everyone", "Family", "NeighbourPairs", "expected_cardinality", "present", "rows"]
-
-LARGEST = 10**6
-"""Most rows that :func:`rows` lists."""
+__all__ = ["Coins", "DisjointUnits", "Everyone", "Family", "NeighbourPairs"]
 
 Floats = NDArray[np.float64]
 
@@ -246,49 +243,6 @@ class Coins(Everyone):
         if not (present == present[0]).all():
             return None
         return full_rank_probability(self.clients, self.cardinality(present))
-
-
-def rows(family: Family) -> NDArray[np.uint8]:
-    """Every row of a small family, 0/1, shape (size, clients); rows in the order of their first units.
-
-    Raises:
-        ValueError: the family has more than a million rows.
-    """
-    if (size := family.size()) > LARGEST:
-        raise ValueError(f"the family has more than {LARGEST:.0e} rows")
-    result = np.zeros((size, family.clients), dtype=np.uint8)
-    for row, clients in zip(result, family.listed(), strict=True):
-        row[clients] = 1
-    return result
-
-
-def expected_cardinality(family: Family, dropout: ArrayLike) -> float:
-    """Mean number of clients selected in a round: K times the probability that some row is available.
-
-    Clients are available independently of each other; who took part before does not matter. Exact but for rounding.
-
-    Args:
-        family: of the policy.
-        dropout: probability of being unavailable, a number or float (clients,), client 0 first.
-
-    Raises:
-        ValueError: ``dropout`` is no probability for each client.
-    """
-    return family.cardinality(present(dropout, family.clients))
-
-
-def present(dropout: ArrayLike, clients: int) -> Floats:
-    """Each client's probability of being available, float64 (clients,).
-
-    Raises:
-        ValueError: ``dropout`` is no probability for each client.
-    """
-    here = 1.0 - np.asarray(dropout, dtype=np.float64)
-    if here.ndim > 1 or (here.ndim == 1 and len(here) != clients):
-        raise ValueError(f"dropout must be a number or {clients} numbers, not of shape {here.shape}")
-    if not ((here >= 0) & (here <= 1)).all():
-        raise ValueError("dropout probabilities must lie between 0 and 1")
-    return np.broadcast_to(here, clients)
 
 
 def _fit(clients: int, k: int, unit: int, halves: bool) -> None:

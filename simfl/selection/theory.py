@@ -2,12 +2,18 @@
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from simfl.rng import Streams
 from simfl.selection.base import Policy
-from simfl.selection.families import present
+from simfl.selection.families import Family
 from simfl.setting import Setting
 
-__all__ = ["theory"]
+__all__ = ["expected_cardinality", "rows", "theory"]
+
+LARGEST = 10**6
+"""Most rows that :func:`rows` lists."""
 
 LARGEST_LOG10 = 100
 """Families of more rows are told by the logarithm of their size only."""
@@ -38,7 +44,7 @@ def theory(setting: Setting) -> dict[str, Any]:
     streams = Streams(setting.seed)
     availability = setting.devices.availability
     dropout = availability.build(setting, streams).dropout
-    here = None if dropout is None else present(dropout, n)
+    here = None if dropout is None else _present(dropout, n)
     if here is not None:
         if policy.shuffle:
             here = here[streams("assignment").permutation(n)]
@@ -48,3 +54,46 @@ def theory(setting: Setting) -> dict[str, Any]:
     strong, weak = family.guarantee(here)
     result["guarantee"] = {"strong": strong, "semi_strong": weak, "weak": weak}
     return result
+
+
+def rows(family: Family) -> NDArray[np.uint8]:
+    """Every row of a small family, 0/1, shape (size, clients); rows in the order of their first units.
+
+    Raises:
+        ValueError: the family has more than a million rows.
+    """
+    if (size := family.size()) > LARGEST:
+        raise ValueError(f"the family has more than {LARGEST:.0e} rows")
+    result = np.zeros((size, family.clients), dtype=np.uint8)
+    for row, clients in zip(result, family.listed(), strict=True):
+        row[clients] = 1
+    return result
+
+
+def expected_cardinality(family: Family, dropout: ArrayLike) -> float:
+    """Mean number of clients selected in a round: K times the probability that some row is available.
+
+    Clients are available independently of each other; who took part before does not matter. Exact but for rounding.
+
+    Args:
+        family: of the policy.
+        dropout: probability of being unavailable, a number or float (clients,), client 0 first.
+
+    Raises:
+        ValueError: ``dropout`` is no probability for each client.
+    """
+    return family.cardinality(_present(dropout, family.clients))
+
+
+def _present(dropout: ArrayLike, clients: int) -> NDArray[np.float64]:
+    """Each client's probability of being available, float64 (clients,).
+
+    Raises:
+        ValueError: ``dropout`` is no probability for each client.
+    """
+    here = 1.0 - np.asarray(dropout, dtype=np.float64)
+    if here.ndim > 1 or (here.ndim == 1 and len(here) != clients):
+        raise ValueError(f"dropout must be a number or {clients} numbers, not of shape {here.shape}")
+    if not ((here >= 0) & (here <= 1)).all():
+        raise ValueError("dropout probabilities must lie between 0 and 1")
+    return np.broadcast_to(here, clients)
