@@ -86,7 +86,6 @@ def load_all(document: Document, folder: Path, further: Iterable[Path]) -> None:
     if not isinstance(data, dict):
         return
     named = data.get("plugins")
-    named = [named] if isinstance(named, str) else named
     if named is None or isinstance(named, list):
         known = {datafiles.find(name, folder).resolve() for name in named or () if isinstance(name, str)}
         new = dict.fromkeys(path.resolve() for path in further if path.resolve() not in known)
