@@ -13,7 +13,6 @@ from typing import NoReturn
 
 import click
 
-from simfl.blame import blamed
 from simfl.errors import SimflError
 
 __all__ = ["Terminated", "failures"]
@@ -52,7 +51,7 @@ def failures(context: click.Context, debug: bool = False) -> Iterator[None]:
         about = f"{error.filename}: " if error.filename else ""
         _end(context, about + (error.strerror or str(error)), EXHAUSTED if error.errno in FULL else USAGE)
     except SystemExit as error:  # a plugin does not end the command
-        if blamed(error) is None:
+        if _blamed(error) is None:
             raise
         _internal(context, error, debug)
     except Exception as error:
@@ -65,7 +64,7 @@ def _end(context: click.Context, message: str, code: int) -> NoReturn:
 
 
 def _internal(context: click.Context, error: Exception | SystemExit, debug: bool) -> NoReturn:
-    if about := blamed(error):
+    if about := _blamed(error):
         _end(context, ("".join(traceback.format_exception(error)) if debug else "") + about, INTERNAL)
     summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     if debug:
@@ -78,6 +77,12 @@ def _internal(context: click.Context, error: Exception | SystemExit, debug: bool
         _end(context, f"internal error ({summary}); please report it with the file {path}", INTERNAL)
     except OSError:
         _end(context, f"internal error ({summary}); please report it with the output of simfl --debug", INTERNAL)
+
+
+def _blamed(error: BaseException) -> str | None:
+    from simfl.blame import blamed  # help needs no plugins
+
+    return blamed(error)
 
 
 @contextmanager
