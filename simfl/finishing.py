@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl import packages
 from simfl.accounting import accounts
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.results import fill_columns, summarise, summarise_jobs
 from simfl.scenario import Scenario
-from simfl.selection.families import guarantee
+from simfl.selection.theory import guarantee
 from simfl.trace import Table, sha256, write_atomically
 
 __all__ = ["cell", "finish"]
@@ -76,7 +77,7 @@ def finish(
     write_atomically(folder / FILE, _json(document((*columns, *found))))
     digests[FILE] = sha256(folder / FILE)
     summary["sha256"] = dict(sorted(digests.items()))
-    write_atomically(folder / "machine.json", _json(_versions()))
+    write_atomically(folder / "machine.json", _json(_versions(scenario)))
     write_atomically(folder / "summary.json", _json(summary))
     return summary
 
@@ -102,11 +103,15 @@ def _json(content: Any) -> bytes:
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _versions() -> dict[str, str | None]:
+def _versions(scenario: Scenario) -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
     for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
+    for cls in scenario.foreign():
+        if about := packages.loaded.get(cls.__module__):
+            name, _, release = about.rpartition(" ")
+            found[name] = release
     return found

@@ -26,7 +26,7 @@ from simfl.metrics import Tally
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
-from simfl.selection.families import theory
+from simfl.selection.theory import theory
 from simfl.timeline import write_timeline
 from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table, sha256, write_atomically
 from simfl.world import World
@@ -68,7 +68,7 @@ def build(scenario: Scenario) -> Parts:
     streams = Streams(scenario.seed)
     devices, n = scenario.devices, scenario.clients
     policy = scenario.selection
-    if getattr(policy, "shuffle", False):
+    if policy.shuffle:
         policy = shuffled(policy, streams("assignment").permutation(n))
     links = scenario.network.build(scenario, streams)
     return Parts(

@@ -24,6 +24,7 @@ class Script:
         latency: seconds of every message.
     """
 
+    name, fixed_size = "scripted", True
     names = None
     dropout = None
 

@@ -18,6 +18,8 @@ BYTES = 100
 class Fixed:
     """Devices, links and a policy that do exactly what a test says."""
 
+    name, fixed_size = "fixed", True
+
     def __init__(self, latency, compute=0.0, deaths=None, units=None, available=None, dropout=None):
         self.latency = np.asarray(latency, dtype=float)
         self.n = len(self.latency)

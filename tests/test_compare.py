@@ -20,7 +20,7 @@ from simfl.errors import SimflError
 from simfl.rng import Address
 from simfl.run import build
 from simfl.scenario import Scenario
-from simfl.selection.families import theory
+from simfl.selection.theory import theory
 from simfl.sweep import folders
 from simfl.sweep.grid import axes
 from simfl.sweep.plan import planned

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.registry import Registry
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job, Updates
 
 __all__ = ["LEARNING", "Learner", "Learning"]
@@ -89,4 +90,4 @@ class Learning(Protocol):
 
     evaluate_every: int
 
-    def build(self, scenario: Any, streams: Streams) -> Learner: ...
+    def build(self, scenario: Setting, streams: Streams) -> Learner: ...

@@ -46,12 +46,13 @@ def draw(study: Study) -> Any:
 
 def _counts(run: Run) -> Any:
     """Samples of each client and class, int64 (clients, classes), and the classes' names."""
+    from simfl.learning.supervised import Supervised
     from simfl.rng import Streams
     from simfl.scenario import Scenario
 
     try:
         scenario = Scenario.load(run.path / "scenario.yaml")
-        if not hasattr(scenario.learning, "partition"):
+        if not isinstance(scenario.learning, Supervised):
             raise NothingToDraw("nothing is learned from data")
         streams = Streams(scenario.seed)
         data = scenario.learning.data.load(scenario, streams)
