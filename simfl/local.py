@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.setting import Setting
-from simfl.variant import CLIENTS, Plain
+from simfl.variant import CLIENTS, ClientVariant
 
 __all__ = ["LocalTraining", "PlainSgd"]
 
@@ -17,7 +17,7 @@ Rate = Annotated[float, Field(gt=0, le=1e6)]
 
 @CLIENTS("plain")
 @dataclass(frozen=True)
-class PlainSgd(Plain):
+class PlainSgd(ClientVariant):
     """Nothing is added."""
 
 

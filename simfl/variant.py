@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from simfl.registry import Registry
 from simfl.types import Arrays, Job
 
-__all__ = ["CLIENTS", "Begun", "ClientVariant", "Done", "Parameter", "Plain", "Visit"]
-
-CLIENTS = Registry("client")
+__all__ = ["CLIENTS", "Begun", "ClientVariant", "Done", "Parameter", "Visit"]
 
 Vector = NDArray[np.float32]
 
@@ -88,7 +86,7 @@ class Done:
 
 
 class ClientVariant(Protocol):
-    """A frozen dataclass whose fields are its YAML keys; :class:`Plain` has the defaults.
+    """A frozen dataclass whose fields are its YAML keys; what it leaves out is plain, dense and keeps nothing.
 
     Attributes:
         proximal: mu of the term mu/2 * |x - start|^2 added to the local loss.
@@ -99,20 +97,20 @@ class ClientVariant(Protocol):
         sized_by_training: the size of an upload is known only after training; such jobs are trained when they start.
     """
 
-    proximal: float
-    momentum: bool
-    needs_rounds: bool
-    partial: bool
-    dense: bool
-    sized_by_training: bool
+    proximal: float = 0.0
+    momentum: bool = True
+    needs_rounds: bool = False
+    partial: bool = False
+    dense: bool = True
+    sized_by_training: bool = False
 
     def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
         """The server's arrays before the first job."""
-        ...
+        return {}
 
     def begin(self, visit: Visit) -> Begun:
         """The first pass of a client's work."""
-        ...
+        return Begun(visit.downloaded)
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
         """What comes after a pass: the end, or another pass.
@@ -124,7 +122,7 @@ class ClientVariant(Protocol):
             steps: SGD steps of the pass.
             rate: their learning rate.
         """
-        ...
+        return Done(delta if begun.start is visit.downloaded else delta + (begun.start - visit.downloaded))
 
     def absorb(self, common: Mapping[str, NDArray[Any]], reported: Arrays, clients: int) -> Arrays:
         """The server's arrays for the next version.
@@ -134,48 +132,19 @@ class ClientVariant(Protocol):
             reported: float64 sums of the clients' reports since then.
             clients: number of all clients, N.
         """
-        ...
-
-    def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
-        """Size of what is sent to a client that keeps ``own``, where a dense model has ``dense`` bytes."""
-        ...
-
-    def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
-        """Size of its update; ``done`` is known where the variant is ``sized_by_training``."""
-        ...
-
-    def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
-        """The model a client itself uses, (d,), given the global one; None = the global one."""
-        ...
-
-
-class Plain:
-    """The defaults of a variant: nothing is added, everything is dense, nothing is kept."""
-
-    proximal = 0.0
-    momentum = True
-    needs_rounds = False
-    partial = False
-    dense = True
-    sized_by_training = False
-
-    def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
-        return {}
-
-    def begin(self, visit: Visit) -> Begun:
-        return Begun(visit.downloaded)
-
-    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
-        return Done(delta if begun.start is visit.downloaded else delta + (begun.start - visit.downloaded))
-
-    def absorb(self, common: Mapping[str, NDArray[Any]], reported: Arrays, clients: int) -> Arrays:
         return dict(common)
 
     def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
+        """Size of what is sent to a client that keeps ``own``, where a dense model has ``dense`` bytes."""
         return dense
 
     def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
+        """Size of its update; ``done`` is known where the variant is ``sized_by_training``."""
         return dense
 
     def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
+        """The model a client itself uses, (d,), given the global one; None = the global one."""
         return None
+
+
+CLIENTS = Registry("client", protocol=ClientVariant)

@@ -29,7 +29,7 @@ class Fixed:
         self.available = available
         self.names = None
         self.dropout = dropout
-        self.k, self.unit_size = self.units.size, self.units.shape[1]
+        self.k, self.unit_size, self.fixed_size = self.units.size, self.units.shape[1], False
 
     def down_s(self, clients, size_bytes, where, leg=""):
         return self.latency[clients]

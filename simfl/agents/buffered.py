@@ -19,7 +19,7 @@ from simfl.agents.servers import SERVERS, Log
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
 from simfl.rng import Address
-from simfl.secagg.base import Cohort, Failed
+from simfl.secagg.base import Cohort, Failed, Prepared
 from simfl.types import SERVER
 from simfl.world import World
 
@@ -171,14 +171,14 @@ class BufferedServer:
 
     def _launch(self, unit: Unit, said: Conversation) -> None:
         self._spend(said)
-        if isinstance(said.result, Failed):
-            for flight in unit.members:
-                self._free_slot(flight)
-                self._end(flight, "failed")
-            self._patience(said.result.reason)
-        else:
-            unit.prepared = said.result
+        if isinstance(said.result, Prepared) and said.result.kept.all():
+            unit.prepared = said.result.secret
             self._depart(unit)
+            return
+        for flight in unit.members:
+            self._free_slot(flight)
+            self._end(flight, "failed")
+        self._patience(said.result.reason if isinstance(said.result, Failed) else "a unit could not be prepared")
 
     def _depart(self, unit: Unit) -> None:
         """The models leave the server."""
@@ -427,7 +427,7 @@ class BufferedServer:
             said = {unit: self._prepared(unit) for unit in units}
             for unit in units:
                 if unit.departed:
-                    unit.prepared = said[unit].result
+                    unit.prepared = said[unit].result.secret
                 else:
                     pending.append((unit.serial, unit))
         pending += [(flight.serial, flight) for flight in flights if flight.unit.departed and isnan(flight.ended_s)]

@@ -15,7 +15,7 @@ from simfl.agents.servers import SERVERS, Log
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
 from simfl.rng import Address
-from simfl.secagg.base import Cohort, Failed
+from simfl.secagg.base import Cohort, Failed, Prepared
 from simfl.trace import JOBS
 from simfl.types import SERVER, Job, Units
 from simfl.world import World
@@ -139,9 +139,9 @@ class DrawnServer:
     def _judge(self, unit: list[tuple[Job, int, bool]], filling: _Filling) -> None:
         said = self._prepared(unit, filling)
         whole, oldest = all(alive for _, _, alive in unit), max(age for _, age, _ in unit)
-        ready = said is None or not isinstance(said.result, Failed)
+        ready = said is None or isinstance(said.result, Prepared) and bool(said.result.kept.all())
         if ready and whole and not self.parts.rule.refuses(oldest):
-            filling.units.append(([(job, age) for job, age, _ in unit], None if said is None else said.result))
+            filling.units.append(([(job, age) for job, age, _ in unit], None if said is None else said.result.secret))
             return
         stale = ready and whole
         for job, age, alive in unit:
@@ -181,7 +181,7 @@ class DrawnServer:
         self.recoveries += 1
         if said.exchanges:
             yield self.world.until(said.ends_s)
-            self._spend(said, filling)
+        self._spend(said, filling)
         failed = isinstance(said.result, Failed)
         kept = [False] * len(units) if failed else said.result.kept.tolist()
         members: list[Member] = []

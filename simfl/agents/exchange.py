@@ -185,11 +185,13 @@ class Conversation(NamedTuple):
     """A whole talk.
 
     Attributes:
+        name: what it is for.
         ends_s: when it ends, simulated seconds.
         result: what the talk returned.
         exchanges: its phases.
     """
 
+    name: str
     ends_s: float
     result: Any
     exchanges: list[Exchange]
@@ -198,6 +200,8 @@ class Conversation(NamedTuple):
         """Its rows of phases.csv; a failure stands with the last phase."""
         last = len(self.exchanges) - 1
         failure = self.result.reason if isinstance(self.result, Failed) else None
+        if failure is not None and not self.exchanges:  # it had nobody left to ask
+            return [(round, self.name, self.ends_s, self.ends_s, 0, 0, 0, 0, failure)]
         return [each.phase(round, failure if i == last else None) for i, each in enumerate(self.exchanges)]
 
 
@@ -222,4 +226,4 @@ def converse(parts: Parts, talk: Talk, tick: int, begins_s: float, leg: str) -> 
             now = one.ends_s
             ask = talk.send(one.heard)
     except StopIteration as end:
-        return Conversation(now, end.value, exchanges)
+        return Conversation(leg, now, end.value, exchanges)

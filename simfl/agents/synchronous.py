@@ -94,26 +94,28 @@ class SynchronousServer:
         cohort = Cohort(t, whole, parts.learner.dimension)
         prepared = yield from self._talk(t, protocol.prepare(cohort, parts.streams), "prepare", cost, phases)
         if isinstance(prepared, Failed):
+            cost.failed += whole.size
             return prepared, []
-        clients, now = whole.ravel(), self.world.now
-        jobs = [Job((t << 32) | client, client, t, now) for client in clients.tolist()]
-        arrived = yield from self._work(t, clients, jobs, cost)
+        now = self.world.now
+        jobs = [Job((t << 32) | client, client, t, now) for client in whole.ravel().tolist()]
+        going = np.repeat(prepared.kept, whole.shape[1])
+        arrived = np.zeros(len(jobs), dtype=bool)
+        arrived[going] = yield from self._work(t, [jobs[i] for i in np.flatnonzero(going)], cost)
+        cost.failed += len(jobs) - int(arrived.sum())
         if rule.on_failure == "abort" and not arrived.all():
             return None, jobs
         uploaded = arrived.reshape(whole.shape)
-        recover = protocol.recover(cohort, uploaded, prepared, parts.streams)
+        recover = protocol.recover(cohort, uploaded, [prepared.secret], parts.streams)
         return (yield from self._talk(t, recover, "recover", cost, phases)), jobs
 
-    def _work(
-        self, t: int, clients: NDArray[np.int32], jobs: list[Job], cost: Cost
-    ) -> Generator[Any, Any, NDArray[np.bool_]]:
+    def _work(self, t: int, jobs: list[Job], cost: Cost) -> Generator[Any, Any, NDArray[np.bool_]]:
         """Sends the model out and waits; whose update arrived in time, bool (n,)."""
         parts, rule = self.parts, self.parts.rule
+        clients = np.fromiter((job.client for job in jobs), dtype=np.int32, count=len(jobs))
         where = Address(t, clients, parts.clients)
         ask = work(parts, clients, where, parts.learner.sizes(jobs))._replace(deadline_s=rule.deadline_s)
         one = exchange(ask, legs(parts, ask, where), self.world.now, until_failure=rule.on_failure == "abort")
         yield self.world.until(one.ends_s)
-        cost.failed += len(clients) - int(one.heard.sum())
         self._close(one, cost, (np.int64(t) << 32) | clients.astype(np.int64))
         return one.heard
 
@@ -121,9 +123,9 @@ class SynchronousServer:
         said = converse(self.parts, talk, t, self.world.now, leg)
         if said.exchanges:
             yield self.world.until(said.ends_s)
-            phases += said.phases(t)
-            for one in said.exchanges:
-                self._close(one, cost)
+        phases += said.phases(t)
+        for one in said.exchanges:
+            self._close(one, cost)
         return said.result
 
     def _close(self, one: Exchange, cost: Cost, jobs: NDArray[np.int64] | None = None) -> None:

@@ -1,5 +1,6 @@
 """What an observer is: it sees exactly what the server sees, and guesses; only the scorer holds the truth."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -11,8 +12,6 @@ from simfl.rng import Streams
 from simfl.types import Arrays, Job, Total
 
 __all__ = ["OBSERVERS", "Observer", "Seen", "Truth"]
-
-OBSERVERS = Registry("attack")
 
 
 class Seen(NamedTuple):
@@ -54,12 +53,17 @@ class Observer(Protocol):
 
     def start(self, clients: int, dimension: int) -> Arrays:
         """Its state before the first aggregation."""
-        ...
+        return {}
 
+    @abstractmethod
     def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
         """A guess, or None, and its next state."""
         ...
 
+    @abstractmethod
     def error(self, guess: Any, truth: Truth) -> Mapping[str, float]:
         """How far the guess is from the truth, by name; rows of ``attacks.csv``."""
         ...
+
+
+OBSERVERS = Registry("attack", protocol=Observer)

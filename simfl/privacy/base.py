@@ -1,5 +1,6 @@
 """What privacy rooms hold: stages that change what is summed, and accountants that say what the sums gave away."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -16,8 +17,6 @@ from simfl.types import Arrays, Job
 __all__ = ["ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "History", "Members", "Privacy", "Stage"]
 
 PRIVACY = Registry("privacy", default="multi_round")
-STAGES = Registry("stage")
-ACCOUNTANTS = Registry("accountant")
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
@@ -49,27 +48,30 @@ class Stage(Protocol):
         columns: the facts that are columns of rounds.csv, too.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
 
     def start(self, dimension: int) -> Arrays:
         """Its state before the first aggregation."""
-        ...
+        return {}
 
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:
         """What n clients send, (n, d'), of their vectors, (n, d)."""
-        ...
+        return vectors
 
     def server(
         self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
     ) -> tuple[NDArray[np.float32], Arrays]:
         """What the server makes of the aggregate, (d',) -> (d,), and the stage's next state."""
-        ...
+        return vector, state
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         """What accountants need to know of this aggregation, e.g. the noise multiplier and who shared it."""
-        ...
+        return {}
+
+
+STAGES = Registry("stage", protocol=Stage)
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,13 @@ class Accountant(Protocol):
 
     columns: tuple[Column, ...]
 
+    @abstractmethod
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         """The values of its columns for every round; None = does not apply or was not evaluated."""
         ...
+
+
+ACCOUNTANTS = Registry("accountant", protocol=Accountant)
 
 
 @dataclass(frozen=True, kw_only=True)

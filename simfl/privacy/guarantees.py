@@ -36,14 +36,28 @@ class Guarantees(Privacy):
     columns: ClassVar[tuple[Column, ...]] = COLUMNS
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
-        seen = [self._trace(_foreign(P, who)) for who, P in history.participation.items()]
-        least = [np.fmin.reduce([columns[i] for columns in seen]) for i in range(len(COLUMNS))]
+        least = _worst([self._seen(_foreign(P, who)) for who, P in history.participation.items()])
         kinds = (int, float, int, int)
         return {column.name: _listed(values, kind) for column, values, kind in zip(COLUMNS, least, kinds, strict=True)}
 
-    def _trace(self, P: Any) -> tuple[NDArray[np.float64], ...]:
+    def _seen(self, P: Any) -> NDArray[np.float64]:
+        """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
         found = trace(P, self.every, self.budget)
-        return found.strong, found.semi_strong, found.weak_lower, found.weak_upper
+        values = np.array([found.strong, found.semi_strong, found.weak_lower, found.weak_upper], dtype=np.float64)
+        values[:, : _first(P)] = np.inf
+        return values
+
+
+def _first(P: Any) -> int:
+    """The first round with an aggregate; the number of rounds where there is none."""
+    counts = np.flatnonzero(np.diff(P.indptr))
+    return int(counts[0]) if len(counts) else P.shape[0]
+
+
+def _worst(seen: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The smallest value against any aggregator; not known (NaN) where one is not known."""
+    least = np.minimum.reduce(seen)
+    return np.where(np.isinf(least), np.nan, least)
 
 
 def _foreign(P: Any, aggregator: int) -> Any:

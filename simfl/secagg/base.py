@@ -6,7 +6,8 @@ so that the answers so far are its checkpoint. The mathematics of the sum happen
 :meth:`Protocol.add`, and only for sums that count.
 """
 
-from collections.abc import Callable, Generator
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from typing import Protocol as Interface
@@ -19,9 +20,7 @@ from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.types import Job, Total, Units
 
-__all__ = ["PROTOCOLS", "Ask", "Cohort", "Contributions", "Failed", "Protocol", "Summed", "Talk"]
-
-PROTOCOLS = Registry("secagg")
+__all__ = ["PROTOCOLS", "Ask", "Cohort", "Contributions", "Failed", "Prepared", "Protocol", "Summed", "Talk"]
 
 
 class Ask(NamedTuple):
@@ -57,6 +56,19 @@ class Cohort(NamedTuple):
     number: int
     units: Units
     dimension: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The good end of what comes before the upload.
+
+    Attributes:
+        kept: bool (units,): the units that go on; only they receive the model.
+        secret: what :meth:`Protocol.recover` needs of it.
+    """
+
+    kept: NDArray[np.bool_]
+    secret: Any = None
 
 
 @dataclass(frozen=True)
@@ -130,30 +142,37 @@ class Protocol(Interface):
         columns: what it adds to rounds.csv.
     """
 
-    joint: bool
-    phases: tuple[str, ...]
-    shows_updates: bool
-    columns: tuple[Column, ...]
+    joint: bool = False
+    phases: tuple[str, ...] = ()
+    shows_updates: bool = False
+    columns: tuple[Column, ...] = ()
 
     def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
         """Size on the wire of updates of ``update_bytes``, a number or (n,)."""
-        ...
+        return update_bytes
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
-        """Everything before the models go out; returns what :meth:`recover` gets, or :class:`Failed`."""
-        ...
+        """Everything before the models go out; returns :class:`Prepared` or :class:`Failed`."""
+        return Prepared(np.ones(len(cohort.units), dtype=bool))
+        yield
 
-    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Any, streams: Streams) -> Talk:
+    @abstractmethod
+    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
         """Everything after the upload; returns :class:`Summed` or :class:`Failed`.
 
         Args:
             cohort: whom it serves; a buffered server's are those whose updates its buffer holds.
             uploaded: bool (units, size): whose update has arrived.
-            prepared: what :meth:`prepare` returned; a buffered server gives a list, one for each unit.
+            prepared: the secret of each preparation: one for the whole cohort, or one for each unit where a buffered
+                server prepared them one by one.
             streams: the run's streams.
         """
         ...
 
+    @abstractmethod
     def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
         """The sum, or weighted mean, of the updates of the units kept; it replays the clients' sessions."""
         ...
+
+
+PROTOCOLS = Registry("secagg", protocol=Protocol)

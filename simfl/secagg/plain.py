@@ -1,14 +1,14 @@
 """No secure aggregation."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.columns import Column
 from simfl.rng import Streams
-from simfl.secagg.base import PROTOCOLS, Cohort, Contributions, Summed, Talk
+from simfl.secagg.base import PROTOCOLS, Cohort, Contributions, Protocol, Summed, Talk
 from simfl.types import Total
 
 __all__ = ["Plain"]
@@ -16,22 +16,12 @@ __all__ = ["Plain"]
 
 @PROTOCOLS("plain")
 @dataclass(frozen=True)
-class Plain:
+class Plain(Protocol):
     """The server sees each update and adds them up."""
 
-    joint: ClassVar[bool] = False
-    shows_updates: ClassVar[bool] = True
-    phases: ClassVar[tuple[str, ...]] = ()
-    columns: ClassVar[tuple[Column, ...]] = ()
+    shows_updates = True
 
-    def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
-        return update_bytes
-
-    def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
-        return None
-        yield
-
-    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Any, streams: Streams) -> Talk:
+    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
         return Summed(uploaded.all(axis=1))
         yield
 

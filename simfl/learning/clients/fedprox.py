@@ -5,14 +5,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfl.variant import CLIENTS, Plain
+from simfl.variant import CLIENTS, ClientVariant
 
 __all__ = ["FedProx"]
 
 
 @CLIENTS("fedprox")
 @dataclass(frozen=True)
-class FedProx(Plain):
+class FedProx(ClientVariant):
     """A proximal term keeps the local model near the downloaded one. Reference: Li et al. 2020 (MLSys)."""
 
     mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.types import Arrays
-from simfl.variant import CLIENTS, Begun, Done, Parameter, Plain, Visit
+from simfl.variant import CLIENTS, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["Scaffold"]
 
@@ -17,7 +17,7 @@ Vector = NDArray[np.float32]
 
 @CLIENTS("scaffold")
 @dataclass(frozen=True)
-class Scaffold(Plain):
+class Scaffold(ClientVariant):
     """Control variates correct the clients' drift; messages are twice as large.
 
     The server keeps c, every client that has trained its own c_i; all begin at zero. Gradients are shifted by c - c_i;
