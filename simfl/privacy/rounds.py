@@ -1,6 +1,7 @@
 """A participation matrix in compressed rows, checked, with its weights as exact numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,14 +53,34 @@ class Rounds:
             indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
         if weights.dtype.kind not in "biuf":
             raise SimflError(f"participation weights must be real numbers, not {weights.dtype}")
+        bits = {2: 11, 4: 24}.get(weights.dtype.itemsize, 53) if weights.dtype.kind == "f" else 53
         weights = weights.astype(np.float64)
         _check(indptr, clients, weights)
-        values, codes = Values.of(weights)
-        if not np.all(codes):
-            kept = codes > 0
+        if not np.all(weights):
+            kept = weights > 0
             indptr = np.append(0, np.cumsum(kept))[indptr]
-            clients, codes = clients[kept], codes[kept]
+            clients, weights = clients[kept], weights[kept]
+        values, codes = Values.of(weights, indptr, bits)
         return cls(indptr.astype(np.int64), clients.astype(np.int64), codes, values, (int(shape[0]), int(shape[1])))
+
+    @cached_property
+    def sure(self) -> NDArray[np.bool_]:
+        """Whether each round is certain to mean what it was read as, but for a common factor; shape (J,).
+
+        A round of one weight for all is, whatever the weight.
+        """
+        sure = np.ones(self.shape[0], dtype=bool)
+        doubtful = np.flatnonzero(~self.values.sure[self.codes])
+        for t in np.unique(np.searchsorted(self.indptr, doubtful, side="right") - 1).tolist():
+            row = self.codes[self.indptr[t] : self.indptr[t + 1]]
+            sure[t] = bool(np.all(row == row[0]))
+        return sure
+
+    def certain(self) -> "Rounds":
+        """The same rounds without those that are not sure, which become empty."""
+        kept = np.repeat(self.sure, np.diff(self.indptr))
+        indptr = np.append(0, np.cumsum(np.where(self.sure, np.diff(self.indptr), 0)))
+        return replace(self, indptr=indptr, clients=self.clients[kept], codes=self.codes[kept])
 
     def dense(self, rounds: NDArray[np.integer]) -> NDArray[np.int32]:
         """The weights' numbers of some rounds as a matrix, shape (len(rounds), N)."""

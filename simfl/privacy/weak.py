@@ -88,7 +88,7 @@ def _start(basis: Basis) -> Weak:
 
 def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) -> bool:
     """Takes a support found modulo one prime if it holds modulo the other."""
-    born = birth(basis, rank, support, basis.of.values.primes[1])
+    born = birth(basis, rank, support, basis.primes[1])
     if born:
         state.found(born, int(basis.size[support].sum()), support)
     return born > 0
@@ -96,7 +96,7 @@ def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) ->
 
 def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: int) -> None:
     """Searches for light vectors at the last rank and, by bisection, wherever the bound falls."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
 
     def look(rank: int) -> None:
         if state.lower[rank] >= state.upper[rank] or not budget.take(code_work(basis, rank)):
@@ -127,7 +127,7 @@ def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: 
 
 def _enumerate(basis: Basis, state: Weak, ranks: list[int], last: dict[int, int], budget: Budget) -> None:
     """Proves lower bounds, from the last rank on: no vector on 1, 2, 3 ... places that is lighter than the upper."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
 
     def promising(rank: int) -> bool:
         """No light vector is known, nor enforced by the rank (Singleton's bound)."""

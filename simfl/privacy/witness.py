@@ -93,7 +93,7 @@ def _combination(
 def on_support(basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget) -> Witness | None:
     """A vector of the first ``rank`` rows that is 0 outside ``support`` (classes), exact; None if there is none
     or the budget does not allow for it."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
     if not budget.take(2.0 * rank * rank * (rank + basis.codes.shape[1])):
         return None
     found = _combination(basis, rank, np.asarray(support), p)
@@ -112,7 +112,7 @@ def on_support(basis: Basis, rank: int, support: NDArray[np.integer], budget: Bu
 
 def isolating(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[Witness] | None:
     """For each class that is isolated at ``rank`` the combination of rounds that isolates it, exact."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
     if not budget.take(2.0 * rank * rank * basis.codes.shape[1]):
         return None
     _, pivots = echelon(basis.residues(rank, p), p)
@@ -125,7 +125,7 @@ def _solve(
     basis: Basis, rank: int, columns: NDArray[np.int64], ones: list[int], budget: Budget
 ) -> list[Witness] | None:
     """The combinations of the first ``rank`` rows that are, on ``columns``, 1 at one class and 0 elsewhere."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
     rows, scales = _integers(basis, rank)
     matrix = rows[:, columns].T.copy()
     if not budget.take(lifting_work(matrix, len(ones))):
