@@ -144,8 +144,11 @@ def test_nearly_dependent_weights_are_exact():
 
 
 def test_huge_and_tiny_weights():
-    found = multi_round(np.array([[1e200, 1e-200, 0], [0, 1e-300, 1e300]]))
+    P = np.array([[1e200, 1e-200, 0], [0, 1e-300, 1e300]])
+    found = multi_round(P, trust=True)
     assert (found.rank, found.weak_lower, found.weak_upper) == (2, 2, 2)
+    found = multi_round(P)
+    assert (found.sure, found.rank, found.weak_lower, found.weak_upper) == (False, None, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -301,11 +304,12 @@ def test_rational_solution_is_exact():
 def test_values_are_read_as_simple_fractions():
     x = np.array([0.1, 1 / 3, 0.5, 12.0, 1 / (1 + 7), 600 / 7213, np.pi, 2.0**-60, 1e300])
     values, codes = Rounds.of(x[None]).values, Rounds.of(x[None]).codes
+    assert values.sure[codes].tolist() == [True] * 6 + [False, True, False]  # not pi; not 1e300 to the last bit
     read = [values.fraction(c) for c in codes]
     simple = [Fraction(1, 10), Fraction(1, 3), Fraction(1, 2), 12, Fraction(1, 8), Fraction(600, 7213)]
     assert read == [*simple, *(Fraction(float(v)) for v in x[6:])]
-    for p in values.primes:
-        assert [int(r) for r in values.residues[p][codes]] == [
+    for p in PRIMES:
+        assert [int(r) for r in values.residues(p)[codes]] == [
             f.numerator * pow(f.denominator, -1, p) % p for f in map(Fraction, read)
         ]
 

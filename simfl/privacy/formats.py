@@ -43,11 +43,6 @@ class Format:
                     return cls(53, digits)
         return cls()
 
-    @property
-    def coarse(self) -> bool:
-        """Whether even short numbers may be roundings of others."""
-        return self.bits < 24 or self.decimals is not None
-
     def error(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """How far the number meant may be from x: two units in the last binary place (a few operations), or half a
         unit in the last decimal place."""
@@ -58,7 +53,7 @@ class Format:
     def short(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether x has so few digits that it is meant as it stands."""
         if self.decimals is not None:
-            return np.full(len(x), self.decimals <= 3)
+            return np.full(len(x), self.decimals == 1)
         return bits_of(x) <= (8 if self.bits < 24 else self.bits - SPARE)
 
 

@@ -15,7 +15,7 @@ from simfl.privacy.roots import Root, held
 
 __all__ = ["primes"]
 
-BLOCK = 2**18
+BLOCK = 2**18  # candidates looked at together
 
 
 def primes(roots: list[Root], content: list[NDArray[np.generic]]) -> Iterator[int]:
@@ -36,8 +36,9 @@ def _below(start: int, roots: list[Root]) -> Iterator[int]:
     """The primes 3 mod 4 (any odd ones without roots) from ``start`` on downwards that hold the roots."""
     if not roots:
         yield from filter(_is_prime, range(start, 2**31, -2))
-    for top in range(start, 2**31, -4 * BLOCK):
-        yield from filter(_is_prime, held(top - 4 * np.arange(BLOCK, dtype=np.int64), roots).tolist())
+    block = min(BLOCK, 2 ** (8 + len({ell for root in roots for ell, _ in root})))
+    for top in range(start, 2**31, -4 * block):
+        yield from filter(_is_prime, held(top - 4 * np.arange(block, dtype=np.int64), roots).tolist())
 
 
 def _is_prime(n: int) -> bool:

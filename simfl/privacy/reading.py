@@ -62,9 +62,8 @@ def read(x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.
     with np.errstate(over="ignore"):
         doubt = np.where(d > 0, 2 * error * d.astype(float) ** 2, np.inf)
     numbers, short = _as_written(x, form), form.short(x)
-    if form.coarse:
-        differs = (d > 0) & ((numbers.numerator != n) | (numbers.denominator != d))
-        short &= ~differs | (form.decimals == 1)
+    if form.bits < 24:  # so few bits that even a short number may be the rounding of another
+        short &= (d == 0) | ((numbers.numerator == n) & (numbers.denominator == d))
     numbers.kind[short] = KINDS.index("as written")
     fixed = np.all(x == np.rint(x)) and x.max(initial=0.0) < 2.0 ** (form.bits - 3)
     _take(numbers, np.full(len(x), fixed) | (doubt <= EVIDENCE), n, d, "fraction")
@@ -173,9 +172,10 @@ def _roots(x: NDArray[np.float64], error: NDArray[np.float64], numbers: Numbers)
         with np.errstate(over="ignore", under="ignore"):
             power = x[left] ** degree
             spread = power * degree * (error[left] / x[left] + 2.0**-52)
-        usable = np.isfinite(power) & (power > 2.0**-500)
-        n, d = _simplest(np.where(usable, power, 1.0), np.where(usable, spread, 1.0))
-        sure = (d > 0) & usable & (2 * spread * d.astype(float) ** 2 <= EVIDENCE / 16)
+        usable = (power < 2.0**53) & (power > 2.0**-500)
+        power, spread = np.where(usable, power, 1.0), np.where(usable, spread, 1.0)
+        n, d = _simplest(power, spread)
+        sure = (d > 0) & (2 * spread * d.astype(float) ** 2 <= EVIDENCE / 16)
         for place, top, bottom in zip(left[sure].tolist(), n[sure].tolist(), d[sure].tolist(), strict=True):
             whole, fraction, rest = root(top, bottom, degree)
             needed = known | {ell for ell, _ in rest or ()}

@@ -6,7 +6,7 @@ modulo p are ranks over the numbers as certainly as without roots.
 """
 
 from fractions import Fraction
-from math import gcd, isqrt
+from math import isqrt, lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +54,11 @@ def _factors(n: int) -> dict[int, int]:
 
 def held(candidates: NDArray[np.int64], roots: list[Root]) -> NDArray[np.int64]:
     """Those odd numbers 3 mod 4 that, if they are primes, have the roots (Jacobi symbols by reciprocity)."""
-    degrees = {exponent.denominator for some in roots for _, exponent in some}
-    if any(degree % 2 == 0 for degree in degrees):
+    degree = lcm(*(exponent.denominator for some in roots for _, exponent in some))
+    if degree % 2 == 0:
         for ell in sorted({ell for some in roots for ell, _ in some}):
             candidates = candidates[_square(ell, candidates)]
-    odd = [degree // (degree & -degree) for degree in degrees]
-    return np.array([c for c in candidates.tolist() if all(gcd(degree, c - 1) == 1 for degree in odd)], dtype=np.int64)
+    return candidates[np.gcd(candidates - 1, degree // (degree & -degree)) == 1]
 
 
 def _square(ell: int, candidates: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -82,6 +82,24 @@ class Rounds:
         indptr = np.append(0, np.cumsum(np.where(self.sure, np.diff(self.indptr), 0)))
         return replace(self, indptr=indptr, clients=self.clients[kept], codes=self.codes[kept])
 
+    def lightest(self) -> NDArray[np.int64]:
+        """The fewest clients of any round so far, N + 1 before there is one; shape (J,)."""
+        counts = np.diff(self.indptr)
+        return np.minimum.accumulate(np.where(counts > 0, counts, self.shape[1] + 1))
+
+    def ratios(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The least ratio of sum to largest weight of one round, among the rounds so far, and whose it is; (J,)."""
+        weights = self.values.floats[self.codes]
+        held = np.flatnonzero(np.diff(self.indptr))
+        ratio = np.full(self.shape[0], np.inf)
+        if len(held):
+            start = self.indptr[held]
+            peaks = np.maximum.reduceat(weights, start)
+            ratio[held] = np.add.reduceat(weights / np.repeat(peaks, np.diff(self.indptr)[held]), start)
+        least = np.minimum.accumulate(ratio)
+        new = np.append(True, least[1:] < least[:-1])
+        return least, np.maximum.accumulate(np.where(new, np.arange(len(ratio)), 0))
+
     def dense(self, rounds: NDArray[np.integer]) -> NDArray[np.int32]:
         """The weights' numbers of some rounds as a matrix, shape (len(rounds), N)."""
         table = np.zeros((len(rounds), self.shape[1]), dtype=np.int32)
