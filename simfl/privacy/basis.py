@@ -119,7 +119,7 @@ class _Entries:
 
 @dataclass(frozen=True)
 class _Growth:
-    """Rounds that raise the rank mod p, the rank at which each class is isolated (0 = never), and the rounds looked at."""
+    """Rounds that raise the rank mod p, the rank at which each class is isolated (0 = never), and rounds looked at."""
 
     p: int
     rises: list[int]

@@ -2,7 +2,7 @@
 
 Rounds whose weights are sure span a part of the row space, so what is found there exists. Every round is in the row
 space. And no vector of the row space tells clients with identical columns apart (equal numbers are taken to stand for
-equal weights). That gives an interval, which is true for any reading of the rest.
+equal weights, unless they have too few digits). That gives an interval that holds whatever the other weights are.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def cautious(rounds: Rounds, certain: Trace, every: int) -> Trace:
     first = int(np.argmin(rounds.sure))
     open_ = np.arange(n_rounds) >= first
     classes = identical(rounds)
-    strong = np.where(classes.count > 0, classes.smallest, np.nan)
+    strong = np.where(classes.count > 0, np.where(rounds.rough, 1, classes.smallest), np.nan)
     at = open_ & due(n_rounds, every) & (classes.count > 0)
     lightest = np.fmin(rounds.lightest(), certain.weak_upper)
     ratio = np.fmin(rounds.ratios()[0], certain.semi_strong)

@@ -19,12 +19,16 @@ __all__ = ["KINDS", "Numbers", "read"]
 EVIDENCE = 2.0**-12
 """Greatest chance with which any number would be read as a fraction so simple."""
 
+CREDIBLE = 2.0**-7
+"""The same for one of several numbers that support each other."""
+
 DEGREES = range(2, 11)
 ROOTS = 10_000  # numbers that roots are looked for in
 
-KINDS = ("whole", "fraction", "shared", "root", "as written", "unsure")
+KINDS = ("whole", "fraction", "shared", "root", "as written", "unsure", "rough")
 """How a number was read: a whole number, a simple fraction, a fraction with the common denominator of its round (n per
-row), a root of a fraction, the binary or decimal number that it is, or that for want of better."""
+row), a root of a fraction, the binary or decimal number that it is, or that for want of better: known to many digits,
+or to so few that equal numbers may stand for unequal weights."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ def read(x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.
     _take(numbers, np.full(len(x), fixed) | (doubt <= EVIDENCE), n, d, "fraction")
     _take(numbers, _shared(x, error, d, doubt, indptr, codes, numbers.kind), n, d, "shared")
     _roots(x, error, numbers)
+    unsure = numbers.kind == KINDS.index("unsure")
+    numbers.kind[unsure & (error > EVIDENCE * x)] = KINDS.index("rough")
     numbers.kind[(numbers.kind == KINDS.index("fraction")) & (numbers.denominator == 1)] = KINDS.index("whole")
     return numbers
 
@@ -137,15 +143,17 @@ def _shared(
     """The numbers of rounds whose fractions have a common denominator D that chance does not explain.
 
     Any w numbers have a common denominator of at most D within their errors with a chance of about D times the product
-    of 2 * error * D; in a round that sums to 1 the last number follows from the others and does not count.
+    of 2 * error * D. Numbers that are sure by themselves say nothing about D, and in a round with a whole sum one
+    follows from the others. Numbers may depend on each other in other ways, so each must be credible by itself as well.
     """
     taken = np.zeros(len(x), dtype=bool)
     open_ = kind == KINDS.index("unsure")
+    credible = doubt <= CREDIBLE
     concerned = np.searchsorted(indptr, np.flatnonzero(open_[codes]), side="right") - 1
     for t in np.unique(concerned):
         row = codes[indptr[t] : indptr[t + 1]]
-        some = np.unique(row)
-        if not np.all(doubt[some] < 1):
+        some = np.unique(row[open_[row]])
+        if not np.all(credible[some]):
             continue
         common = 1
         for value in d[some].tolist():
@@ -153,12 +161,13 @@ def _shared(
             if common > 2**31:
                 break
         chances = 2 * error[some] * common
-        if chances.max() * common >= 1 or chances.max() > EVIDENCE:
+        if chances.max() * common >= 1:
             continue
-        if abs(x[row].sum() - 1) <= error[row].sum() + 1e-12:
+        total = x[row].sum()
+        if abs(total - np.rint(total)) <= error[row].sum() + 1e-12:
             chances = np.delete(chances, np.argmax(chances))
-        if np.log2(common) + np.log2(chances).sum() <= np.log2(EVIDENCE):
-            taken[some[open_[some]]] = True
+        if len(chances) and np.log2(common) + np.log2(chances).sum() <= np.log2(EVIDENCE):
+            taken[some] = True
     return taken
 
 

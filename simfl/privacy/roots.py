@@ -1,8 +1,8 @@
 """Roots of whole numbers beside fractions, modulo primes that hold them.
 
-The positive roots of different primes obey no relation but their own (A. S. Besicovitch, J. London Math. Soc. 15, 1940),
-so a map that sends every prime number to one of its roots modulo p respects all sums and products of them, and ranks
-modulo p are ranks over the numbers as certainly as without roots.
+The positive roots of different primes obey no relation but their own (A. S. Besicovitch, J. London Math. Soc. 15,
+1940), so a map that sends every prime number to one of its roots modulo p respects all sums and products of them, and
+ranks modulo p are ranks over the numbers as certainly as without roots.
 """
 
 from fractions import Fraction

@@ -67,14 +67,20 @@ class Rounds:
     def sure(self) -> NDArray[np.bool_]:
         """Whether each round is certain to mean what it was read as, but for a common factor; shape (J,).
 
-        A round of one weight for all is, whatever the weight.
+        A round of one weight for all is, whatever the weight (if enough digits of it are known).
         """
         sure = np.ones(self.shape[0], dtype=bool)
         doubtful = np.flatnonzero(~self.values.sure[self.codes])
         for t in np.unique(np.searchsorted(self.indptr, doubtful, side="right") - 1).tolist():
             row = self.codes[self.indptr[t] : self.indptr[t + 1]]
-            sure[t] = bool(np.all(row == row[0]))
+            sure[t] = bool(np.all(row == row[0]) and not self.values.rough[row[0]])
         return sure
+
+    @property
+    def rough(self) -> NDArray[np.bool_]:
+        """Whether any round so far has weights of too few digits to tell them apart, shape (J,)."""
+        held = np.append(0, np.cumsum(self.values.rough[self.codes]))
+        return held[self.indptr[1:]] > 0
 
     def certain(self) -> "Rounds":
         """The same rounds without those that are not sure, which become empty."""

@@ -1,6 +1,5 @@
 """The distinct weights of a participation matrix as exact numbers."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -62,7 +61,12 @@ class Values:
     @property
     def sure(self) -> NDArray[np.bool_]:
         """Whether each value is certain to be the number that was meant, shape (u,)."""
-        return self.numbers.kind != KINDS.index("unsure")
+        return self.numbers.kind < KINDS.index("unsure")
+
+    @property
+    def rough(self) -> NDArray[np.bool_]:
+        """Whether so few digits of each value are known that equal ones may stand for unequal weights, shape (u,)."""
+        return self.numbers.kind == KINDS.index("rough")
 
     @property
     def rational(self) -> bool:

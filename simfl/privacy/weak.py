@@ -88,7 +88,7 @@ def _start(basis: Basis) -> Weak:
 
 
 def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64], proofs: Budget) -> bool:
-    """Takes a support found modulo one prime if it holds modulo the other and, as far as the budget goes, in fractions."""
+    """Takes a support found modulo one prime if it holds modulo the other and, within the budget, in fractions."""
     born = birth(basis, rank, support, basis.primes[1])
     if not born or lives(basis, born, support, proofs) is False:
         return False

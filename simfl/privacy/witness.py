@@ -104,9 +104,7 @@ def lives(basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget)
     return witness is not None if decided else None
 
 
-def _on_support(
-    basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget
-) -> tuple[Witness | None, bool]:
+def _on_support(basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget) -> tuple[Witness | None, bool]:
     """The vector, and whether the question is decided."""
     p, _ = basis.primes
     if not budget.take(2.0 * rank * rank * (rank + basis.codes.shape[1])):
