@@ -85,7 +85,7 @@ def entries(
             text = table[columns[what]]
             _refuse(lines, (text.str.strip() == "").to_numpy(), f"no {what}")
             _refuse(
-                lines, (text.str.len() > Limits.LETTERS).to_numpy(), f"the {what} has over {Limits.LETTERS} letters"
+                lines, (text.str.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters"
             )
         weight = _weights(lines, table[columns["weight"]]) if "weight" in columns else np.ones(len(table))
         parts.append(

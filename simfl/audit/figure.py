@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.audit.report import Report
 from simfl.errors import SimflError
+from simfl.privacy.course import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,16 +42,18 @@ def draw(report: Report, path: Path) -> None:
 
 def drawing(report: Report) -> "Figure":
     """The figure, in the style of the reports; call it under :func:`simfl.report.style.settings`."""
+    from matplotlib.ticker import MaxNLocator
+
     from simfl.report import style
 
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
     fig, ((above,), (below,)) = style.figure(2, 1, wide=True, height_in=4.6, sharex=True)
-    band = _corners(rounds, _held(trace.weak_lower), _held(trace.weak_upper))
+    band = _corners(rounds, _held(trace.weak_lower, trace), _held(trace.weak_upper, trace))
     above.fill_between(*band, step="post", color=style.SERIES[2], alpha=0.25, linewidth=0)
     lines = (("strong", trace.strong), ("semi-strong", trace.semi_strong), ("weak", trace.weak_upper))
     for number, (label, values) in enumerate(lines):
-        above.step(*_corners(rounds, _held(values)), where="post", label=label, **style.look(number))
+        above.step(*_corners(rounds, _held(values, trace)), where="post", label=label, **style.look(number))
     above.set(ylabel="Guarantee (clients)", ylim=(0, None))
     below.step(*_corners(rounds, trace.rank), where="post", label="rank of the sums", **style.look(3))
     exposed = report.exposed_by_round()
@@ -59,6 +62,8 @@ def drawing(report: Report) -> "Figure":
     below.set(ylabel="Rank, clients", xlabel="Round", ylim=(0, None))
     for axes in (above, below):
         axes.legend(loc="best")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    below.xaxis.set_major_locator(MaxNLocator(integer=True))
     return fig
 
 
@@ -71,7 +76,7 @@ def _corners(rounds: NDArray[np.float64], *columns: NDArray[np.number]) -> list[
     return [rounds[keep], *(column[keep] for column in columns)]
 
 
-def _held(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values that were not evaluated stay what they were."""
-    known = np.where(np.isnan(values), 0, np.arange(len(values)))
-    return values[np.maximum.accumulate(known)]
+def _held(values: NDArray[np.float64], trace: Trace) -> NDArray[np.float64]:
+    """Values at rounds that were not evaluated stay what they were."""
+    evaluated = ~np.isnan(trace.weak_lower)
+    return values[np.maximum.accumulate(np.where(evaluated, np.arange(len(values)), 0))]

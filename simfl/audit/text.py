@@ -35,7 +35,7 @@ def _summary(report: Report) -> list[str]:
         "",
         f"{alone} of {clients} clients are exposed: the server can compute their own updates."
         if alone
-        else "No client is exposed.",
+        else f"No client is exposed{' for certain' if report.doubtful else ''}.",
     ]
     if report.known < len(report.rounds):
         lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
