@@ -261,6 +261,18 @@ def test_logs_made_to_fill_the_memory_are_refused(tmp_path, monkeypatch):
             read(tmp_path / name)
 
 
+def test_a_word_repeated_in_a_dictionary_is_refused_before_it_is_copied(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"round": range(1000), "client": [1000 * "x"] * 1000})
+    frame.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(SimflError, match="a client of over 200 letters"):
+        read(tmp_path / "a.parquet")
+    frame.assign(client=[[1]] * 1000).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(SimflError, match="neither numbers nor words|cannot be read"):
+        read(tmp_path / "b.parquet")
+
+
 def test_a_header_that_promises_much_takes_no_memory(tmp_path):
     """An NPY file whose header claims 8 TB."""
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }"

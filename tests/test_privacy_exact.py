@@ -170,6 +170,13 @@ def test_roundings_of_one_number_are_one_weight():
     assert multi_round(np.array([[0.1 + 0.2, 0.3], [1, 1]])).strong == 2
 
 
+def test_the_weights_of_a_run_have_all_their_digits():
+    """1/25 and 1/4 could be decimals that somebody rounded, but not in a run."""
+    P = np.array([[1.0, 0.25, 0.04], [0.25, 0.0625, 0.01]])
+    assert not multi_round(P).sure
+    assert (multi_round(P, doubles=True).rank, trace(P, doubles=True).rank.tolist()) == (1, [1, 1])
+
+
 def test_primes_are_primes_and_hold_the_roots():
     roots = [((2, Fraction(1, 2)), (5, Fraction(1, 2))), ((3, Fraction(3, 4)),), ((7, Fraction(1, 6)),)]
     for held in ([], roots, roots[2:]):

@@ -15,7 +15,7 @@ from simfl.errors import SimflError
 
 __all__ = ["delimited"]
 
-CHUNK = 10**6
+CHUNK = 3 * 10**6  # cells
 DELIMITERS = ",;\t|"
 
 
@@ -70,8 +70,8 @@ def _chunks(path: Path, delimiter: str, header: list[str]) -> Iterator[tuple[Any
             warnings.simplefilter("error", pandas.errors.ParserWarning)  # surplus cells would be dropped
             for chunk in pandas.read_csv(
                 path, names=header, header=0, index_col=False, encoding="utf-8-sig", skipinitialspace=True,
-                sep=delimiter, keep_default_na=False, skip_blank_lines=False, chunksize=CHUNK, compression=None,
-                dtype="str",  # labels: 007 is not 7
+                sep=delimiter, keep_default_na=False, skip_blank_lines=False, compression=None,
+                chunksize=max(1, CHUNK // len(header)), dtype="str",  # labels: 007 is not 7
             ):  # fmt: skip
                 if delimiter == ";":  # where the comma is the decimal point
                     chunk = chunk.apply(lambda column: column.str.replace(r"^(-?\d*),(\d+)$", r"\1.\2", regex=True))

@@ -84,9 +84,7 @@ def entries(
         for what in COLUMNS[:2]:
             text = table[columns[what]]
             _refuse(lines, (text.str.strip() == "").to_numpy(), f"no {what}")
-            _refuse(
-                lines, (text.str.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters"
-            )
+            _refuse(lines, (text.str.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
         weight = _weights(lines, table[columns["weight"]]) if "weight" in columns else np.ones(len(table))
         parts.append(
             (lines[1], rounds.places(table[columns["round"]]), clients.places(table[columns["client"]]), weight)

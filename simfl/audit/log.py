@@ -34,12 +34,14 @@ class Log:
         rounds: J labels, in order of time.
         clients: N labels.
         unused: names of columns that were not read.
+        doubles: the weights are known to be doubles with all their digits.
     """
 
     matrix: Any
     rounds: Sequence[Any]
     clients: Sequence[Any]
     unused: tuple[str, ...] = ()
+    doubles: bool = False
 
 
 def plain(label: Any, most: int = 60) -> str:

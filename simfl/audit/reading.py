@@ -52,4 +52,4 @@ def _folder(path: Path) -> Log:
         matrix = Result.open(path).participation
     except (ValueError, KeyError) as error:
         raise SimflError(f"{path / 'participation.csv'}: not the participation of a run: {error}") from None
-    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]))
+    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), doubles=True)

@@ -93,6 +93,9 @@ def parquet(path: Path, columns: Columns | None = None) -> Log:
                 raise SimflError(f"{path}: no round and client; name them with --columns round=NAME,client=NAME")
             if file.metadata.num_rows > Limits.ENTRIES:
                 raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
+            schema = file.schema_arrow
+            words = [name for name in found.values() if str(schema.field(name).type) in ("string", "large_string")]
+        with ParquetFile(path, read_dictionary=words) as file:
             return entries(path, _batches(path, file, found), found, header, ", row ")
     except ArrowException as error:
         raise SimflError(f"{path}: not a Parquet file that can be read: {' '.join(str(error).split())[:200]}") from None
@@ -102,21 +105,23 @@ def _batches(path: Path, file: Any, columns: dict[str, str]) -> Iterator[tuple[A
     import pandas
     import pyarrow
 
+    types = pyarrow.types
+    tests = (
+        types.is_integer, types.is_floating, types.is_string, types.is_large_string, types.is_null, types.is_date,
+        types.is_timestamp, types.is_decimal,
+    )  # fmt: skip
     start = 1
     for batch in file.iter_batches(batch_size=CHUNK // 10, columns=list(columns.values())):
         words = {}
         for what in COLUMNS:
             if what in columns:
                 column = batch.column(columns[what])
-                kind = column.type
-                if not any(
-                    test(kind)
-                    for test in (
-                        pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_string,
-                        pyarrow.types.is_large_string, pyarrow.types.is_dictionary, pyarrow.types.is_null,
-                        pyarrow.types.is_date, pyarrow.types.is_timestamp, pyarrow.types.is_decimal,
-                    )
-                ):  # fmt: skip
+                if isinstance(column, pyarrow.DictionaryArray):  # a long word can be repeated for nothing
+                    longest = max((len(_text(word)) for word in column.dictionary.to_pylist()), default=0)
+                    if longest > Limits.LETTERS:
+                        raise SimflError(f"{path}: a {what} of over {Limits.LETTERS} letters")
+                kind = column.type.value_type if isinstance(column, pyarrow.DictionaryArray) else column.type
+                if not any(test(kind) for test in tests):
                     raise SimflError(f"{path}: the column of the {what} holds {kind}, neither numbers nor words")
                 words[columns[what]] = ["" if value is None else _text(value) for value in column.to_pylist()]
         yield np.arange(start, start + batch.num_rows), pandas.DataFrame(words, dtype="str")

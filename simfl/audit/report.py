@@ -114,6 +114,7 @@ def audit(
     every: int = 1,
     budget: int = BUDGET,
     unused: Sequence[str] = (),
+    doubles: bool = False,
 ) -> Report:
     """Audits a participation matrix.
 
@@ -123,11 +124,13 @@ def audit(
         every: rounds between evaluations of the semi-strong and weak guarantees; exposure is found for every round.
         budget: work of each stage, in modular multiplications (10**9 is a few seconds).
         unused: names of columns of the log that were not read, for the report.
+        doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
+            found out.
 
     Raises:
         SimflError: P is no participation matrix.
     """
-    matrix = Rounds.of(P)
+    matrix = Rounds.of(P, doubles)
     n_rounds, n_clients = matrix.shape
     labels = range(n_rounds) if rounds is None else rounds, range(n_clients) if clients is None else clients
     certain = Study.of(matrix if matrix.sure.all() else matrix.certain(), budget)

@@ -49,7 +49,7 @@ def command(
         if wanted is not None and not wanted.absolute().parent.is_dir():
             raise SimflError(f"{wanted}: there is no folder {wanted.parent}")
     log = read(participation, _columns(columns))
-    report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused)
+    report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles)
     if target is not None:
         draw(report, target)
         click.echo(f"Figure: {target}", err=True)

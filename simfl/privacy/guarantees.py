@@ -42,7 +42,7 @@ class Guarantees(Privacy):
         return {column.name: _listed(values, kind) for column, values, kind in zip(COLUMNS, least, kinds, strict=True)}
 
     def _trace(self, P: Any) -> tuple[NDArray[np.float64], ...]:
-        found = trace(P, self.every, self.budget)
+        found = trace(P, self.every, self.budget, doubles=True)
         return found.strong, found.semi_strong, found.weak_lower, found.weak_upper
 
 

@@ -59,7 +59,7 @@ class MultiRound:
         return self.weak_lower is not None and self.weak_lower == self.weak_upper
 
 
-def multi_round(P: Any, budget: int = BUDGET, seed: int = 0, trust: bool = False) -> MultiRound:
+def multi_round(P: Any, budget: int = BUDGET, seed: int = 0, trust: bool = False, doubles: bool = False) -> MultiRound:
     """The multi-round privacy of a participation matrix.
 
     Args:
@@ -69,11 +69,13 @@ def multi_round(P: Any, budget: int = BUDGET, seed: int = 0, trust: bool = False
         seed: of the search for light vectors.
         trust: take weights that cannot be read for sure as they stand; else the metrics are intervals that hold for
             any weights there (:mod:`simfl.privacy.doubt`).
+        doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
+            found out.
 
     Raises:
         SimflError: a weight is negative, infinite or NaN, or P is not two-dimensional.
     """
-    rounds = P if isinstance(P, Rounds) else Rounds.of(P)
+    rounds = P if isinstance(P, Rounds) else Rounds.of(P, doubles)
     if trust or rounds.sure.all():
         study = Study.of(rounds, budget, seed)
         return final(study, study.evaluate(every=0))

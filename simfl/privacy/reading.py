@@ -48,7 +48,9 @@ class Numbers:
     kind: NDArray[np.int8]
 
 
-def read(x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.integer], bits: int = 53) -> Numbers:
+def read(
+    x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.integer], bits: int | None = 53
+) -> Numbers:
     """Reads the weights of a participation matrix.
 
     A fraction n/d is taken for x where it is the only one with so small a denominator that x can be the rounding of
@@ -58,9 +60,9 @@ def read(x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.
     Args:
         x: the distinct positive weights, ascending.
         indptr, codes: the weights of each round as positions in x, in compressed rows.
-        bits: of the array's own number format.
+        bits: of the array's own number format; None = doubles with all their digits.
     """
-    form = Format.of(x, bits)
+    form = Format() if bits is None else Format.of(x, bits)
     error = form.error(x)
     n, d = _simplest(x, error)
     with np.errstate(over="ignore"):

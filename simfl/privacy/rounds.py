@@ -32,8 +32,12 @@ class Rounds:
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, P: Any) -> "Rounds":
+    def of(cls, P: Any, doubles: bool = False) -> "Rounds":
         """From a (J, N) array of non-negative weights, dense or scipy-sparse.
+
+        Args:
+            doubles: they are doubles with all their digits, as a run's are; else whether they were rounded to fewer
+                is found out.
 
         Raises:
             SimflError: not two-dimensional, not numbers, negative, infinite or NaN.
@@ -60,7 +64,7 @@ class Rounds:
             kept = weights > 0
             indptr = np.append(0, np.cumsum(kept))[indptr]
             clients, weights = clients[kept], weights[kept]
-        values, codes = Values.of(weights, indptr, bits)
+        values, codes = Values.of(weights, indptr, None if doubles else bits)
         return cls(indptr.astype(np.int64), clients.astype(np.int64), codes, values, (int(shape[0]), int(shape[1])))
 
     @cached_property

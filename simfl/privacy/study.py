@@ -108,7 +108,9 @@ class Study:
         columns.semi_strong[times] = np.where(ratio[times] <= strong * (1 + 1e-9), strong, np.nan)
 
 
-def trace(P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0, trust: bool = False) -> Trace:
+def trace(
+    P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0, trust: bool = False, doubles: bool = False
+) -> Trace:
     """The metrics of every prefix of a participation matrix.
 
     All three can only fall, and only when the rank rises, so most rounds cost nothing. What is found at a later round
@@ -123,11 +125,13 @@ def trace(P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0, trust: bo
         seed: of the search for light vectors.
         trust: take weights that cannot be read for sure as they stand; else the metrics are intervals that hold for
             any weights there (:mod:`simfl.privacy.doubt`).
+        doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
+            found out.
 
     Raises:
         SimflError: a weight is negative, infinite or NaN, or P is not two-dimensional.
     """
-    rounds = P if isinstance(P, Rounds) else Rounds.of(P)
+    rounds = P if isinstance(P, Rounds) else Rounds.of(P, doubles)
     sure = trust or bool(rounds.sure.all())
     study = Study.of(rounds if sure else rounds.certain(), budget, seed)
     columns = study.trace(study.evaluate(every))

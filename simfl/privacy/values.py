@@ -30,12 +30,12 @@ class Values:
 
     @classmethod
     def of(
-        cls, weights: NDArray[np.float64], indptr: NDArray[np.integer], bits: int = 53
+        cls, weights: NDArray[np.float64], indptr: NDArray[np.integer], bits: int | None = 53
     ) -> tuple["Values", NDArray[np.int32]]:
         """The distinct values of positive weights (n,) in compressed rows, and the number of each weight's value (n,).
 
         Args:
-            bits: significant bits of the number format that the weights come in.
+            bits: significant bits of the number format that the weights come in; None = doubles with all digits.
         """
         floats, codes = np.unique(weights, return_inverse=True)
         found = read(floats, indptr, codes, bits)
