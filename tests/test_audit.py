@@ -219,7 +219,7 @@ def test_what_is_not_certain_is_said(tmp_path):
     result = CliRunner().invoke(simfl, ["audit", str(log), "--html", str(tmp_path / "a.html")], catch_exceptions=False)
     assert "Weights: 2 fractions of small numbers, 4 numbers that may be rounded." in result.stdout
     assert "weak         1..2" in result.stdout and "No client is exposed for certain." in result.stdout
-    assert "2 rounds, from round 0 on, hold weights that may be rounded" in result.stdout
+    assert "Some weights may be rounded numbers (in 2 of 3 rounds, from round 0 on)." in result.stdout
     assert "rank 3, strong 1,\nsemi-strong 1, weak 1; 3 more clients exposed" in result.stdout
     assert "meant as written" in (tmp_path / "a.html").read_text()
     found = json.loads(CliRunner().invoke(simfl, ["audit", str(log), "--json"]).stdout)
