@@ -66,11 +66,11 @@ def doubt(report: Report) -> str:
     found, first = report.as_written, plain(report.rounds[report.first_doubtful])
     weak = interval(found.weak_lower, found.weak_upper)
     also = f"; {len(report.likely)} more clients exposed" if report.likely else ""
+    where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
     return (
-        f"Some weights may be rounded numbers (in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on). "
-        "What is said here holds\nwhatever they are, if equal numbers stand for equal weights. Taken as they are written "
-        f"they give: rank {value(found.rank)}, strong {found.strong},\nsemi-strong {value(found.semi_strong)}, "
-        f"weak {weak}{also}."
+        f"Some weights may be rounded numbers ({where}). What is said here holds\n"
+        "whatever they are, if equal numbers stand for equal weights. Taken as they are written they give: "
+        f"rank {value(found.rank)}, strong {found.strong},\nsemi-strong {value(found.semi_strong)}, weak {weak}{also}."
     )
 
 
