@@ -116,6 +116,18 @@ BAD = {
     "empty.csv": ("", "the log is empty"),
     "only_header.csv": ("round,client\n", "the log is empty"),
     "unknown.csv": ("round,client,wieght\n1,2,3\n", "empty.csv:1: unknown column 'wieght'; did you mean 'weight'?"),
+    "escape.csv": ("round,client,\x1bweight\n1,2,3\n", "unknown column '\\x1bweight'"),
+    "long.csv": ("round,client\n1," + 300 * "x" + "\n", ":2: a client of over 200 letters"),
+    "semicolon.csv": ("round;client;weight\n1;2;-1\n", ":2: the weight is negative"),
+    "other.csv": ("iteration,uid\na,b\n", "(or --columns round=NAME,client=NAME)"),
+    "empty.jsonl": ("", "the log is empty"),
+    "word.jsonl": ("round 1\n", "word.jsonl:1: not a JSON object on one line"),
+    "cut.jsonl": ('{"round": 1, "client": 2}\n{"round": 1,\n', "cut.jsonl:2: not a JSON object"),
+    "deep.jsonl": (100_000 * "[" + "\n", "deep.jsonl:1: not a JSON object"),
+    "list.jsonl": ('{"round": 1, "client": [2]}\n', ":1: a round, client or weight is neither a number nor a word"),
+    "no_client.jsonl": ('{"round": 1, "client": 1}\n{"round": 1}\n', ":2: no client"),
+    "nan.jsonl": ('{"round": 1, "client": 1, "weight": NaN}\n', ":1: the weight is not a number"),
+    "not.parquet": ("not a table", "not a Parquet file"),
     "no_round.csv": ("client,weight\n1,1\n", ":1: the column 'round' is missing"),
     "twice.csv": ("round,client,client\n1,2,3\n", ":1: a column is named twice"),
     "negative.csv": ("round,client,weight\n1,2,1\n1,3,-1\n", ":3: the weight is negative; the smallest valid one is 0"),
@@ -140,6 +152,134 @@ def test_bad_logs_get_one_clear_line_and_exit_2(tmp_path, name):
     result = CliRunner().invoke(simfl, ["audit", str(tmp_path / name)])
     assert result.exit_code == 2 and result.stdout == ""
     assert message.removeprefix("empty.csv") in result.stderr and result.stderr.count("\n") == 1
+
+
+REQUESTS = [
+    "uid,3,round",
+    "client=b,round=a,weight=c",
+    "round=a,client=b,wieght=c",
+    "round=a,round=b",
+    "round=z,client=b",
+]
+ANSWERS = [None, "", "did you mean 'weight'", "named twice", "no column 'z' for the round; there are"]
+
+
+def test_other_names_orders_marks_and_files_are_the_same_log(tmp_path):
+    """The columns under other names, among others and in any order; commas, tabs, semicolons; JSON lines, Parquet."""
+    import pandas
+
+    frame = pandas.DataFrame({
+        "note": ["x", "y", "z", "$"], "uid": ["anna", "bob", "anna", "eve"], "w": [1.0, 1.0, 0.5, 2.0],
+        "iteration": [10, 10, 12, 12],
+    })  # fmt: skip
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "a.tsv", index=False, sep="\t")
+    frame.to_csv(tmp_path / "b.txt", index=False, sep="|")
+    frame.to_csv(tmp_path / "b.csv", index=False, sep=";", decimal=",")
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "a.parquet")
+    for name in ("a.csv", "a.tsv", "b.txt", "b.csv", "a.jsonl", "a.parquet"):
+        log = read(tmp_path / name, {"round": "iteration", "client": "uid", "weight": "w"})
+        assert (list(log.rounds), list(log.clients), log.unused) == ([10, 12], ["anna", "bob", "eve"], ("note",)), name
+        np.testing.assert_array_equal(log.matrix.toarray(), [[1, 1, 0], [0.5, 0, 2]], err_msg=name)
+    assert read(write(tmp_path / "c.csv", "Client,Extra,Round\n1,x,2\n")).rounds == [2]
+
+
+@pytest.mark.parametrize("columns, message", list(zip(REQUESTS, ANSWERS, strict=True)))
+def test_the_command_maps_columns(tmp_path, columns, message):
+    log = write(tmp_path / "log.csv", "a,b,c\n1,2,0.5\n1,3,0.5\n")
+    result = CliRunner().invoke(simfl, ["audit", str(log), "--columns", columns])
+    if message == "":
+        assert result.exit_code == 0 and "1 rounds, 2 clients, rank 1." in result.stdout
+    else:
+        assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("\n") == 1
+        assert (message or "names none of round, client and weight") in result.stderr
+
+
+def test_names_cannot_speak_to_the_terminal_nor_break_a_figure_or_the_page(tmp_path):
+    log = write(tmp_path / "log.csv", "round,client\n$\\bad$,a\x1b[31mred<script>\n$\\bad$,b\n2<b>,b\n")
+    result = CliRunner().invoke(
+        simfl,
+        ["audit", str(log), "--figure", str(tmp_path / "a.png"), "--html", str(tmp_path / "a.html")],
+        catch_exceptions=False,
+    )
+    assert result.exit_code == 0 and "\x1b" not in result.output and "a\\x1b[31mred<script>" in result.stdout
+    assert f"Figure: {tmp_path / 'a.png'}" in result.stderr and f"Page: {tmp_path / 'a.html'}" in result.stderr
+    page = (tmp_path / "a.html").read_text()
+    assert "\x1b" not in page and "<script" not in page and "red&lt;script&gt;" in page
+    assert "2 of 2 clients are exposed" in page and not re.search(r"https?://(?!www.w3.org/)", page)
+    CliRunner().invoke(simfl, ["audit", str(log), "--html", str(tmp_path / "b.html")], catch_exceptions=False)
+    assert (tmp_path / "b.html").read_text() == page
+
+
+def test_what_is_not_certain_is_said(tmp_path):
+    rows = ["a,0.271828,b,0.314159", "b,0.271828,c,0.141421", "a,0.5,b,0.5"]
+    lines = [f"{t},{w[i]},{w[i + 1]}" for t, w in enumerate(row.split(",") for row in rows) for i in (0, 2)]
+    log = write(tmp_path / "log.csv", "\n".join(["round,client,weight", *lines]) + "\n")
+    result = CliRunner().invoke(simfl, ["audit", str(log), "--html", str(tmp_path / "a.html")], catch_exceptions=False)
+    assert "Weights: 2 fractions of small numbers, 4 numbers that may be rounded." in result.stdout
+    assert "weak         1..2" in result.stdout and "No client is exposed for certain." in result.stdout
+    assert "Some weights may be rounded numbers (in 2 of 3 rounds, from round 0 on)." in result.stdout
+    assert "rank 3, strong 1,\nsemi-strong 1, weak 1; 3 more clients exposed" in result.stdout
+    assert "meant as written" in (tmp_path / "a.html").read_text()
+    found = json.loads(CliRunner().invoke(simfl, ["audit", str(log), "--json"]).stdout)
+    assert found["weights"] == {
+        "read_as": {"fraction": 2, "unsure": 4},
+        "certain": False,
+        "doubtful_rounds": 2,
+        "first_doubtful_round": 0,
+    }
+    assert found["weak"] == {"lower": 1, "upper": 2, "exact": False} and found["as_written"]["weak"]["exact"]
+    assert not found["exposed"] and len(found["as_written"]["exposed"]) == 3
+
+
+def test_logs_made_to_fill_the_memory_are_refused(tmp_path, monkeypatch):
+    for name, value in {
+        "LINE": 1000,
+        "ENTRIES": 50,
+        "LABELS": 40,
+        "CELLS": 500,
+        "COLUMNS": 30,
+        "INFLATED": 10**4,
+    }.items():
+        monkeypatch.setattr(f"simfl.audit.log.Limits.{name}", value)
+    np.save(tmp_path / "wide.npy", np.ones((30, 30)))
+    np.savez_compressed(tmp_path / "bomb.npz", np.zeros((100, 100)))
+    save_npz(tmp_path / "shape.npz", csr_array(([1.0], ([0], [99])), shape=(1, 100)))
+    write(tmp_path / "line.csv", "round,client\n1,2\n1," + 2000 * "x" + "\n")
+    write(tmp_path / "entries.csv", "round,client\n" + "".join(f"{t},{c}\n" for t in range(8) for c in range(8)))
+    write(tmp_path / "labels.csv", "round,client\n" + "".join(f"{t % 2},{t}\n" for t in range(50)))
+    write(tmp_path / "columns.csv", ",".join(["1"] * 31) + "\n")
+    write(tmp_path / "rows.csv", "\n".join(["1,1"] * 26) + "\n")
+    messages = {
+        "wide.npy": "cells", "bomb.npz": "unpacked", "shape.npz": "rounds or clients", "line.csv": ":3: a line of more",
+        "entries.csv": "more than the 50 entries", "labels.csv": "rounds or clients", "columns.csv": "31 columns",
+        "rows.csv": "more than the 50 entries",
+    }  # fmt: skip
+    for name, message in messages.items():
+        with pytest.raises(SimflError, match=message):
+            read(tmp_path / name)
+
+
+def test_a_word_repeated_in_a_dictionary_is_refused_before_it_is_copied(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"round": range(1000), "client": [1000 * "x"] * 1000})
+    frame.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(SimflError, match="a client of over 200 letters"):
+        read(tmp_path / "a.parquet")
+    frame.assign(client=[[1]] * 1000).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(SimflError, match="neither numbers nor words|cannot be read"):
+        read(tmp_path / "b.parquet")
+
+
+def test_a_header_that_promises_much_takes_no_memory(tmp_path):
+    """An NPY file whose header claims 8 TB."""
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }"
+    data = b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header + b"\n"
+    (tmp_path / "a.npy").write_bytes(data + bytes(64))
+    with pytest.raises(SimflError, match="not an array that can be read|cells"):
+        read(tmp_path / "a.npy")
 
 
 def test_bad_arrays_get_one_clear_line(tmp_path):

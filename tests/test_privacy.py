@@ -144,8 +144,11 @@ def test_nearly_dependent_weights_are_exact():
 
 
 def test_huge_and_tiny_weights():
-    found = multi_round(np.array([[1e200, 1e-200, 0], [0, 1e-300, 1e300]]))
+    P = np.array([[1e200, 1e-200, 0], [0, 1e-300, 1e300]])
+    found = multi_round(P, trust=True)
     assert (found.rank, found.weak_lower, found.weak_upper) == (2, 2, 2)
+    found = multi_round(P)
+    assert (found.sure, found.rank, found.weak_lower, found.weak_upper) == (False, None, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -237,16 +240,23 @@ def test_small_budgets_give_wider_but_true_answers(budget):
 
 def test_plugins_write_the_columns():
     adapter = TypeAdapter(Annotated[Any, PRIVACY])
-    P = csr_matrix(np.vstack([np.zeros((1, 6)), batch(6, 4, 2)]))
-    columns = adapter.validate_json('{"every": 1}').columns(P)
-    assert tuple(columns) == COLUMNS
-    assert [columns[c][0] for c in COLUMNS] == [None] * 4
-    assert [columns[c][-1] for c in COLUMNS] == [2, 2.0, 2, 2]
+    history = History({SERVER: csr_matrix(np.vstack([np.zeros((1, 6)), batch(6, 4, 2)]))})
+    names = [column.name for column in COLUMNS]
+    columns = adapter.validate_json('{"every": 1}').accounts(history)
+    assert list(columns) == names
+    assert [columns[c][0] for c in names] == [None] * 4
+    assert [columns[c][-1] for c in names] == [2, 2.0, 2, 2]
     assert all(isinstance(v, int) for v in columns["privacy_strong"][1:])
-    none = adapter.validate_json('"none"').columns(P)
-    assert none == {c: [None] * 4 for c in COLUMNS}
-    last = adapter.validate_json('{"name": "multi_round", "every": 0}').columns(P)
+    assert adapter.validate_json('"none"').accounts(history) == {}
+    last = adapter.validate_json('{"name": "multi_round", "every": 0}').accounts(history)
     assert last["privacy_weak_lower"] == [None, None, None, 2]
+
+
+def test_clients_that_aggregate_know_their_own_part():
+    """Client 0 sums all three, client 1 itself and 2: against 1 nobody hides, against 0 two hide behind one another."""
+    sums = {0: csr_matrix([[1, 1, 1], [0, 0, 0]]), 1: csr_matrix([[0, 0, 0], [0, 1, 1]])}
+    columns = TypeAdapter(Annotated[Any, PRIVACY]).validate_json('{"every": 1}').accounts(History(sums))
+    assert columns["privacy_strong"] == [2, 1] and columns["privacy_weak_upper"] == [2, 1]
 
 
 def test_same_answer_in_every_process_state():
@@ -301,11 +311,12 @@ def test_rational_solution_is_exact():
 def test_values_are_read_as_simple_fractions():
     x = np.array([0.1, 1 / 3, 0.5, 12.0, 1 / (1 + 7), 600 / 7213, np.pi, 2.0**-60, 1e300])
     values, codes = Rounds.of(x[None]).values, Rounds.of(x[None]).codes
+    assert values.sure[codes].tolist() == [True] * 6 + [False, True, False]  # not pi; not 1e300 to the last bit
     read = [values.fraction(c) for c in codes]
     simple = [Fraction(1, 10), Fraction(1, 3), Fraction(1, 2), 12, Fraction(1, 8), Fraction(600, 7213)]
     assert read == [*simple, *(Fraction(float(v)) for v in x[6:])]
-    for p in values.primes:
-        assert [int(r) for r in values.residues[p][codes]] == [
+    for p in PRIMES:
+        assert [int(r) for r in values.residues(p)[codes]] == [
             f.numerator * pow(f.denominator, -1, p) % p for f in map(Fraction, read)
         ]
 

@@ -1,14 +1,19 @@
 """The picture of an audit: the guarantees and the number of exposed clients over the rounds."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.report import Report
 from simfl.errors import SimflError
+from simfl.privacy.course import Trace
 
-__all__ = ["checked", "draw"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["checked", "draw", "drawing"]
 
 FORMATS = (".svg", ".pdf", ".png")
 
@@ -26,34 +31,43 @@ def checked(path: Path) -> Path:
 
 def draw(report: Report, path: Path) -> None:
     """Writes the figure as SVG, PDF or PNG, by the path's suffix; the same bytes for the same report."""
-    import matplotlib
+    from simfl.report.saving import picture
+    from simfl.report.style import settings
+    from simfl.trace import write_atomically
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    checked(path)
-    numbered = all(isinstance(label, int) for label in report.rounds)
-    trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)))
-    with matplotlib.rc_context({"svg.hashsalt": "simfl", "pdf.fonttype": 42, "font.size": 9}):
-        figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(6.4, 4.8), layout="constrained")
-        band = _corners(rounds, _held(trace.weak_lower), _held(trace.weak_upper))
-        above.fill_between(*band, step="post", color="#56B4E9", alpha=0.4, linewidth=0)
-        lines = (("weak", trace.weak_upper, "-.", "#0072B2"), ("semi-strong", trace.semi_strong, "--", "#D55E00"),
-                 ("strong", trace.strong, "-", "#000000"))  # fmt: skip
-        for label, values, dash, colour in lines:
-            above.step(*_corners(rounds, _held(values)), dash, where="post", color=colour, label=label)
-        above.set(ylabel="privacy guarantee (clients)", ylim=(0, None))
-        above.legend(loc="upper right")
-        below.step(*_corners(rounds, trace.rank), "--", where="post", color="#0072B2", label="rank of the sums")
-        below.step(*_corners(rounds, report.exposed_by_round()), where="post", color="#000000", label="exposed clients")
-        below.axhline(len(report.clients), color="#999999", linewidth=0.8, linestyle=":", label="all clients")
-        below.set(ylabel="rank, clients", xlabel="round", ylim=(0, None))
-        below.legend(loc="upper left")
-        figure.savefig(path, metadata={".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower()))
-        pyplot.close(figure)
+    format = checked(path).suffix.lower().removeprefix(".")
+    with settings():
+        write_atomically(path, picture(drawing(report), format))
 
 
-def _corners(rounds: NDArray[np.int64], *columns: NDArray[np.number]) -> list[NDArray[np.number]]:
+def drawing(report: Report) -> "Figure":
+    """The figure, in the style of the reports; call it under :func:`simfl.report.style.settings`."""
+    from matplotlib.ticker import MaxNLocator
+
+    from simfl.report import style
+
+    numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
+    trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
+    fig, ((above,), (below,)) = style.figure(2, 1, wide=True, height_in=4.6, sharex=True)
+    band = _corners(rounds, _held(trace.weak_lower, trace), _held(trace.weak_upper, trace))
+    above.fill_between(*band, step="post", color=style.SERIES[2], alpha=0.25, linewidth=0)
+    lines = (("strong", trace.strong), ("semi-strong", trace.semi_strong), ("weak", trace.weak_upper))
+    for number, (label, values) in enumerate(lines):
+        above.step(*_corners(rounds, _held(values, trace)), where="post", label=label, **style.look(number))
+    above.set(ylabel="Guarantee (clients)", ylim=(0, None))
+    below.step(*_corners(rounds, trace.rank), where="post", label="rank of the sums", **style.look(3))
+    exposed = report.exposed_by_round()
+    below.step(*_corners(rounds, exposed), where="post", label="exposed clients", **style.look(4))
+    below.axhline(len(report.clients), color=style.MUTED, linewidth=0.8, linestyle=":", label="all clients")
+    below.set(ylabel="Rank, clients", xlabel="Round", ylim=(0, None))
+    for axes in (above, below):
+        axes.legend(loc="best")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return fig
+
+
+def _corners(rounds: NDArray[np.float64], *columns: NDArray[np.number]) -> list[NDArray[np.number]]:
     """The rounds at which some column changes, with the first and the last; all that steps need."""
     keep = np.zeros(len(rounds), dtype=bool)
     keep[[0, -1]] = True
@@ -62,7 +76,7 @@ def _corners(rounds: NDArray[np.int64], *columns: NDArray[np.number]) -> list[ND
     return [rounds[keep], *(column[keep] for column in columns)]
 
 
-def _held(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values that were not evaluated stay what they were."""
-    known = np.where(np.isnan(values), 0, np.arange(len(values)))
-    return values[np.maximum.accumulate(known)]
+def _held(values: NDArray[np.float64], trace: Trace) -> NDArray[np.float64]:
+    """Values at rounds that were not evaluated stay what they were."""
+    evaluated = ~np.isnan(trace.weak_lower)
+    return values[np.maximum.accumulate(np.where(evaluated, np.arange(len(values)), 0))]

@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from simfl.audit.exposure import Exposure, exposures
 from simfl.privacy.budget import BUDGET, Budget
-from simfl.privacy.metrics import MultiRound, final
-from simfl.privacy.study import Study, Trace
+from simfl.privacy.course import Trace
+from simfl.privacy.doubt import cautious
+from simfl.privacy.metrics import MultiRound, bounded, final
+from simfl.privacy.rounds import Rounds
+from simfl.privacy.study import Study
 
 __all__ = ["Report", "audit"]
 
@@ -25,6 +28,12 @@ class Report:
         trace: the same over time.
         exposed: who is exposed, in order of time.
         known: number of rounds for which rank and exposure are known; fewer than all if the budget ended.
+        doubtful: how many rounds hold weights that cannot be read for sure. ``metrics``, ``trace`` and ``exposed`` then
+            say what holds whatever those weights are.
+        first_doubtful: position of the first of these rounds.
+        as_written: the metrics where such weights are taken as they stand; None where there are none.
+        likely: who else is exposed then.
+        unused: names of columns of the log that were not read.
     """
 
     rounds: Sequence[Any]
@@ -33,6 +42,11 @@ class Report:
     trace: Trace
     exposed: tuple[Exposure, ...]
     known: int
+    doubtful: int = 0
+    first_doubtful: int | None = None
+    as_written: MultiRound | None = None
+    likely: tuple[Exposure, ...] = ()
+    unused: tuple[str, ...] = ()
 
     def exposed_by_round(self) -> NDArray[np.int64]:
         """How many clients are exposed after each round, shape (J,)."""
@@ -41,20 +55,22 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data; null where there is no aggregate or a value is beyond the budget."""
-        found = self.metrics
         return {
             "clients": len(self.clients),
             "rounds": len(self.rounds),
-            "rank": found.rank,
-            "strong": found.strong,
-            "semi_strong": found.semi_strong,
-            "weak": {
-                "lower": found.weak_lower,
-                "upper": found.weak_upper,
-                "exact": None if found.weak_lower is None else found.weak_exact,
-            },
+            **_guarantees(self.metrics),
             "known_rounds": self.known,
             "exposed": [self._exposure(exposure) for exposure in self.exposed],
+            "weights": {
+                "read_as": self.metrics.read,
+                "certain": self.metrics.sure,
+                "doubtful_rounds": self.doubtful,
+                "first_doubtful_round": None if self.first_doubtful is None else self.rounds[self.first_doubtful],
+            },
+            "as_written": None
+            if self.as_written is None
+            else {**_guarantees(self.as_written), "exposed": [self._exposure(exposure) for exposure in self.likely]},
+            "unused_columns": list(self.unused),
             "trace": {
                 "round": list(self.rounds),
                 **{
@@ -78,12 +94,27 @@ class Report:
         }
 
 
+def _guarantees(found: MultiRound) -> dict[str, Any]:
+    return {
+        "rank": found.rank,
+        "strong": found.strong,
+        "semi_strong": found.semi_strong,
+        "weak": {
+            "lower": found.weak_lower,
+            "upper": found.weak_upper,
+            "exact": None if found.weak_lower is None else found.weak_exact,
+        },
+    }
+
+
 def audit(
     P: Any,
     rounds: Sequence[Any] | None = None,
     clients: Sequence[Any] | None = None,
     every: int = 1,
     budget: int = BUDGET,
+    unused: Sequence[str] = (),
+    doubles: bool = False,
 ) -> Report:
     """Audits a participation matrix.
 
@@ -92,13 +123,34 @@ def audit(
         rounds, clients: labels; None numbers them from 0.
         every: rounds between evaluations of the semi-strong and weak guarantees; exposure is found for every round.
         budget: work of each stage, in modular multiplications (10**9 is a few seconds).
+        unused: names of columns of the log that were not read, for the report.
+        doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
+            found out.
 
     Raises:
         SimflError: P is no participation matrix.
     """
-    study = Study.of(P, budget)
-    n_rounds, n_clients = study.rounds.shape
+    matrix = Rounds.of(P, doubles)
+    n_rounds, n_clients = matrix.shape
     labels = range(n_rounds) if rounds is None else rounds, range(n_clients) if clients is None else clients
-    evaluation = study.evaluate(every)
-    exposed = tuple(exposures(study, Budget(budget)))
-    return Report(*labels, final(study, evaluation), study.trace(evaluation), exposed, study.basis.known)
+    certain = Study.of(matrix if matrix.sure.all() else matrix.certain(), budget)
+    evaluation = certain.evaluate(every)
+    course, exposed = certain.trace(evaluation), tuple(exposures(certain, Budget(budget)))
+    known = certain.basis.known
+    if matrix.sure.all():
+        return Report(*labels, final(certain, evaluation), course, exposed, known, unused=tuple(unused))
+    written = Study.of(matrix, budget)
+    sure = {exposure.client for exposure in exposed}
+    likely = tuple(e for e in exposures(written, Budget(budget)) if e.client not in sure)
+    return Report(
+        *labels,
+        bounded(matrix, certain, evaluation),
+        cautious(matrix, course, every),
+        exposed,
+        known,
+        int(np.count_nonzero(~matrix.sure)),
+        int(np.argmin(matrix.sure)),
+        final(written, written.evaluate(every=0)),
+        likely,
+        tuple(unused),
+    )

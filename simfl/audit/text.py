@@ -3,9 +3,10 @@
 from typing import Any
 
 from simfl.audit.exposure import Exposure
+from simfl.audit.log import plain
 from simfl.audit.report import Report
 
-__all__ = ["text"]
+__all__ = ["COURSE", "course", "doubt", "interval", "numbers", "text", "value", "way"]
 
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""
@@ -18,11 +19,14 @@ def text(report: Report) -> str:
 
 def _summary(report: Report) -> list[str]:
     found, clients = report.metrics, len(report.clients)
-    lines = [f"{len(report.rounds)} rounds, {clients} clients, rank {_value(found.rank)}."]
+    lines = [f"{len(report.rounds)} rounds, {clients} clients, rank {value(found.rank)}."]
+    if report.unused:
+        lines.append(f"Columns not read: {', '.join(plain(name) for name in report.unused[:LISTED])}.")
     if found.strong is None:
         return [*lines, "There is no aggregate: nothing was given away."]
-    weak = str(found.weak_lower) if found.weak_exact else f"{found.weak_lower}..{found.weak_upper}"
-    alone, semi = len(report.exposed), _value(found.semi_strong)
+    lines.append(numbers(report))
+    weak = interval(found.weak_lower, found.weak_upper)
+    alone, semi = len(report.exposed), value(found.semi_strong)
     lines += [
         "",
         f"  strong       {found.strong:<8} every sum the server can form is made of whole groups of at least this many",
@@ -31,32 +35,68 @@ def _summary(report: Report) -> list[str]:
         "",
         f"{alone} of {clients} clients are exposed: the server can compute their own updates."
         if alone
-        else "No client is exposed.",
+        else f"No client is exposed{' for certain' if report.doubtful else ''}.",
     ]
     if report.known < len(report.rounds):
         lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
             f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
         )
-    return lines
+    return [*lines, *(["", doubt(report)] if report.as_written else [])]
 
 
-def _course(report: Report) -> list[str]:
-    """The rounds at which a guarantee changed."""
+READ = {
+    "whole": "whole numbers",
+    "fraction": "fractions of small numbers",
+    "shared": "fractions with one denominator a round (as samples over the round's samples)",
+    "root": "roots of fractions",
+    "as written": "short numbers, as they are written",
+    "unsure": "numbers that may be rounded",
+    "rough": "numbers of too few digits",
+}
+"""What is said of :data:`simfl.privacy.reading.KINDS`."""
+
+
+def numbers(report: Report) -> str:
+    """How the weights were read, in one line."""
+    return "Weights: " + ", ".join(f"{count} {READ[kind]}" for kind, count in report.metrics.read.items()) + "."
+
+
+def doubt(report: Report) -> str:
+    """What is not certain, and what would be if the numbers were meant as they stand."""
+    found, first = report.as_written, plain(report.rounds[report.first_doubtful])
+    weak = interval(found.weak_lower, found.weak_upper)
+    also = f"; {len(report.likely)} more clients exposed" if report.likely else ""
+    where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
+    return (
+        f"Some weights may be rounded numbers ({where}). What is said here holds\n"
+        "whatever they are, if equal numbers stand for equal weights. Taken as they are written they give: "
+        f"rank {value(found.rank)}, strong {found.strong},\nsemi-strong {value(found.semi_strong)}, weak {weak}{also}."
+    )
+
+
+COURSE = ("after round", "rank", "strong", "semi-strong", "weak", "exposed")
+
+
+def course(report: Report) -> list[tuple[str, ...]]:
+    """The rounds at which a guarantee changed, with the cells of :data:`COURSE`."""
     trace = report.trace
     columns = [trace.rank, trace.strong, trace.semi_strong, trace.weak_lower, trace.weak_upper]
     exposed = report.exposed_by_round()
-    lines = [f"{'after round':>12} {'rank':>6} {'strong':>7} {'semi-strong':>12} {'weak':>9} {'exposed':>8}"]
+    rows = []
     before: Any = None
     for t, label in enumerate(report.rounds):
         rank, strong, semi, lower, upper = (column[t] for column in columns)
         floor = semi // 1 if semi == semi else None
         now = (strong, floor, lower, upper, exposed[t] > 0)
         if now != before and strong == strong or t + 1 == len(report.rounds):
-            weak = _value(lower) if lower == upper else f"{_value(lower)}..{_value(upper)}"
-            cells = (_value(rank), _value(strong), _value(semi), weak, str(exposed[t]))
-            lines.append(f"{label!s:>12} {cells[0]:>6} {cells[1]:>7} {cells[2]:>12} {cells[3]:>9} {cells[4]:>8}")
+            cells = value(rank), value(strong), value(semi), interval(lower, upper), str(exposed[t])
+            rows.append((plain(label), *cells))
         before = now
-    return lines
+    return rows
+
+
+def _course(report: Report) -> list[str]:
+    return ["{:>12} {:>6} {:>7} {:>12} {:>9} {:>8}".format(*row) for row in (COURSE, *course(report))]
 
 
 def _exposures(report: Report) -> list[str]:
@@ -70,16 +110,28 @@ def _exposures(report: Report) -> list[str]:
 
 
 def _exposure(report: Report, exposure: Exposure) -> str:
+    client, since = plain(report.clients[exposure.client]), plain(report.rounds[exposure.round])
+    return f"{client:>12} {since:>11}   {way(report, exposure)}"
+
+
+def way(report: Report, exposure: Exposure) -> str:
+    """The combination of rounds that gives a client's update, its largest terms."""
     how = "(the combination is beyond the budget)"
     if exposure.coefficients is not None:
-        terms = " ".join(f"{value:+.4g}·round {report.rounds[t]}" for t, value in exposure.largest())
+        terms = " ".join(f"{value:+.4g}·round {plain(report.rounds[t])}" for t, value in exposure.largest())
         rest = len(exposure.coefficients) - len(exposure.largest())
         how = terms + (f" and {rest} more rounds" if rest else "")
         how += "" if exposure.exact else f" (rounded; leaves {exposure.residual:.0e} of others)"
-    return f"{report.clients[exposure.client]!s:>12} {report.rounds[exposure.round]!s:>11}   {how}"
+    return how
 
 
-def _value(value: Any) -> str:
+def interval(lower: Any, upper: Any) -> str:
+    """``6``, or ``6..8`` where only bounds are known."""
+    return value(lower) if lower == upper else f"{value(lower)}..{value(upper)}"
+
+
+def value(value: Any) -> str:
+    """A number with three digits at most; a dash where there is none."""
     if value is None or value != value:
         return "-"
     return f"{value:.3f}".rstrip("0").rstrip(".")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from simfl.privacy.budget import Budget
 from simfl.privacy.classes import Classes
 from simfl.privacy.field import Residues, matvec, modulo, times
+from simfl.privacy.primes import primes
 from simfl.privacy.rounds import Rounds
 
 __all__ = ["Basis", "basis"]
@@ -25,6 +26,7 @@ class Basis:
         classes: the classes after the last round.
         isolated: int64, shape (M,): the rank from which on the class's unit vector lies in the row space; 0 = never.
         known: rounds whose rank is known; fewer than J if the budget ended.
+        primes: two primes modulo which these rounds are independent; the second was drawn from the matrix.
     """
 
     rounds: NDArray[np.int64]
@@ -33,6 +35,7 @@ class Basis:
     classes: Classes
     isolated: NDArray[np.int64]
     known: int
+    primes: tuple[int, int]
 
     @property
     def size(self) -> NDArray[np.int64]:
@@ -45,7 +48,7 @@ class Basis:
 
     def residues(self, rank: int, p: int) -> Residues:
         """The first ``rank`` rows mod p, shape (rank, M)."""
-        return self.of.values.residues[p][self.codes[:rank]]
+        return self.of.values.residues(p)[self.codes[:rank]]
 
     def floats(self, rank: int) -> NDArray[np.float64]:
         """The first ``rank`` rows, float64, shape (rank, M)."""
@@ -68,25 +71,38 @@ class Basis:
 
 
 def basis(rounds: Rounds, classes: Classes, budget: int) -> Basis:
-    """Finds the rounds that raise the rank, exactly but for a chance of about 2**-64 a round.
+    """Finds the rounds that raise the rank.
 
-    Ranks are taken modulo two primes below 2**32; a prime can only miss a rise if it divides a minor of the
-    matrix, and the two are compared.
+    Ranks are taken modulo two primes below 2**32. A prime can only miss a rise, where it divides a minor of the matrix;
+    then the two disagree, and the one that missed it is replaced by another prime. All primes but the first are drawn
+    from the content of the matrix, so that both miss the same rise with a chance of about 2**-50 a round, even in a
+    matrix made for it.
     """
     class_of, representative = np.unique(classes.label, return_index=True)
     representative = representative[class_of >= 0]
     chosen = np.isin(rounds.clients, representative)
     counts = np.append(0, np.cumsum(chosen))
     reduced = _Entries(counts[rounds.indptr], classes.label[rounds.clients[chosen]], rounds.codes[chosen])
-    one, two = (_grow(reduced, rounds, len(classes.size), p, Budget(budget // 2)) for p in rounds.values.primes)
-    known = min(one[2], two[2])
-    best = max(one, two, key=lambda found: [-t for t in found[0] if t < known] + [-known])
-    kept = best[0][best[0] < known]
+    values = rounds.values
+    roots = list(values.numbers.roots.values())
+    drawn = filter(values.holds, primes(roots, [rounds.indptr, rounds.clients, rounds.codes, values.floats]))
+
+    def grown() -> _Growth:
+        p = next(drawn)
+        return _grow(reduced, rounds, len(classes.size), p, Budget(budget // 2))
+
+    one, two = grown(), grown()
+    while one.before(min(one.known, two.known)) != two.before(min(one.known, two.known)):
+        known = min(one.known, two.known)
+        one, two = max(one, two, key=lambda found: [-t for t in found.before(known)]), grown()
+    known = min(one.known, two.known)
+    kept = np.array(one.before(known), dtype=np.int64)
+    isolated = np.where((one.isolated > 0) & (two.isolated > 0), np.maximum(one.isolated, two.isolated), 0)
     codes = np.zeros((len(kept), len(classes.size)), dtype=np.int32)
     for row, t in zip(codes, kept, strict=True):
         span = reduced.row(t)
         row[reduced.classes[span]] = reduced.codes[span]
-    return Basis(kept, codes, rounds, classes, np.where(best[1] <= len(kept), best[1], 0), known)
+    return Basis(kept, codes, rounds, classes, np.where(isolated <= len(kept), isolated, 0), known, (one.p, two.p))
 
 
 @dataclass(frozen=True)
@@ -101,12 +117,23 @@ class _Entries:
         return slice(self.indptr[t], self.indptr[t + 1])
 
 
-def _grow(
-    entries: _Entries, rounds: Rounds, width: int, p: int, budget: Budget
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Rounds that raise the rank mod p, the rank at which each class is isolated, and the rounds looked at."""
+@dataclass(frozen=True)
+class _Growth:
+    """Rounds that raise the rank mod p, the rank at which each class is isolated (0 = never), and rounds looked at."""
+
+    p: int
+    rises: list[int]
+    isolated: NDArray[np.int64]
+    known: int
+
+    def before(self, t: int) -> list[int]:
+        """The rises before round t."""
+        return [rise for rise in self.rises if rise < t]
+
+
+def _grow(entries: _Entries, rounds: Rounds, width: int, p: int, budget: Budget) -> _Growth:
     n_rounds = rounds.shape[0]
-    residues = rounds.values.residues[p][entries.codes]
+    residues = rounds.values.residues(p)[entries.codes]
     form = np.zeros((min(n_rounds, width, 64), width), dtype=np.uint64)  # reduced echelon form of the rounds so far
     pivots = np.zeros(min(n_rounds, width), dtype=np.int64)
     isolated = np.zeros(width, dtype=np.int64)
@@ -116,7 +143,7 @@ def _grow(
     while t < n_rounds:
         r = len(rises)
         if r == width:
-            return np.array(rises), isolated, n_rounds
+            return _Growth(p, rises, isolated, n_rounds)
         if not budget.take(2 * (r + 1) * width):
             break
         row = np.zeros(width, dtype=np.uint64)
@@ -141,7 +168,7 @@ def _grow(
         alone = pivots[changed[np.count_nonzero(form[changed], axis=1) == 1]]
         isolated[alone] = r + 1
         t += 1
-    return np.array(rises, dtype=np.int64), isolated, t
+    return _Growth(p, rises, isolated, t)
 
 
 def _next_rise(

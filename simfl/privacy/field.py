@@ -12,7 +12,7 @@ __all__ = ["PRIMES", "modulo", "times", "negative", "matvec", "inverse", "echelo
 Residues = NDArray[np.uint64]
 
 PRIMES = (4294967291, 4294967279, 4294967231, 4294967197)
-"""The largest primes below 2**32."""
+"""The largest primes below 2**32, the first of which is used where it divides no weight."""
 
 
 def modulo(x: Residues, p: int) -> Residues:

@@ -42,7 +42,7 @@ class Guarantees(Privacy):
 
     def _seen(self, P: Any) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
-        found = trace(P, self.every, self.budget)
+        found = trace(P, self.every, self.budget, doubles=True)
         values = np.array([found.strong, found.semi_strong, found.weak_lower, found.weak_upper], dtype=np.float64)
         values[:, : _first(P)] = np.inf
         return values

@@ -4,14 +4,17 @@ References: J. So et al., Securing Secure Aggregation: Mitigating Multi-Round Pr
 arXiv 2106.03328 (strong: eq. 5 and App. C; weak: Remark 1); On Multi-Round Privacy in Federated Learning (semi-strong).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from simfl.privacy.budget import BUDGET, Budget
+from simfl.privacy.course import Trace
+from simfl.privacy.doubt import cautious
+from simfl.privacy.rounds import Rounds
 from simfl.privacy.semi_strong import GAP
-from simfl.privacy.study import Evaluation, Study, Trace
+from simfl.privacy.study import Evaluation, Study
 from simfl.privacy.witness import Witness, of_round, on_support
 
 __all__ = ["MultiRound", "multi_round"]
@@ -23,15 +26,18 @@ class MultiRound:
 
     Attributes:
         rounds, clients: the shape of P.
-        rank: of P; None beyond the budget.
+        rank: of P; None beyond the budget and where weights are not sure.
         strong: the size of the smallest class of identical non-zero columns. None without an aggregate.
         semi_strong: min of |v|_1 / |v|_inf over 0 != v in R; the guarantee is its floor. None without an aggregate
-            or beyond the budget.
+            or beyond the budget, or where weights that are not sure leave it open.
         semi_strong_bound: a lower bound of it from dual solutions, certified in floating point.
         weak_lower, weak_upper: bounds of min |v|_0 over 0 != v in R.
         semi_strong_witness: a vector of R whose ratio is ``semi_strong``, in exact fractions.
         weak_witness: a vector of R with ``weak_upper`` non-zeros, in exact fractions; None if the fractions are
             beyond the budget (the bound then rests on two primes).
+        sure: whether all weights are certain to be the numbers that they were read as; else the bounds are those that
+            hold for any weights there (see :func:`multi_round`).
+        read: number of weights by how they were read, see :data:`simfl.privacy.reading.KINDS`.
     """
 
     rounds: int
@@ -44,6 +50,8 @@ class MultiRound:
     weak_upper: int | None = None
     semi_strong_witness: Witness | None = None
     weak_witness: Witness | None = None
+    sure: bool = True
+    read: dict[str, int] = field(default_factory=dict)
 
     @property
     def weak_exact(self) -> bool:
@@ -51,20 +59,50 @@ class MultiRound:
         return self.weak_lower is not None and self.weak_lower == self.weak_upper
 
 
-def multi_round(P: Any, budget: int = BUDGET, seed: int = 0) -> MultiRound:
+def multi_round(P: Any, budget: int = BUDGET, seed: int = 0, trust: bool = False, doubles: bool = False) -> MultiRound:
     """The multi-round privacy of a participation matrix.
 
     Args:
         P: weights of the clients in each aggregate, shape (J, N), non-negative; dense or scipy-sparse. A double
-            counts as the fraction with denominator up to 2**20 that rounds to it, if there is one.
+            counts as the simple fraction or root of one that it is the rounding of, if there is one.
         budget: work each stage may take, in modular multiplications (10**9 is a few seconds).
         seed: of the search for light vectors.
+        trust: take weights that cannot be read for sure as they stand; else the metrics are intervals that hold for
+            any weights there (:mod:`simfl.privacy.doubt`).
+        doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
+            found out.
 
     Raises:
         SimflError: a weight is negative, infinite or NaN, or P is not two-dimensional.
     """
-    study = Study.of(P, budget, seed)
-    return final(study, study.evaluate(every=0))
+    rounds = P if isinstance(P, Rounds) else Rounds.of(P, doubles)
+    if trust or rounds.sure.all():
+        study = Study.of(rounds, budget, seed)
+        return final(study, study.evaluate(every=0))
+    study = Study.of(rounds.certain(), budget, seed)
+    return bounded(rounds, study, study.evaluate(every=0))
+
+
+def bounded(rounds: Rounds, study: Study, evaluation: Evaluation) -> MultiRound:
+    """The metrics after the last of some rounds of which not all are sure; the study is of those that are."""
+    columns = cautious(rounds, study.trace(evaluation), every=0)
+    strong, semi, lower, upper = (
+        column[-1] for column in (columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper)
+    )
+    part = final(study, evaluation)
+    return MultiRound(
+        *rounds.shape,
+        None,
+        int(strong),
+        None if np.isnan(semi) else float(semi),
+        float(strong),
+        int(lower),
+        int(upper),
+        None,
+        part.weak_witness if part.weak_upper == upper else None,
+        False,
+        rounds.values.kinds(rounds.codes),
+    )
 
 
 def final(study: Study, evaluation: Evaluation) -> MultiRound:
@@ -97,6 +135,8 @@ def final(study: Study, evaluation: Evaluation) -> MultiRound:
         int(weak.upper[rank]),
         witness,
         witness if same else _witness(study, rank, weak.source[rank]),
+        bool(study.rounds.sure.all()),
+        study.rounds.values.kinds(study.rounds.codes),
     )
 
 

@@ -1,6 +1,7 @@
 """A participation matrix in compressed rows, checked, with its weights as exact numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,12 @@ class Rounds:
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, P: Any) -> "Rounds":
+    def of(cls, P: Any, doubles: bool = False) -> "Rounds":
         """From a (J, N) array of non-negative weights, dense or scipy-sparse.
+
+        Args:
+            doubles: they are doubles with all their digits, as a run's are; else whether they were rounded to fewer
+                is found out.
 
         Raises:
             SimflError: not two-dimensional, not numbers, negative, infinite or NaN.
@@ -52,14 +57,58 @@ class Rounds:
             indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
         if weights.dtype.kind not in "biuf":
             raise SimflError(f"participation weights must be real numbers, not {weights.dtype}")
+        bits = {2: 11, 4: 24}.get(weights.dtype.itemsize, 53) if weights.dtype.kind == "f" else 53
         weights = weights.astype(np.float64)
         _check(indptr, clients, weights)
-        values, codes = Values.of(weights)
-        if not np.all(codes):
-            kept = codes > 0
+        if not np.all(weights):
+            kept = weights > 0
             indptr = np.append(0, np.cumsum(kept))[indptr]
-            clients, codes = clients[kept], codes[kept]
+            clients, weights = clients[kept], weights[kept]
+        values, codes = Values.of(weights, indptr, None if doubles else bits)
         return cls(indptr.astype(np.int64), clients.astype(np.int64), codes, values, (int(shape[0]), int(shape[1])))
+
+    @cached_property
+    def sure(self) -> NDArray[np.bool_]:
+        """Whether each round is certain to mean what it was read as, but for a common factor; shape (J,).
+
+        A round of one weight for all is, whatever the weight (if enough digits of it are known).
+        """
+        sure = np.ones(self.shape[0], dtype=bool)
+        doubtful = np.flatnonzero(~self.values.sure[self.codes])
+        for t in np.unique(np.searchsorted(self.indptr, doubtful, side="right") - 1).tolist():
+            row = self.codes[self.indptr[t] : self.indptr[t + 1]]
+            sure[t] = bool(np.all(row == row[0]) and not self.values.rough[row[0]])
+        return sure
+
+    @property
+    def rough(self) -> NDArray[np.bool_]:
+        """Whether any round so far has weights of too few digits to tell them apart, shape (J,)."""
+        held = np.append(0, np.cumsum(self.values.rough[self.codes]))
+        return held[self.indptr[1:]] > 0
+
+    def certain(self) -> "Rounds":
+        """The same rounds without those that are not sure, which become empty."""
+        kept = np.repeat(self.sure, np.diff(self.indptr))
+        indptr = np.append(0, np.cumsum(np.where(self.sure, np.diff(self.indptr), 0)))
+        return replace(self, indptr=indptr, clients=self.clients[kept], codes=self.codes[kept])
+
+    def lightest(self) -> NDArray[np.int64]:
+        """The fewest clients of any round so far, N + 1 before there is one; shape (J,)."""
+        counts = np.diff(self.indptr)
+        return np.minimum.accumulate(np.where(counts > 0, counts, self.shape[1] + 1))
+
+    def ratios(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The least ratio of sum to largest weight of one round, among the rounds so far, and whose it is; (J,)."""
+        weights = self.values.floats[self.codes]
+        held = np.flatnonzero(np.diff(self.indptr))
+        ratio = np.full(self.shape[0], np.inf)
+        if len(held):
+            start = self.indptr[held]
+            peaks = np.maximum.reduceat(weights, start)
+            ratio[held] = np.add.reduceat(weights / np.repeat(peaks, np.diff(self.indptr)[held]), start)
+        least = np.minimum.accumulate(ratio)
+        new = np.append(True, least[1:] < least[:-1])
+        return least, np.maximum.accumulate(np.where(new, np.arange(len(ratio)), 0))
 
     def dense(self, rounds: NDArray[np.integer]) -> NDArray[np.int32]:
         """The weights' numbers of some rounds as a matrix, shape (len(rounds), N)."""

@@ -10,7 +10,7 @@ from simfl.privacy.budget import Budget
 from simfl.privacy.conditioning import well_conditioned
 from simfl.privacy.programme import Programme, expected_work
 
-__all__ = ["Enclosure", "ratios", "semi_strong"]
+__all__ = ["Enclosure", "semi_strong"]
 
 GAP = 1e-7
 """Greatest distance of the two bounds of a value that is called exact."""
@@ -40,21 +40,6 @@ class Enclosure:
         return float(whole) if abs(self.upper - whole) < 1e-9 * max(1, whole) else self.upper
 
 
-def ratios(basis: Basis) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The least ratio of sum to largest weight of one round, among the rounds so far, and whose it is; (J,)."""
-    rounds = basis.of
-    weights = rounds.values.floats[rounds.codes]
-    held = np.flatnonzero(np.diff(rounds.indptr))
-    ratio = np.full(rounds.shape[0], np.inf)
-    if len(held):
-        start = rounds.indptr[held]
-        peaks = np.maximum.reduceat(weights, start)
-        ratio[held] = np.add.reduceat(weights / np.repeat(peaks, np.diff(rounds.indptr)[held]), start)
-    least = np.minimum.accumulate(ratio)
-    new = np.append(True, least[1:] < least[:-1])
-    return least, np.maximum.accumulate(np.where(new, np.arange(len(ratio)), 0))
-
-
 def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Budget) -> dict[int, Enclosure]:
     """The semi-strong value at each of some ranks.
 
@@ -66,7 +51,7 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
         last: for each rank the last round at which the matrix has it.
         budget: ranks that it does not allow for keep an open interval.
     """
-    row_ratio, row_round = ratios(basis)
+    row_ratio, row_round = basis.of.ratios()
     bound = basis.size.astype(np.float64)
     result: dict[int, Enclosure] = {}
     for rank in sorted(ranks, reverse=True):

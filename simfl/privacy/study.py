@@ -9,29 +9,13 @@ from numpy.typing import NDArray
 from simfl.privacy.basis import Basis, basis
 from simfl.privacy.budget import BUDGET, Budget
 from simfl.privacy.classes import identical
+from simfl.privacy.course import Trace, due
+from simfl.privacy.doubt import cautious
 from simfl.privacy.rounds import Rounds
-from simfl.privacy.semi_strong import Enclosure, ratios, semi_strong
+from simfl.privacy.semi_strong import Enclosure, semi_strong
 from simfl.privacy.weak import Weak, weak
 
 __all__ = ["Evaluation", "Study", "Trace", "trace"]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The metrics after every round, float64, shape (J,); NaN before the first aggregate and where not evaluated.
-
-    Attributes:
-        rank: of the participation matrix so far; NaN beyond the budget.
-        strong: size of the smallest class of identical non-zero columns.
-        semi_strong: least ratio of sum to largest magnitude in the row space; NaN beyond the budget.
-        weak_lower, weak_upper: bounds of the least number of non-zeros in the row space.
-    """
-
-    rank: NDArray[np.float64]
-    strong: NDArray[np.float64]
-    semi_strong: NDArray[np.float64]
-    weak_lower: NDArray[np.float64]
-    weak_upper: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,7 +70,7 @@ class Study:
     def evaluate(self, every: int = 1) -> "Evaluation":
         """The semi-strong and weak metrics at the ranks that the matrix has at the rounds that are due."""
         n_rounds = self.rounds.shape[0]
-        times = np.flatnonzero((self.basis.classes.count > 0) & _due(n_rounds, every))
+        times = np.flatnonzero((self.basis.classes.count > 0) & due(n_rounds, every))
         last, rank = self.last(), self.basis.rank()
         ranks = sorted({int(r) for r in rank[times[times < self.basis.known]]})
         semi = semi_strong(self.basis, ranks, last, Budget(self.budget))
@@ -117,18 +101,21 @@ class Study:
         """Where the rank is out of budget: what the rounds themselves and the classes say."""
         if not len(times):
             return
-        counts = np.diff(self.rounds.indptr)
-        lightest = np.minimum.accumulate(np.where(counts > 0, counts, self.rounds.shape[1] + 1))
-        ratio, _ = ratios(self.basis)
+        lightest = self.rounds.lightest()
+        ratio, _ = self.rounds.ratios()
         strong = columns.strong[times]
         columns.weak_lower[times], columns.weak_upper[times] = strong, lightest[times]
         columns.semi_strong[times] = np.where(ratio[times] <= strong * (1 + 1e-9), strong, np.nan)
 
 
-def trace(P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0) -> Trace:
+def trace(
+    P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0, trust: bool = False, doubles: bool = False
+) -> Trace:
     """The metrics of every prefix of a participation matrix.
 
-    All three can only fall, and only when the rank rises, so most rounds cost nothing.
+    All three can only fall, and only when the rank rises, so most rounds cost nothing. What is found at a later round
+    serves the earlier ones, so that an interval can be narrower (never contradict) than the one that
+    :func:`simfl.privacy.multi_round` finds from the same rounds alone.
 
     Args:
         P: weights, shape (J, N), non-negative; dense or scipy-sparse.
@@ -136,17 +123,16 @@ def trace(P: Any, every: int = 1, budget: int = BUDGET, seed: int = 0) -> Trace:
             0 = after the last round only. The rank and the strong metric come for every round.
         budget: work each stage may take, in modular multiplications (10**9 is a few seconds).
         seed: of the search for light vectors.
+        trust: take weights that cannot be read for sure as they stand; else the metrics are intervals that hold for
+            any weights there (:mod:`simfl.privacy.doubt`).
+        doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
+            found out.
 
     Raises:
         SimflError: a weight is negative, infinite or NaN, or P is not two-dimensional.
     """
-    study = Study.of(P, budget, seed)
-    return study.trace(study.evaluate(every))
-
-
-def _due(n_rounds: int, every: int) -> NDArray[np.bool_]:
-    due = np.zeros(n_rounds, dtype=bool)
-    if every:
-        due[every - 1 :: every] = True
-    due[-1:] = True
-    return due
+    rounds = P if isinstance(P, Rounds) else Rounds.of(P, doubles)
+    sure = trust or bool(rounds.sure.all())
+    study = Study.of(rounds if sure else rounds.certain(), budget, seed)
+    columns = study.trace(study.evaluate(every))
+    return columns if sure else cautious(rounds, columns, every)

@@ -1,95 +1,117 @@
-"""The distinct weights of a participation matrix as exact rational numbers."""
+"""The distinct weights of a participation matrix as exact numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.errors import SimflError
-from simfl.privacy.field import PRIMES, Residues, times
+from simfl.privacy.field import Residues, times
+from simfl.privacy.reading import KINDS, Numbers, read
+from simfl.privacy.roots import approximation, modular
 
 __all__ = ["Values"]
-
-DENOMINATOR = 2**20
 
 
 @dataclass(frozen=True)
 class Values:
     """Distinct weights by number; number 0 is the weight 0.
 
-    A double stands for the fraction with a denominator up to 2**20 that it is the rounding of, if there is
-    one (0.1 is 1/10, and 1/3 of a staleness weight is 1/3), else for its own binary value. Without this,
-    rounding errors of 1e-17 would count as linear independence.
+    How a double is read: :mod:`simfl.privacy.reading`. Doubles that are read as the same number are one value.
 
     Attributes:
         floats: float64, shape (u,), ascending, ``floats[0] == 0``.
-        numerators, denominators, shifts: int64, shape (u,): value = numerator / denominator * 2**shift.
-        primes: two primes modulo which no weight vanishes.
-        residues: the values modulo each of the primes, uint64, shape (u,).
+        numbers: the values, exactly.
     """
 
     floats: NDArray[np.float64]
-    numerators: NDArray[np.int64]
-    denominators: NDArray[np.int64]
-    shifts: NDArray[np.int64]
-    primes: tuple[int, int]
-    residues: dict[int, Residues]
+    numbers: Numbers
+    _residues: dict[int, Residues] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, weights: NDArray[np.float64]) -> tuple["Values", NDArray[np.int32]]:
-        """The distinct values of non-negative weights (n,), and the number of each weight's value (n,).
+    def of(
+        cls, weights: NDArray[np.float64], indptr: NDArray[np.integer], bits: int | None = 53
+    ) -> tuple["Values", NDArray[np.int32]]:
+        """The distinct values of positive weights (n,) in compressed rows, and the number of each weight's value (n,).
 
-        Raises:
-            SimflError: the weights are multiples of too many of the primes.
+        Args:
+            bits: significant bits of the number format that the weights come in; None = doubles with all digits.
         """
-        floats, codes = np.unique(np.append(weights, 0.0), return_inverse=True)
-        mantissa, exponent = np.frexp(floats)
-        simple, denominators = _simplest(floats)
-        numerators = np.where(denominators > 0, simple, np.ldexp(mantissa, 53).astype(np.int64))
-        shifts = np.where(denominators > 0, 0, exponent.astype(np.int64) - 53)
-        denominators = np.maximum(denominators, 1)
-        primes = [p for p in PRIMES if np.all(numerators[1:] % p)][:2]
-        if len(primes) < 2:
-            raise SimflError("the weights are multiples of too many of the primes used for exact ranks; rescale them")
-        residues = {p: _residues(numerators, denominators, shifts, p) for p in primes}
-        values = cls(floats, numerators, denominators, shifts, (primes[0], primes[1]), residues)
-        return values, codes[:-1].astype(np.int32)
+        floats, codes = np.unique(weights, return_inverse=True)
+        found = read(floats, indptr, codes, bits)
+        columns = [found.numerator, found.denominator, found.shift, _labels(found)]
+        first = np.ones(len(floats), dtype=bool)  # equal numbers are neighbours
+        first[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+        place = np.cumsum(first)
+        kept = np.flatnonzero(first)
+        numbers = Numbers(
+            np.append(0, found.numerator[kept]),
+            np.append(1, found.denominator[kept]),
+            np.append(0, found.shift[kept]),
+            {int(place[i]): root for i, root in found.roots.items()},
+            np.append(np.int8(0), found.kind[kept]),
+        )
+        with np.errstate(over="ignore"):
+            exact = np.ldexp(numbers.numerator / numbers.denominator, numbers.shift.clip(-2000, 2000))
+        plain = np.isfinite(exact) & (exact > 0)
+        plain[list(numbers.roots)] = False
+        exact = np.where(plain, exact, np.append(0.0, floats[kept]))
+        return cls(exact, numbers), place[codes].astype(np.int32)
 
-    def fraction(self, code: int) -> Fraction:
-        """The value of a number, exactly."""
-        return Fraction(int(self.numerators[code]), int(self.denominators[code])) * Fraction(2) ** int(
-            self.shifts[code]
+    @property
+    def sure(self) -> NDArray[np.bool_]:
+        """Whether each value is certain to be the number that was meant, shape (u,)."""
+        return self.numbers.kind < KINDS.index("unsure")
+
+    @property
+    def rough(self) -> NDArray[np.bool_]:
+        """Whether so few digits of each value are known that equal ones may stand for unequal weights, shape (u,)."""
+        return self.numbers.kind == KINDS.index("rough")
+
+    @property
+    def rational(self) -> bool:
+        """Whether all values are fractions."""
+        return not self.numbers.roots
+
+    def kinds(self, codes: NDArray[np.integer]) -> dict[str, int]:
+        """How many of some weights were read in which way, by :data:`simfl.privacy.reading.KINDS`."""
+        counts = np.bincount(self.numbers.kind[codes], minlength=len(KINDS))
+        return {name: int(count) for name, count in zip(KINDS, counts, strict=True) if count}
+
+    def holds(self, p: int) -> bool:
+        """Whether no weight vanishes modulo a prime, and none is divided by it."""
+        return bool(np.all(self.numbers.numerator[1:] % p) and np.all(self.numbers.denominator % p)) and not any(
+            ell % p == 0 for root in self.numbers.roots.values() for ell, _ in root
         )
 
+    def residues(self, p: int) -> Residues:
+        """The values modulo a prime that holds them, uint64, shape (u,)."""
+        if p not in self._residues:
+            self._residues[p] = _residues(self.numbers, p)
+        return self._residues[p]
 
-def _residues(
-    numerators: NDArray[np.int64], denominators: NDArray[np.int64], shifts: NDArray[np.int64], p: int
-) -> Residues:
-    scale, place = np.unique(np.stack([denominators, shifts]), axis=1, return_inverse=True)
+    def fraction(self, code: int) -> Fraction:
+        """The value of a number: exactly, or to a hundred digits if it is no fraction."""
+        numbers = self.numbers
+        value = Fraction(int(numbers.numerator[code]), int(numbers.denominator[code]))
+        value *= Fraction(2) ** int(numbers.shift[code])
+        root = numbers.roots.get(int(code))
+        return value if root is None else value * approximation(root)
+
+
+def _labels(numbers: Numbers) -> NDArray[np.int64]:
+    """A number for each root, 0 for none."""
+    seen = {root: i + 1 for i, root in enumerate(dict.fromkeys(numbers.roots.values()))}
+    labels = np.zeros(len(numbers.kind), dtype=np.int64)
+    for place, root in numbers.roots.items():
+        labels[place] = seen[root]
+    return labels
+
+
+def _residues(numbers: Numbers, p: int) -> Residues:
+    scale, place = np.unique(np.stack([numbers.denominator, numbers.shift]), axis=1, return_inverse=True)
     factors = [pow(int(d), -1, p) * pow(2, int(s), p) % p for d, s in scale.T]
-    return times((numerators % p).astype(np.uint64), np.array(factors, dtype=np.uint64)[place.ravel()], p)
-
-
-def _simplest(x: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first continued-fraction convergent n/d that rounds to x, with d <= DENOMINATOR; else d = 0.
-
-    By Legendre every n/d that rounds to x is a convergent as long as x * d**2 < 2**52.
-    """
-    numerator, denominator = np.zeros(len(x), np.int64), np.zeros(len(x), np.int64)
-    open_ = np.flatnonzero(x < 2.0**53)
-    rest = x[open_]
-    h0, h1, k0, k1 = (np.full(len(open_), v) for v in (0.0, 1.0, 1.0, 0.0))
-    while len(open_):
-        whole = np.floor(rest)
-        h0, h1 = h1, whole * h1 + h0
-        k0, k1 = k1, whole * k1 + k0
-        fits = (k1 <= DENOMINATOR) & (h1 < 2.0**53)
-        found = fits & (h1 / k1 == x[open_])
-        numerator[open_[found]] = h1[found].astype(np.int64)
-        denominator[open_[found]] = k1[found].astype(np.int64)
-        keep = fits & ~found & (rest > whole)
-        open_, rest, whole = open_[keep], rest[keep], whole[keep]
-        h0, h1, k0, k1 = h0[keep], h1[keep], k0[keep], k1[keep]
-        rest = 1.0 / (rest - whole)
-    return numerator, denominator
+    result = times((numbers.numerator % p).astype(np.uint64), np.array(factors, dtype=np.uint64)[place.ravel()], p)
+    for code, root in numbers.roots.items():
+        result[code] = int(result[code]) * modular(root, p) % p
+    return result

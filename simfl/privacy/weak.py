@@ -14,7 +14,7 @@ from simfl.privacy.budget import Budget
 from simfl.privacy.code import Code, code, code_work
 from simfl.privacy.lightest import level, level_work
 from simfl.privacy.search import search, search_work
-from simfl.privacy.witness import birth
+from simfl.privacy.witness import birth, lives
 
 __all__ = ["Weak", "weak"]
 
@@ -53,7 +53,7 @@ def weak(basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, 
         ranks: positive ranks.
         last: for each rank the last round at which the matrix has it.
         known: lower bounds from elsewhere (the semi-strong value), by rank.
-        limit: budget of the search and of the enumeration, each.
+        limit: budget of the search, of the enumeration and of proofs in fractions, each.
         seed: of the search.
     """
     state = _start(basis)
@@ -68,8 +68,9 @@ def weak(basis: Basis, ranks: list[int], last: dict[int, int], known: dict[int, 
     if not ranks:
         return state
     ranks = sorted(ranks)
-    _descend(basis, state, ranks, Budget(limit), seed)
-    _enumerate(basis, state, ranks, last, Budget(limit))
+    proofs = Budget(limit)
+    _descend(basis, state, ranks, Budget(limit), proofs, seed)
+    _enumerate(basis, state, ranks, last, Budget(limit), proofs)
     return state
 
 
@@ -86,17 +87,18 @@ def _start(basis: Basis) -> Weak:
     return state
 
 
-def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64]) -> bool:
-    """Takes a support found modulo one prime if it holds modulo the other."""
-    born = birth(basis, rank, support, basis.of.values.primes[1])
-    if born:
-        state.found(born, int(basis.size[support].sum()), support)
-    return born > 0
+def _accept(basis: Basis, state: Weak, rank: int, support: NDArray[np.int64], proofs: Budget) -> bool:
+    """Takes a support found modulo one prime if it holds modulo the other and, within the budget, in fractions."""
+    born = birth(basis, rank, support, basis.primes[1])
+    if not born or lives(basis, born, support, proofs) is False:
+        return False
+    state.found(born, int(basis.size[support].sum()), support)
+    return True
 
 
-def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: int) -> None:
+def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, proofs: Budget, seed: int) -> None:
     """Searches for light vectors at the last rank and, by bisection, wherever the bound falls."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
 
     def look(rank: int) -> None:
         if state.lower[rank] >= state.upper[rank] or not budget.take(code_work(basis, rank)):
@@ -108,7 +110,7 @@ def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: 
         rng = np.random.Generator(np.random.Philox(key=[seed, rank]))
         places = search(here, int(state.upper[rank]), trials, rng) if trials else None
         if places is not None:
-            _accept(basis, state, rank, here.support(places))
+            _accept(basis, state, rank, here.support(places), proofs)
 
     def between(low: int, high: int) -> None:
         """Looks inside (ranks[low], ranks[high]) if the bounds at its ends differ."""
@@ -125,9 +127,11 @@ def _descend(basis: Basis, state: Weak, ranks: list[int], budget: Budget, seed: 
         between(0, len(ranks) - 1)
 
 
-def _enumerate(basis: Basis, state: Weak, ranks: list[int], last: dict[int, int], budget: Budget) -> None:
+def _enumerate(
+    basis: Basis, state: Weak, ranks: list[int], last: dict[int, int], budget: Budget, proofs: Budget
+) -> None:
     """Proves lower bounds, from the last rank on: no vector on 1, 2, 3 ... places that is lighter than the upper."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
 
     def promising(rank: int) -> bool:
         """No light vector is known, nor enforced by the rank (Singleton's bound)."""
@@ -144,7 +148,7 @@ def _enumerate(basis: Basis, state: Weak, ranks: list[int], last: dict[int, int]
         largest = np.append(0, np.cumsum(here.weight[::-1]))
 
         def accept(places: NDArray[np.int64], here: Code = here, rank: int = rank) -> bool:
-            return here.dependent(places) and _accept(basis, state, rank, here.support(places))
+            return here.dependent(places) and _accept(basis, state, rank, here.support(places), proofs)
 
         affordable, work = [], 0
         for w in range(1, len(here.weight) + 1):

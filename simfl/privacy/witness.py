@@ -1,4 +1,5 @@
-"""A vector of the row space together with the combination of rounds that makes it, in exact fractions."""
+"""A vector of the row space together with the combination of rounds that makes it, in exact fractions (roots, in a
+round itself, to a hundred digits)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +13,7 @@ from simfl.privacy.budget import Budget
 from simfl.privacy.field import Residues, echelon
 from simfl.privacy.rational import lifting_work, solve
 
-__all__ = ["Witness", "birth", "on_support", "of_round", "isolating"]
+__all__ = ["Witness", "birth", "on_support", "of_round", "isolating", "lives"]
 
 
 @dataclass(frozen=True)
@@ -93,26 +94,38 @@ def _combination(
 def on_support(basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget) -> Witness | None:
     """A vector of the first ``rank`` rows that is 0 outside ``support`` (classes), exact; None if there is none
     or the budget does not allow for it."""
-    p, _ = basis.of.values.primes
+    return _on_support(basis, rank, support, budget)[0]
+
+
+def lives(basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget) -> bool | None:
+    """Whether the first ``rank`` rows have a vector that is 0 outside ``support`` (classes), proven in fractions; None
+    if the budget does not allow for it."""
+    witness, decided = _on_support(basis, rank, support, budget)
+    return witness is not None if decided else None
+
+
+def _on_support(basis: Basis, rank: int, support: NDArray[np.integer], budget: Budget) -> tuple[Witness | None, bool]:
+    """The vector, and whether the question is decided."""
+    p, _ = basis.primes
     if not budget.take(2.0 * rank * rank * (rank + basis.codes.shape[1])):
-        return None
+        return None, False
     found = _combination(basis, rank, np.asarray(support), p)
     if found is None:
-        return None
+        return None, True
     combination, pivots = found
     rank = int(np.flatnonzero(combination)[-1]) + 1
     if rank < len(pivots):
-        return on_support(basis, rank, support, budget)
+        return _on_support(basis, rank, support, budget)
     witnesses = _solve(basis, rank, pivots, [int(pivots[-1])], budget)
     if witnesses is None:
-        return None
+        return None, False
     inside = set(np.flatnonzero(np.isin(basis.classes.label, support)).tolist())
-    return witnesses[0] if inside.issuperset(witnesses[0].values) else None
+    return (witnesses[0] if inside.issuperset(witnesses[0].values) else None), True
 
 
 def isolating(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[Witness] | None:
     """For each class that is isolated at ``rank`` the combination of rounds that isolates it, exact."""
-    p, _ = basis.of.values.primes
+    p, _ = basis.primes
     if not budget.take(2.0 * rank * rank * basis.codes.shape[1]):
         return None
     _, pivots = echelon(basis.residues(rank, p), p)
@@ -124,8 +137,11 @@ def isolating(basis: Basis, rank: int, classes: list[int], budget: Budget) -> li
 def _solve(
     basis: Basis, rank: int, columns: NDArray[np.int64], ones: list[int], budget: Budget
 ) -> list[Witness] | None:
-    """The combinations of the first ``rank`` rows that are, on ``columns``, 1 at one class and 0 elsewhere."""
-    p, _ = basis.of.values.primes
+    """The combinations of the first ``rank`` rows that are, on ``columns``, 1 at one class and 0 elsewhere; None also
+    where the weights are no fractions."""
+    if not basis.of.values.rational:
+        return None
+    p, _ = basis.primes
     rows, scales = _integers(basis, rank)
     matrix = rows[:, columns].T.copy()
     if not budget.take(lifting_work(matrix, len(ones))):

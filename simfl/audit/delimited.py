@@ -1,0 +1,125 @@
+"""Logs as text with one row a line: cells between commas, semicolons, tabs or bars."""
+
+import csv
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simfl.audit.entries import Columns, entries, named
+from simfl.audit.log import Limits, Log, sparse
+from simfl.audit.matrices import checked
+from simfl.errors import SimflError
+
+__all__ = ["delimited"]
+
+CHUNK = 3 * 10**6  # cells
+DELIMITERS = ",;\t|"
+
+
+def delimited(path: Path, columns: Columns | None = None) -> Log:
+    """Reads entries, or a matrix with or without a header of client names.
+
+    Raises:
+        SimflError: it is neither.
+    """
+    _bounded(path)
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        line = file.readline(Limits.LINE)
+    if not line.strip():
+        raise SimflError(f"{path}: the log is empty")
+    delimiter = max(DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
+    header = [cell.strip() for cell in _rows(path, delimiter)[0]]
+    if len(header) > Limits.COLUMNS:
+        raise SimflError(f"{path}: {len(header)} columns are more than the {Limits.COLUMNS} that are read")
+    if found := named(path, header, columns):
+        return entries(path, _chunks(path, delimiter, header), found, header)
+    return _matrix(path, delimiter, header)
+
+
+def _bounded(path: Path) -> None:
+    """Refuses lines so long that a single one would fill the memory."""
+    with open(path, "rb") as file:
+        length, number = 0, 1
+        while block := file.read(2**20):
+            lines = block.split(b"\n") if length + len(block) > Limits.LINE or b"\n" not in block else None
+            if lines is None:
+                number, length = number + block.count(b"\n"), len(block) - block.rindex(b"\n") - 1
+                continue
+            for i, part in enumerate(lines):
+                length = length + len(part) if i == 0 else len(part)
+                number += i > 0
+                if length > Limits.LINE:
+                    raise SimflError(f"{path}:{number}: a line of more than {Limits.LINE} bytes")
+
+
+def _rows(path: Path, delimiter: str, count: int = 2) -> list[list[str]]:
+    """The first rows, empty ones where the file has fewer."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, delimiter=delimiter)
+        return [next(rows, []) for _ in range(count)]
+
+
+def _chunks(path: Path, delimiter: str, header: list[str]) -> Iterator[tuple[Any, Any]]:
+    import pandas
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)  # surplus cells would be dropped
+            for chunk in pandas.read_csv(
+                path, names=header, header=0, index_col=False, encoding="utf-8-sig", skipinitialspace=True,
+                sep=delimiter, keep_default_na=False, skip_blank_lines=False, compression=None,
+                chunksize=max(1, CHUNK // len(header)), dtype="str",  # labels: 007 is not 7
+            ):  # fmt: skip
+                if delimiter == ";":  # where the comma is the decimal point
+                    chunk = chunk.apply(lambda column: column.str.replace(r"^(-?\d*),(\d+)$", r"\1.\2", regex=True))
+                yield chunk.index.to_numpy() + 2, chunk
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning, ValueError) as error:
+        raise SimflError(f"{path}: not a table of {','.join(header)}: {_line(error)}") from None
+
+
+def _matrix(path: Path, delimiter: str, header: list[str]) -> Log:
+    """One row a round, one column a client."""
+    import pandas
+
+    names = not all(map(_is_number, header))
+    if names and not any(map(_is_number, _rows(path, delimiter)[1])):
+        raise SimflError(
+            f"{path}:1: neither the columns round,client[,weight] (or --columns round=NAME,client=NAME) nor a matrix "
+            "of numbers under names"
+        )
+    step = max(1, 10**7 // len(header))
+    parts: list[tuple[Any, Any, Any]] = []
+    count = held = 0
+    try:
+        for frame in pandas.read_csv(
+            path, header=0 if names else None, dtype=np.float64, encoding="utf-8-sig", sep=delimiter, chunksize=step,
+            decimal="," if delimiter == ";" else ".", compression=None,
+        ):  # fmt: skip
+            values = checked(frame.to_numpy(), path, count)
+            rounds, clients = np.nonzero(values)
+            parts.append((values[rounds, clients], rounds + count, clients))
+            count, held = count + len(values), held + len(rounds)
+            if held > Limits.ENTRIES:
+                raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
+    except (pandas.errors.ParserError, ValueError) as error:
+        raise SimflError(f"{path}: not a matrix of numbers: {_line(error)}") from None
+    if not count:
+        raise SimflError(f"{path}: the log is empty")
+    weights, rounds, clients = (np.concatenate(part) for part in zip(*parts, strict=True))
+    matrix = sparse(weights, rounds, clients, (count, len(header)))
+    return Log(matrix, range(count), header if names else range(len(header)))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,65 @@
+"""A participation log as a matrix with labels, and how much of one is read at most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simfl.errors import SimflError
+
+__all__ = ["COLUMNS", "Limits", "Log", "plain", "sparse"]
+
+COLUMNS = ("round", "client", "weight")
+
+
+class Limits:
+    """What a log may hold; a file made to exhaust the memory is refused before it does."""
+
+    ENTRIES = 10**8
+    LABELS = 10**7
+    LETTERS = 200
+    CELLS = 10**8
+    COLUMNS = 10**5
+    INFLATED = 2**31
+    LINE = 2**24
+
+
+@dataclass(frozen=True)
+class Log:
+    """Who was aggregated in which round.
+
+    Attributes:
+        matrix: scipy CSR array, shape (J, N): weights, 0 where a client took no part.
+        rounds: J labels, in order of time.
+        clients: N labels.
+        unused: names of columns that were not read.
+        doubles: the weights are known to be doubles with all their digits.
+    """
+
+    matrix: Any
+    rounds: Sequence[Any]
+    clients: Sequence[Any]
+    unused: tuple[str, ...] = ()
+    doubles: bool = False
+
+
+def plain(label: Any, most: int = 60) -> str:
+    """A label as one line of a terminal can show it: control characters spelt out, long ones cut."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(label))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def sparse(weights: Any, rounds: Any, clients: Any, shape: tuple[int, int]) -> Any:
+    """The matrix of some entries, in the number format of the weights.
+
+    Raises:
+        SimflError: it has more rounds or clients than are read.
+    """
+    from scipy.sparse import csr_array
+
+    if max(shape) > Limits.LABELS:
+        raise SimflError(f"{max(shape)} rounds or clients are more than the {Limits.LABELS} that are read")
+    matrix = csr_array((np.asarray(weights), (rounds, clients)), shape=shape)
+    matrix.eliminate_zeros()
+    return matrix

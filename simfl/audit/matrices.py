@@ -1,0 +1,85 @@
+"""Logs as arrays: one row a round, one column a client."""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simfl.audit.log import Limits, Log, sparse
+from simfl.errors import SimflError
+
+__all__ = ["array", "checked"]
+
+
+def array(path: Path) -> Log:
+    """Reads an NPY or NPZ file (one array, or what ``scipy.sparse.save_npz`` writes).
+
+    Raises:
+        SimflError: it holds no participation matrix, or one too large.
+    """
+    try:
+        held = _npy(path) if path.suffix.lower() == ".npy" else _npz(path)
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, zlib.error) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise SimflError(f"{path}: not an array that can be read: {problem}") from None
+    if 0 in held.shape:
+        raise SimflError(f"{path}: the log is empty")
+    if hasattr(held, "tocsr"):
+        small = held.shape[0] * held.shape[1] < 10**6
+        checked(held.toarray() if small else held.data, path)
+        return Log(held, range(held.shape[0]), range(held.shape[1]))
+    checked(held, path)
+    rounds, clients = np.nonzero(held)
+    weights = held[rounds, clients]
+    weights = weights if weights.dtype.kind == "f" else weights.astype(float)
+    return Log(sparse(weights, rounds, clients, held.shape), range(held.shape[0]), range(held.shape[1]))
+
+
+def _npy(path: Path) -> Any:
+    held = np.load(path, allow_pickle=False, mmap_mode="r")  # the header first
+    return np.array(_fitting(held, held.shape, path))
+
+
+def _npz(path: Path) -> Any:
+    with zipfile.ZipFile(path) as archive:
+        inflated = sum(member.file_size for member in archive.infolist())
+        if inflated > Limits.INFLATED:
+            raise SimflError(f"{path}: {inflated} bytes when unpacked; at most {Limits.INFLATED} are read")
+    with np.load(path, allow_pickle=False) as file:
+        if "format" in file.files:
+            from scipy.sparse import load_npz
+
+            if "shape" in file.files:
+                shape = tuple(int(n) for n in np.ravel(file["shape"]))
+                if max(shape, default=0) > Limits.LABELS:
+                    raise SimflError(f"{path}: {max(shape)} rounds or clients; at most {Limits.LABELS} are read")
+            matrix = _fitting(load_npz(path), (), path).tocsr()
+            matrix.check_format(full_check=True)
+            return matrix
+        if len(file.files) != 1:
+            names = ", ".join(file.files[:20])
+            raise SimflError(f"{path}: holds {len(file.files)} arrays ({names}); one is needed")
+        return _fitting(file[file.files[0]], None, path)
+
+
+def _fitting(held: Any, shape: tuple[int, ...] | None, path: Path) -> Any:
+    """The array if it is a matrix of numbers with no more cells than are read; a sparse one has few anyway."""
+    if held.ndim != 2:
+        raise SimflError(f"{path}: a participation matrix has two dimensions (rounds, clients), not {held.ndim}")
+    if held.dtype.kind not in "biuf":
+        raise SimflError(f"{path}: participation weights must be real numbers, not {held.dtype}")
+    if shape != () and np.prod(held.shape, dtype=float) > Limits.CELLS:
+        raise SimflError(f"{path}: {held.shape[0]} x {held.shape[1]} cells; at most {Limits.CELLS} are read")
+    return held
+
+
+def checked(values: Any, path: Path, first: int = 0) -> Any:
+    """Finite numbers of at least 0, or a message that names the first other one; rows count from ``first``."""
+    wrong = ~np.isfinite(values) | (values < 0)
+    if wrong.any():
+        place = np.argwhere(wrong)[0]
+        where = f"round {first + place[0]}, client {place[1]}" if len(place) == 2 else "an entry"
+        raise SimflError(f"{path}: {where}: weight {values[tuple(place)]:g} is not a finite number of at least 0")
+    return values
