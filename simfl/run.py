@@ -17,7 +17,6 @@ import numpy as np
 
 from simfl import checkpoint
 from simfl.agents import Parts, Round, Server, server
-from simfl.api import CallableModule
 from simfl.errors import BusyError, IntegrityError, SimflError
 from simfl.finishing import cell, finish
 from simfl.metrics import Tally
@@ -273,6 +272,3 @@ def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, fl
              "bytes": message.size_bytes, "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
 
     return record
-
-
-sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

@@ -13,7 +13,7 @@ import pytest
 
 from simfl import checkpoint
 from simfl.errors import IntegrityError, SimflError
-from simfl.results import Result
+from simfl.opening import Result
 from simfl.run import run, verify
 from simfl.scenario import Scenario
 

@@ -64,7 +64,7 @@ def read(path: Path | str) -> Log:
 def _folder(path: Path) -> Log:
     if not (path / "participation.csv").exists() or not (path / "scenario.yaml").exists():
         raise SimflError(f"{path}: not the results of a run (participation.csv and scenario.yaml are needed)")
-    from simfl.results import Result
+    from simfl.opening import Result
 
     try:
         matrix = Result.open(path).participation

@@ -20,12 +20,12 @@ def export(folder: Path, to: Path) -> list[Path]:
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingError('Parquet needs the extra "parquet": pip install "simfl[parquet]"') from None
-    from simfl.sweep.result import table
+    from simfl.results import read_table
 
     written = []
     for path in sorted(folder.glob("*.csv")):
         buffer = io.BytesIO()
-        table(path).to_parquet(buffer, engine="pyarrow", index=False)
+        read_table(path).to_parquet(buffer, engine="pyarrow", index=False)
         to.mkdir(parents=True, exist_ok=True)
         written.append(to / f"{path.stem}.parquet")
         write_atomically(written[-1], buffer.getvalue())

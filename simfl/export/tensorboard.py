@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simfl.errors import MissingError, SimflError
+from simfl.results import read_table
 from simfl.trace import write_atomically
 
 __all__ = ["export"]
@@ -43,9 +44,7 @@ def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
     if (folder / "rounds.csv").exists():
         yield "", folder
         return
-    from simfl.sweep.result import SweepResult
-
-    runs = SweepResult.open(folder).runs
+    runs = read_table(folder / "index.csv")
     keys = list(runs.columns[1 : list(runs.columns).index("status")])
     for row in runs[runs.status == "done"].to_dict("records"):
         label = " ".join(f"{key}={row[key]}" for key in keys)

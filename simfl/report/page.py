@@ -68,7 +68,7 @@ def page(study: Study) -> str:
     """The report of a study as HTML; the same bytes for the same results."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from simfl import __version__
+    from simfl.version import VERSION
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -84,7 +84,7 @@ def page(study: Study) -> str:
     rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
     return environment.get_template("report.html").render(
         study=study,
-        version=__version__,
+        version=VERSION,
         advice=advice,
         sentences=told(study),
         facts=_facts(study),

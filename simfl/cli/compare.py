@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from simfl.cli.shared import print_json
-from simfl.sweep.command import FAILED_MEMBERS, going_on, how, playing_options, report_failures
+from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, playing_options, report_failures
 
 __all__ = ["command"]
 

@@ -1,0 +1,5 @@
+"""Which simfl this is."""
+
+__all__ = ["VERSION"]
+
+VERSION = "0.1.0"
