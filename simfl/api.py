@@ -34,7 +34,7 @@ def run(
     overrides: Overrides = (),
     *,
     out: Path | str = "results",
-    resume: bool = False,
+    resume: bool = True,
     force: bool = False,
     **keys: Any,
 ) -> "Result":
@@ -44,7 +44,7 @@ def run(
         scenario: a file, or what :func:`load` returned.
         overrides, keys: as for :func:`load`.
         out: root of all results.
-        resume: go on where an interrupted run stopped.
+        resume: go on where an interrupted run stopped; else start anew.
         force: play again even if the results are complete.
 
     Raises:

@@ -3,6 +3,7 @@
 import io
 import json
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.disk import sha256, write_atomically
 from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
 from simfl.scenario import Scenario
-from simfl.trace import Table, sha256, write_atomically
+from simfl.stored import SCENARIO, SUMMARY, sealed
+from simfl.trace import Table
 
 __all__ = ["cell", "finish"]
 
@@ -24,6 +27,7 @@ def finish(
     rounds: int,
     model: NDArray[np.float32] | None,
     expected_cardinality: float | None,
+    others: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -34,6 +38,7 @@ def finish(
         rounds: rounds played.
         model: the final global model, shape (d,), or None.
         expected_cardinality: what theory says, to stand beside the simulated value.
+        others: names of files of the results that were written before, ``scenario.yaml`` apart.
 
     Returns:
         The summary.
@@ -61,10 +66,11 @@ def finish(
         "expected_cardinality": cell(expected_cardinality),
         **{name: cell(value) for name, value in summarise(rows).items()},
         **jobs,
-        "sha256": dict(sorted(digests.items())),
     }
+    digests |= {name: sha256(folder / name) for name in (SCENARIO, *others)}
+    summary, data = sealed(summary, digests)
     write_atomically(folder / "machine.json", _json(_versions()))
-    write_atomically(folder / "summary.json", _json(summary))
+    write_atomically(folder / SUMMARY, data)
     return summary
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
 from simfl.scenario import Scenario
+from simfl.stored import SCENARIO, Stored, is_finished
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,18 +41,13 @@ class Result:
 
         Raises:
             SimflError: it holds no finished run.
+            IntegrityError: a file of it is damaged.
         """
-        import pandas
-
-        path = Path(path)
-        try:
-            summary = json.loads((path / "summary.json").read_text())
-            scenario = Scenario.load(path / "scenario.yaml")
-            rounds = pandas.read_csv(path / "rounds.csv")
-        except (OSError, ValueError) as error:
-            raise SimflError(f"{path}: no finished run here ({error})") from None
-        matrix = participation_matrix(path / "participation.csv", len(rounds), scenario.clients)
-        return cls(path, scenario, rounds, matrix, summary)
+        stored = Stored.open(path)
+        scenario = Scenario.load(stored.file(SCENARIO))
+        rounds = read_table(stored.file("rounds.csv"))
+        matrix = participation_matrix(stored.file("participation.csv"), len(rounds), scenario.clients)
+        return cls(stored.path, scenario, rounds, matrix, stored.summary)
 
     def figure(self, name: str) -> "Figure":
         """A figure of the run, as a matplotlib Figure."""
@@ -145,7 +141,7 @@ def open(path: Path | str) -> Result | SweepResult | ComparisonResult:
     Raises:
         SimflError: there are none.
     """
-    if Path(path, "summary.json").exists():
+    if is_finished(Path(path)):
         return Result.open(path)
     if Path(path, "comparison.json").exists():
         return ComparisonResult.open(path)

@@ -9,12 +9,13 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "columns", "registry", "trace", "errors", "files", "distributions", "local", "version"}
+VALUES = {"types", "rng", "columns", "registry", "trace", "errors", "files", "distributions", "local"}
+VALUES |= {"cache", "disk", "version"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
-    "scenario", "results", "finishing", "run", "sweep", "compare", "report", "opening", "audit", "export", "api", "cli",
-    "__main__",
+    "scenario", "results", "stored", "clients", "finishing", "run", "sweep", "compare", "report", "opening", "audit",
+    "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {
@@ -126,3 +127,113 @@ def test_no_global_randomness_and_no_wall_clock():
         if name.partition(".")[0] in banned
     ]
     assert not wrong
+
+
+def test_no_drawing_and_no_file_writing_below_the_shell():
+    """Drawing is the report's; the rules write nothing (a cache and the world's own records lie elsewhere)."""
+    writing = {"savefig", "to_csv", "to_parquet", "write_text", "write_bytes"}
+    wrong = []
+    for module, path in MODULES.items():
+        room = room_of(module)
+        if room in SHELL or not room:
+            continue
+        wrong += [f"{module} imports {name}" for name in imported(path) if name.partition(".")[0] == "matplotlib"]
+        for node in running(tree(path)) if room in RULES else ():
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func).rpartition(".")[2]
+                mode = next((a.value for a in node.args[1:2] if isinstance(a, ast.Constant)), "r")
+                if called in writing or (called == "open" and set(str(mode)) & set("wax+")):
+                    wrong.append(f"{module}:{node.lineno} writes a file")
+    assert not wrong
+
+
+# -- plugins are asked by their protocol, never by what they happen to have or are called -------------
+
+FOREIGN = {
+    "CSafeLoader", "__name__", "__pydantic_config__", "item", "position", "sched_getaffinity", "strerror", "toarray",
+    "tocsr",
+}  # fmt: skip
+"""What other libraries' objects, or Python's, may lack. Any other constant name asked for by ``hasattr`` or ``getattr``
+is a question that a protocol should have answered. Names that are not constant (all fields of a dataclass) are generic.
+"""
+
+STILL_ASKED = {
+    ("simfl.agents", "arrivals"),
+    ("simfl.agents.asking", "fixed_size"),
+    ("simfl.cli.data", "partition"),
+    ("simfl.distributions", "name"),
+    ("simfl.learning.models.initial", "draw"),
+    ("simfl.learning.models.initial", "gain"),
+    ("simfl.registry", "name"),
+    ("simfl.run", "arrivals"),
+    ("simfl.run", "shuffle"),
+    ("simfl.scenario.plugins", "check"),
+    ("simfl.scenario.plugins", "resolve"),
+    ("simfl.selection.cardinality", "probability"),
+    ("simfl.selection.families", "independent"),
+    ("simfl.selection.families", "mode"),
+    ("simfl.selection.families", "shuffle"),
+    ("simfl.training.fedbuff", "disjoint_units"),
+    ("simfl.training.server", "name"),
+    ("simfl.training.server", "secagg"),
+    ("simfl.training.server", "weighting"),
+}
+"""Only ever shorter: (module, attribute) that are asked for all the same."""
+
+STILL_NAMED = {
+    ("simfl.distributions", "constant"),
+    ("simfl.selection.cardinality", "all"),
+    ("simfl.selection.cardinality", "bernoulli"),
+    ("simfl.selection.families", "all"),
+    ("simfl.selection.families", "bernoulli"),
+    ("simfl.selection.shapes", "all"),
+    ("simfl.selection.shapes", "batch_partition"),
+    ("simfl.selection.shapes", "half_partition"),
+    ("simfl.selection.shapes", "partition"),
+}
+"""Only ever shorter: (module, plugin) where a plugin's name decides."""
+
+
+def test_no_plugin_is_asked_what_it_has():
+    found = set()
+    for module, path in MODULES.items():
+        for node in running(tree(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("hasattr", "getattr"):
+                asked = node.args[1]
+                if isinstance(asked, ast.Constant) and asked.value not in FOREIGN:
+                    found.add((module, asked.value))
+    assert found - STILL_ASKED == set(), "declare it in the family's protocol"
+    assert STILL_ASKED - found == set(), "mended: take it off the list"
+
+
+def is_name(node: ast.AST) -> bool:
+    """``x.name``, ``name``, ``x["name"]``, ``getattr(x, "name")``"""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Constant) and node.slice.value == "name"
+    if isinstance(node, ast.Call):
+        return len(node.args) > 1 and isinstance(node.args[1], ast.Constant) and node.args[1].value == "name"
+    return getattr(node, "attr", getattr(node, "id", "")) == "name"
+
+
+def words_in(node: ast.AST) -> set[str]:
+    return {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+
+
+def test_no_plugin_name_decides():
+    from simfl import scenario  # noqa: F401  (registers every plugin)
+    from simfl.registry import FAMILIES
+
+    plugins = {name for registry in FAMILIES.values() for name, _ in registry.items()}
+    found = set()
+    for module, path in MODULES.items():
+        for node in running(tree(path)):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                words = set().union(*(words_in(side) for side in sides if not is_name(side)))
+                if any(map(is_name, sides)):
+                    found |= {(module, word) for word in words & plugins}
+            elif isinstance(node, ast.Match) and is_name(node.subject):
+                words = set().union(*(words_in(case.pattern) for case in node.cases))
+                found |= {(module, word) for word in words & plugins}
+    assert found - STILL_NAMED == set(), "let the plugin's protocol answer"
+    assert STILL_NAMED - found == set(), "mended: take it off the list"

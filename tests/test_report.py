@@ -14,7 +14,7 @@ from simfl.errors import SimflError
 from simfl.report import draw, read_study, style
 from simfl.report.axes import labels, varying
 from simfl.report.figures import FIGURES, NothingToDraw
-from simfl.report.figures.latency import _direct, _layout, _links, _network
+from simfl.report.figures.latency import _direct, _layout, _network
 from simfl.report.figures.participation import blocks
 from simfl.report.saving import FORMATS, csv_text, picture
 from simfl.report.statistics import POINTS, interval, over_rounds, over_time, paired
@@ -249,7 +249,7 @@ def test_staleness_is_counted_over_aggregated_jobs(single, tmp_path):
 
 def test_the_latency_graph_of_a_star_has_true_distances(single):
     run = next(read_study([single]).runs)
-    network = _network(_links(run), run.clients)
+    network = _network(run.latency, [""] * run.clients)
     assert sorted(map(tuple, network.links)) == [(i, 12) for i in range(12)] and network.names[-1] == "server"
     places = _layout(network)
     np.testing.assert_allclose(np.linalg.norm(places, axis=1), network.latency_s[12])

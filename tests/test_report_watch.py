@@ -13,7 +13,8 @@ import pytest
 from chromium import chromium, executable
 
 from simfl.errors import SimflError
-from simfl.report.live import POINTS, Watched
+from simfl.report.growing import POINTS
+from simfl.report.live import Watched
 from simfl.report.server import ADDRESS, serving
 from simfl.report.terminal import table
 

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.errors import SimflError, suggestion
+from simfl.results import participation_matrix
+from simfl.stored import Stored
 
 __all__ = ["Log", "read"]
 
@@ -62,14 +64,9 @@ def read(path: Path | str) -> Log:
 
 
 def _folder(path: Path) -> Log:
-    if not (path / "participation.csv").exists() or not (path / "scenario.yaml").exists():
-        raise SimflError(f"{path}: not the results of a run (participation.csv and scenario.yaml are needed)")
-    from simfl.opening import Result
-
-    try:
-        matrix = Result.open(path).participation
-    except (ValueError, KeyError) as error:
-        raise SimflError(f"{path / 'participation.csv'}: not the participation of a run: {error}") from None
+    stored = Stored.open(path)
+    file = stored.file("participation.csv")
+    matrix = participation_matrix(file, int(stored.summary["rounds"]), int(stored.summary["clients"]))
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]))
 
 

@@ -16,9 +16,9 @@ def command(folders: tuple[Path, ...], output: Path | None) -> None:
 
     DIR is the folder of a run, of a sweep or a comparison, or one that holds runs. Several are taken together.
     """
+    from simfl.disk import write_atomically
     from simfl.report.page import page
     from simfl.report.reading import read_study
-    from simfl.trace import write_atomically
 
     study = read_study(folders)
     target = output or (folders[0] if len(folders) == 1 else Path()) / "report.html"

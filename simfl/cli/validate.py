@@ -1,10 +1,14 @@
 """``simfl validate``"""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simfl.cli.shared import as_json, load, print_json
+
+if TYPE_CHECKING:
+    from simfl.scenario import Problem
 
 __all__ = ["command"]
 
@@ -20,7 +24,8 @@ def command(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
     reports: list[dict[str, Any]] = []
     for file in files:
         try:
-            digest, problems = load(file).digest, ()
+            digest: str | None = load(file).digest
+            problems: "Sequence[Problem]" = ()
         except InvalidScenario as error:
             digest, problems = None, error.problems
             if not as_json:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.registry import Registry
 from simfl.rng import Streams
-from simfl.types import Job, Updates
+from simfl.types import Job, Labels, Updates
 
 __all__ = ["LEARNING", "Learner", "Learning"]
 
@@ -22,11 +22,15 @@ class Learner(Protocol):
         dimension: parameters of the model, d.
         model_bytes: size of one model or update on the wire.
         samples: int64, shape (clients,): training samples of each client.
+        labels: the classes of these samples; None where they have none.
     """
 
     dimension: int
     model_bytes: int
     samples: NDArray[np.int64]
+
+    @property
+    def labels(self) -> Labels | None: ...
 
     def initial(self) -> NDArray[np.float32]:
         """The model x(0), shape (d,), drawn from the stream "model"."""

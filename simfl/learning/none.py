@@ -36,6 +36,7 @@ class IdleLearner:
     model_bytes: int
     samples: NDArray[np.int64]
     dimension: int = field(default=0, init=False)
+    labels: None = field(default=None, init=False)
 
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)

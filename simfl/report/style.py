@@ -97,7 +97,8 @@ def settings(**changes: Any) -> Iterator[None]:
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS | {key.replace("_", ".", 1): value for key, value in changes.items()})
+        all_of: Any = SETTINGS | {key.replace("_", ".", 1): value for key, value in changes.items()}
+        matplotlib.rcParams.update(all_of)
         yield
 
 

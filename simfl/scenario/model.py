@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.devices import Devices
-from simfl.errors import ScenarioError
+from simfl.errors import ScenarioError, nearest
 from simfl.files import DATA_PATH
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
@@ -243,6 +242,6 @@ def _unreadable(path: Path, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         folder = path.parent
         others = [item.name for item in folder.iterdir() if item.suffix in (".yaml", ".yml")] if folder.is_dir() else []
-        near = get_close_matches(path.name, sorted(others), n=1)
-        return "no such file" + (f"; did you mean {str(folder / near[0])!r}?" if near else "")
+        near = nearest(path.name, sorted(others))
+        return "no such file" + (f"; did you mean {str(folder / near)!r}?" if near else "")
     return f"cannot be read: {error.strerror or error}"

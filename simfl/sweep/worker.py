@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from simfl.disk import locked
 from simfl.errors import BusyError, IntegrityError, ScenarioError, SimflError
 from simfl.sweep import folders
 from simfl.sweep.task import Task
@@ -45,26 +46,25 @@ def play(task: Task) -> None:
     Raises:
         SimflError: the scenario cannot be built.
     """
-    from simfl.run import run
+    from simfl.run import LOCK, run
     from simfl.scenario import Scenario
 
     scenario = Scenario.parse(task.scenario, task.name, folder=Path(task.folder))
     if scenario.digest != task.digest:
         raise SimflError("a data file has changed, or this worker has another version of simfl")
     folders.clear_failure(task.path)
-    resume = True
+    force = False
     while True:
-        damaged = (task.path / "summary.json").exists() and folders.summary(task.path) is None
         try:
-            run(scenario, Path(task.out), resume=resume, force=damaged or not resume)
+            run(scenario, Path(task.out), force=force)
             return
         except BusyError:
-            with folders.locked(task.path / ".lock"):
+            with locked(task.path / LOCK):
                 pass
-        except IntegrityError:  # no checkpoint is usable
-            if not resume:
+        except IntegrityError:  # its results are damaged, or no checkpoint is usable
+            if force:
                 raise
-            resume = False
+            force = True
 
 
 def _read(tasks: "queue.SimpleQueue[Task]") -> None:

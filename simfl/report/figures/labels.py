@@ -1,13 +1,17 @@
 """Which classes each client's samples belong to."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simfl.errors import SimflError
 from simfl.report import style
 from simfl.report.figures.base import NothingToDraw, figure
 from simfl.report.study import Run, Study
+
+LABEL = "label "
+"""What the columns of clients.csv that count samples begin with."""
 
 CLIENTS = 240
 """Columns at most; of more clients, every n-th."""
@@ -18,10 +22,14 @@ def draw(study: Study) -> Any:
     """Training samples of each class at each client, in the first seed: the stronger the colour, the more. Even rows
     mean clients that are alike.
     """
+    return histogram(*_counts(study.groups[0].first))
+
+
+def histogram(counts: NDArray[np.int64], names: Sequence[str]) -> Any:
+    """The figure of samples of each client and class, shape (clients, classes), and its table."""
     from matplotlib.ticker import MaxNLocator
     from pandas import DataFrame
 
-    counts, names = _counts(study.groups[0].first)
     every = -(-len(counts) // CLIENTS)
     shown = counts[::every]
     image = np.empty((*shown.T.shape, 4))
@@ -42,21 +50,10 @@ def draw(study: Study) -> Any:
     return fig, table
 
 
-def _counts(run: Run) -> Any:
+def _counts(run: Run) -> tuple[NDArray[np.int64], list[str]]:
     """Samples of each client and class, int64 (clients, classes), and the classes' names."""
-    from simfl.rng import Streams
-    from simfl.scenario import Scenario
-
-    try:
-        scenario = Scenario.load(run.path / "scenario.yaml")
-        if not hasattr(scenario.learning, "partition"):
-            raise NothingToDraw("nothing is learned from data")
-        streams = Streams(scenario.seed)
-        data = scenario.learning.data.load(scenario, streams)
-        split = scenario.learning.partition.split(data, scenario.clients, streams("partition"))
-    except SimflError as error:
-        raise NothingToDraw(f"the data set is not at hand: {error}") from None
-    owners = np.repeat(np.arange(scenario.clients), split.sizes)
-    cells = owners * data.classes + data.y_train[split.indices]
-    counts = np.bincount(cells, minlength=scenario.clients * data.classes).reshape(scenario.clients, data.classes)
-    return counts, data.label_names
+    labels = [name for name in run.clients_table.columns if name.startswith(LABEL)]
+    if not labels:
+        raise NothingToDraw("no labels of the clients were recorded: nothing is learned from data, or there are too "
+                            "many clients")  # fmt: skip
+    return run.clients_table[labels].to_numpy(dtype=np.int64), [name.removeprefix(LABEL) for name in labels]
