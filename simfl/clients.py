@@ -23,8 +23,8 @@ FEW = 60
 """Clients up to which the latency between any two is told."""
 
 
-def write_clients(folder: Path, parts: Parts) -> list[str]:
-    """Writes what there is to tell about the clients; the names of the files.
+def write_clients(folder: Path, parts: Parts) -> None:
+    """Writes what there is to tell about the clients.
 
     ``clients.csv`` has a row a client: ``client``, ``name`` (empty where clients have only numbers), ``samples``,
     ``latency_s`` (one-way propagation to the server, without jitter), then one column a label, its training samples,
@@ -33,7 +33,7 @@ def write_clients(folder: Path, parts: Parts) -> list[str]:
     """
     n = parts.clients
     if 4 * n > MOST_CELLS:
-        return []
+        return
     clients = np.arange(n, dtype=np.int64)
     columns: dict[str, Any] = {
         "client": clients,
@@ -46,13 +46,12 @@ def write_clients(folder: Path, parts: Parts) -> list[str]:
         columns |= {f"label {name}": counts for name, counts in zip(labels.names, labels.counts.T, strict=True)}
     _write(folder / CLIENTS, columns)
     if n > FEW:
-        return [CLIENTS]
+        return
     ends = np.append(clients, SERVER)
     first, second = (end.ravel() for end in np.meshgrid(ends, ends, indexing="ij"))
     apart = first != second
     first, second = first[apart], second[apart]
     _write(folder / LATENCY, {"from": first, "to": second, "latency_s": parts.links.latency_s(first, second)})
-    return [CLIENTS, LATENCY]
 
 
 def _write(path: Path, columns: dict[str, Any]) -> None:

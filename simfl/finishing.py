@@ -3,7 +3,6 @@
 import io
 import json
 import platform
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.accounting import accounts
 from simfl.disk import sha256, write_atomically
-from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
+from simfl.results import fill_columns, summarise, summarise_jobs
 from simfl.scenario import Scenario
-from simfl.stored import SCENARIO, SUMMARY, sealed
+from simfl.stored import CLIENTS, LATENCY, SCENARIO, SUMMARY, sealed
 from simfl.trace import Table
 
 __all__ = ["cell", "finish"]
@@ -27,7 +27,6 @@ def finish(
     rounds: int,
     model: NDArray[np.float32] | None,
     expected_cardinality: float | None,
-    others: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -38,7 +37,6 @@ def finish(
         rounds: rounds played.
         model: the final global model, shape (d,), or None.
         expected_cardinality: what theory says, to stand beside the simulated value.
-        others: names of files of the results that were written before, ``scenario.yaml`` apart.
 
     Returns:
         The summary.
@@ -48,8 +46,7 @@ def finish(
         if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
             digests[name] = table.finish()
     tables["rounds.csv"].mark()
-    matrix = participation_matrix(folder / "participation.csv", rounds, scenario.clients)
-    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), scenario.privacy.columns(matrix))
+    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, folder, rounds))
     write_atomically(folder / "rounds.csv", text.encode())
     digests["rounds.csv"] = sha256(folder / "rounds.csv")
     if model is not None:
@@ -67,7 +64,7 @@ def finish(
         **{name: cell(value) for name, value in summarise(rows).items()},
         **jobs,
     }
-    digests |= {name: sha256(folder / name) for name in (SCENARIO, *others)}
+    digests |= {name: sha256(folder / name) for name in (SCENARIO, CLIENTS, LATENCY) if (folder / name).exists()}
     summary, data = sealed(summary, digests)
     write_atomically(folder / "machine.json", _json(_versions()))
     write_atomically(folder / SUMMARY, data)

@@ -14,18 +14,21 @@ class Tally:
     Attributes:
         rounds: rounds counted, skipped ones included.
         aggregated: client updates aggregated in all of them.
+        latest: in the last of them.
         participation: int64 (clients,): aggregations each client took part in.
     """
 
     def __init__(self, clients: int) -> None:
         self.rounds = 0
         self.aggregated = 0
+        self.latest = 0
         self.participation: NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
 
     def add(self, clients: NDArray[np.integer]) -> None:
         """Counts one round in which ``clients`` (distinct, maybe none) were aggregated."""
         self.rounds += 1
-        self.aggregated += len(clients)
+        self.latest = len(clients)
+        self.aggregated += self.latest
         self.participation[clients] += 1
 
     @property

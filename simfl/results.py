@@ -8,6 +8,7 @@ SHA-256 of each table) and ``machine.json``, the one file that may differ betwee
 import csv
 import io
 from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,39 @@ import numpy as np
 from simfl.errors import SimflError
 from simfl.metrics import mean_concurrency, staleness_histogram
 from simfl.trace import PARTICIPATION
+from simfl.types import SERVER
 
-__all__ = ["participation_matrix", "read_table", "fill_columns", "summarise", "summarise_jobs"]
+__all__ = [
+    "participation_matrices", "participation_matrix", "read_table", "fill_columns", "summarise", "summarise_jobs",
+]  # fmt: skip
 
 
 def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
-    """The participation matrix of a ``participation.csv``, scipy CSR array of shape (rounds, clients)."""
+    """The server's participation matrix of a ``participation.csv``, scipy CSR array of shape (rounds, clients).
+
+    Where clients aggregate, too, it holds the largest weight with which anybody aggregated a client.
+    """
+    matrices = participation_matrices(path, rounds, clients)
+    if set(matrices) == {SERVER}:
+        return matrices[SERVER]
+    return reduce(lambda one, other: one.maximum(other), matrices.values())
+
+
+def participation_matrices(path: Path, rounds: int, clients: int) -> dict[int, Any]:
+    """The participation matrix of each aggregator of a ``participation.csv``, scipy CSR arrays (rounds, clients)."""
     import pandas
     from scipy.sparse import csr_array
 
-    table = pandas.read_csv(path, dtype={"round": np.int64, "client": np.int64, "weight": np.float64})
-    round, client, weight = (table[name].to_numpy() for name in PARTICIPATION)
-    return csr_array((weight, (round, client)), shape=(rounds, clients))
+    table = pandas.read_csv(path)
+    if "aggregator" not in table:
+        table["aggregator"] = SERVER
+    whose = table.groupby("aggregator") if len(table) else [(SERVER, table)]
+    found = {}
+    for who, rows in whose:
+        round, client, weight = (rows[name].to_numpy() for name in PARTICIPATION)
+        places = round.astype(np.int64), client.astype(np.int64)
+        found[int(who)] = csr_array((weight.astype(np.float64), places), shape=(rounds, clients))
+    return found
 
 
 def read_table(path: Path) -> Any:

@@ -5,7 +5,7 @@ import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.agents import Parts, Round, Server, server
+from simfl.accounting import extra_columns
+from simfl.agents import SERVERS, Parts, Round, Server
 from simfl.cache import bypassed
 from simfl.clients import write_clients
 from simfl.disk import locked, refuse_link, write_atomically
@@ -26,8 +27,8 @@ from simfl.selection.base import shuffled
 from simfl.selection.families import theory
 from simfl.stored import OWN, SCENARIO, SUMMARY, Stored, is_finished
 from simfl.timeline import write_timeline
-from simfl.trace import JOBS, PARTICIPATION, ROUNDS, Table
-from simfl.world import Message, World
+from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table
+from simfl.world import World
 
 __all__ = ["run", "verify", "Finished", "build"]
 
@@ -83,6 +84,9 @@ def build(scenario: Scenario) -> Parts:
         rule=scenario.training,
         learner=scenario.learning.build(scenario, streams),
         evaluate_every=scenario.learning.evaluate_every,
+        protocol=scenario.secagg,
+        stages=scenario.privacy.stages,
+        observers=scenario.attacks,
     )
 
 
@@ -177,8 +181,8 @@ def _played(
     if anew or is_finished(folder):
         _clear(folder)
     write_atomically(folder / SCENARIO, scenario.to_yaml(folder).encode())
-    others = write_clients(folder, parts)
-    return Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(others), False)
+    write_clients(folder, parts)
+    return Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(), False)
 
 
 def _tidy(folder: Path) -> None:
@@ -203,21 +207,16 @@ class _Run:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
         self.rounds = parts.rule.most_rounds
         self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
-        self.columns: dict[str, Any] = {"rounds.csv": ROUNDS, "participation.csv": PARTICIPATION}
-        self.columns["evaluation.csv"] = ("round", "name", "value")
-        self.asynchronous = hasattr(parts.rule, "arrivals")
-        if self.asynchronous:
-            self.columns["jobs.csv"] = JOBS
-        if events:
-            self.columns["events.jsonl"] = None
+        self.row = (*ROUNDS, *(column.name for column in extra_columns(scenario)))
+        self.columns = _tables(parts, self.row, events)
         self.tables: dict[str, Table] = {}
         self.server = self._start()
 
-    def play(self, others: Sequence[str] = ()) -> dict[str, Any]:
-        """Plays to the end; the summary. ``others``: files of the results that are there already."""
+    def play(self) -> dict[str, Any]:
+        """Plays to the end; the summary."""
         try:
             self.server.world.run(self.server.world.spawn(self.server.play()))
-            return self._finish(others)
+            return self._finish()
         finally:
             for table in self.tables.values():
                 table.close()
@@ -248,14 +247,14 @@ class _Run:
 
     def _server(self, start_s: float) -> Server:
         log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
-        world = World(start_s, None if log is None else _message_log(log))
-        return server(self.parts, world, self._round, log)
+        return SERVERS[self.parts.rule.server](self.parts, World(start_s), self._round, log)
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
         tally = Tally(self.parts.clients)
         with open(self.folder / "participation.csv.part", newline="") as file:
-            clients = np.array([int(row["client"]) for row in csv.DictReader(file)], dtype=np.int64)
+            rows = [(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)]
+        clients = np.array(sorted(set(rows)), dtype=np.int64).reshape(-1, 2)[:, 1]
         tally.rounds, tally.aggregated = rounds, len(clients)
         tally.participation += np.bincount(clients, minlength=self.parts.clients)
         return tally
@@ -263,16 +262,20 @@ class _Run:
     # -- while it plays ----------------------------------------------------------------------------
 
     def _round(self, done: Round) -> None:
-        row = {name: cell(value) for name, value in done.row.items()}
-        self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
-        self.tables["rounds.csv"].mark()  # so that who watches the run sees every round
-        self.tables["participation.csv"].append(
-            zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
+        tables, t, row = self.tables, done.number, {name: cell(value) for name, value in done.row.items()}
+        tables["rounds.csv"].append([[row.get(column) for column in self.row]])
+        tables["rounds.csv"].mark()  # so that who watches the run sees every round
+        who = [] if done.aggregators is None else [done.aggregators.tolist()]
+        tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
+        tables["evaluation.csv"].append(
+            (t, name, value) for name, value in row.items() if name not in self.row and value is not None
         )
-        extra = [(done.number, name, value) for name, value in row.items() if name not in ROUNDS and value is not None]
-        self.tables["evaluation.csv"].append(extra)
-        if done.jobs:
-            self.tables["jobs.csv"].append(done.jobs)
+        for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
+            if rows:
+                tables[name].append(rows)
+        for name, found in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
+            if found:
+                tables[name].append((t, i, key, cell(it)) for i, each in enumerate(found) for key, it in each.items())
         if (done.number + 1) % self.every == 0 and not done.last:
             marks = {name: table.mark() for name, table in self.tables.items()}
             checkpoint.save(self.folder / "checkpoint", done.number + 1, self.server.state(), marks)
@@ -281,17 +284,30 @@ class _Run:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def _finish(self, others: Sequence[str]) -> dict[str, Any]:
-        theoretical = None if self.asynchronous else theory(self.scenario)["expected_cardinality"]
+    def _finish(self) -> dict[str, Any]:
+        by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators)
+        theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
-        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, others)
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical)
         _tidy(self.folder)
         return summary
 
 
-def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, float, float], None]:
-    def record(message: Message, sent_s: float, arrives_s: float) -> None:
-        log({"event": "message", "kind": message.kind, "from": message.sender, "to": message.to,
-             "bytes": message.size_bytes, "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
-
-    return record
+def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
+    """The tables of a run, by file name, with their columns; None = JSON lines."""
+    tables: dict[str, tuple[str, ...] | None] = {
+        "rounds.csv": row,
+        "participation.csv": PEERS if parts.rule.many_aggregators else PARTICIPATION,
+        "evaluation.csv": ("round", "name", "value"),
+    }
+    if parts.rule.asynchronous:
+        tables["jobs.csv"] = JOBS
+    if parts.protocol.phases:
+        tables["phases.csv"] = PHASES
+    if parts.stages:
+        tables["facts.csv"] = FACTS
+    if parts.observers:
+        tables["attacks.csv"] = ATTACKS
+    if events:
+        tables["events.jsonl"] = None
+    return tables

@@ -19,8 +19,8 @@ __all__ = ["CLIENTS", "LATENCY", "OWN", "SCENARIO", "SUMMARY", "Stored", "is_fin
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
 
 OWN = (
-    SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "events.jsonl",
-    "model.npy", "machine.json", "failed.json", SUMMARY,
+    SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "phases.csv",
+    "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", "machine.json", "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "columns", "registry", "trace", "errors", "files", "distributions", "local"}
+VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local"}
 VALUES |= {"cache", "disk", "version"}
-RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
+RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
-    "scenario", "results", "stored", "clients", "finishing", "run", "sweep", "compare", "report", "opening", "audit",
-    "export", "api", "cli", "__main__",
+    "scenario", "results", "stored", "clients", "accounting", "finishing", "run", "sweep", "compare", "report",
+    "opening", "audit", "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {
@@ -158,14 +158,12 @@ is a question that a protocol should have answered. Names that are not constant 
 """
 
 STILL_ASKED = {
-    ("simfl.agents", "arrivals"),
     ("simfl.agents.asking", "fixed_size"),
     ("simfl.cli.data", "partition"),
     ("simfl.distributions", "name"),
     ("simfl.learning.models.initial", "draw"),
     ("simfl.learning.models.initial", "gain"),
     ("simfl.registry", "name"),
-    ("simfl.run", "arrivals"),
     ("simfl.run", "shuffle"),
     ("simfl.scenario.plugins", "check"),
     ("simfl.scenario.plugins", "resolve"),
@@ -174,9 +172,6 @@ STILL_ASKED = {
     ("simfl.selection.families", "mode"),
     ("simfl.selection.families", "shuffle"),
     ("simfl.training.fedbuff", "disjoint_units"),
-    ("simfl.training.server", "name"),
-    ("simfl.training.server", "secagg"),
-    ("simfl.training.server", "weighting"),
 }
 """Only ever shorter: (module, attribute) that are asked for all the same."""
 

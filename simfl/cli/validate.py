@@ -25,7 +25,7 @@ def command(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
     for file in files:
         try:
             digest: str | None = load(file).digest
-            problems: "Sequence[Problem]" = ()
+            problems: Sequence[Problem] = ()
         except InvalidScenario as error:
             digest, problems = None, error.problems
             if not as_json:
