@@ -55,7 +55,7 @@ def run(
     from simfl.sweep.plan import source
 
     texts = [*_texts(overrides), *_texts(keys)]
-    chosen = scenario if _is_scenario(scenario) and not texts else source(scenario)[1](texts)
+    chosen: Any = scenario if _is_scenario(scenario) and not texts else source(scenario)[1](texts)
     return Result.open(play(chosen, Path(out), resume=resume, force=force).path)
 
 

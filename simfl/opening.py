@@ -125,8 +125,8 @@ class ComparisonResult(SweepResult):
             document = json.loads((path / "comparison.json").read_text())
         except (OSError, ValueError) as error:
             raise SimflError(f"{path}: no comparison here ({error})") from None
-        tables = (read_table(path / name) for name in ("index.csv", "comparison.csv", "paired.csv"))
-        return cls(path, *tables, document)
+        runs, means, paired = (read_table(path / name) for name in ("index.csv", "comparison.csv", "paired.csv"))
+        return cls(path, runs, means, paired, document)
 
     def show(self) -> None:
         """Prints the tables of ``simfl compare``."""

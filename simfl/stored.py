@@ -14,7 +14,7 @@ from typing import Any
 from simfl.disk import sha256
 from simfl.errors import IntegrityError, SimflError
 
-__all__ = ["CLIENTS", "LATENCY", "OWN", "SCENARIO", "SUMMARY", "Stored", "is_finished", "sealed"]
+__all__ = ["CLIENTS", "LATENCY", "OWN", "SCENARIO", "SUMMARY", "Stored", "is_finished", "refuse_own", "sealed"]
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
 
@@ -23,6 +23,9 @@ OWN = (
     "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", "machine.json", "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
+
+SWEEPS = ("sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv")
+"""Names of the files of sweeps and comparisons."""
 
 AGAIN = "simfl run --force plays it again"
 
@@ -91,6 +94,18 @@ class Stored:
 def is_finished(path: Path) -> bool:
     """Whether a folder holds the results of a run, sound or not."""
     return (path / SUMMARY).exists()
+
+
+def refuse_own(*targets: Path) -> None:
+    """Before a figure, a page or a trace is written somewhere.
+
+    Raises:
+        SimflError: a target is a file of results themselves.
+    """
+    for path in targets:
+        results = any((path.parent / name).exists() for name in (SCENARIO, SUMMARY, "sweep.yaml"))
+        if results and path.name in (*OWN, *SWEEPS):
+            raise SimflError(f"{path}: holds results; choose another name")
 
 
 def sealed(document: Mapping[str, Any], files: Mapping[str, str]) -> tuple[dict[str, Any], bytes]:

@@ -35,9 +35,11 @@ def command(participation: str, as_json: bool, figure: Path | None, every: int) 
     from simfl.disk import write_atomically
     from simfl.report import style
     from simfl.report.saving import format_of, picture
+    from simfl.stored import refuse_own
 
     if figure is not None:
         format_of(figure)  # refused before the work, not after it
+        refuse_own(figure)
     log = read(participation)
     report = audit(log.matrix, log.rounds, log.clients, every)
     if figure is not None:

@@ -31,6 +31,7 @@ REPLICATIONS = 5
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     file: str,
     grid: tuple[str, ...],
     replications: int | None,

@@ -58,8 +58,10 @@ def _written(out: Path, counts: Any, names: Any, split: Any) -> Iterator[Path]:
     from simfl.report import style
     from simfl.report.figures.labels import histogram
     from simfl.report.saving import csv_text, format_of, picture
+    from simfl.stored import refuse_own
 
     format = format_of(out)
+    refuse_own(out, out.with_suffix(".csv"), out.with_name(f"{out.stem}-samples.csv"))
     labels = DataFrame({"client": np.arange(len(counts)), "samples": counts.sum(axis=1)})
     labels = labels.join(DataFrame(counts, columns=list(names)))
     owners = np.repeat(np.arange(len(split)), split.sizes)

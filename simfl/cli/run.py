@@ -43,6 +43,10 @@ def command(
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
+    if timeline is not None:
+        from simfl.stored import refuse_own
+
+        refuse_own(timeline)
     scenario = load(file, overrides)
     try:
         with _progress(shown=not quiet) as progress:

@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
     mean: float
     half: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple's own, which nobody calls
 
 
 def interval(values: Any) -> Interval:

@@ -92,4 +92,4 @@ def shuffled(policy: Policy, order: NDArray[np.integer]) -> Policy:
         policy: any policy with a fixed assignment of clients to units.
         order: permutation of the clients; client ``order[j]`` takes the place of client ``j``.
     """
-    return _Shuffled(policy, np.asarray(order))
+    return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads
