@@ -167,7 +167,7 @@ def _complete(folder: Path, scenario: Scenario, events: bool) -> Finished | None
         return None
     stored = Stored.open(folder)
     if stored.summary["digest"] != scenario.digest:
-        raise IntegrityError(f"{folder}: holds another run, {stored.summary['digest']}; --force replaces it")
+        raise IntegrityError(f"{folder / SUMMARY}: of another run, {stored.summary['digest']}; --force replaces it")
     stored.check()
     if events and "events.jsonl" not in stored:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from simfl.disk import write_atomically
 from simfl.errors import IntegrityError
-from simfl.stored import Stored, is_finished
+from simfl.stored import SUMMARY, Stored, is_finished
 
 __all__ = ["DONE", "FAILED", "OPEN", "clear_failure", "failure", "note_failure", "summary"]
 
@@ -27,7 +27,7 @@ def summary(folder: Path) -> dict[str, Any] | None:
     stored = Stored.open(folder)
     stored.check()
     if stored.summary["digest"] != folder.name:
-        raise IntegrityError(f"{folder}: holds another run, {stored.summary['digest']}")
+        raise IntegrityError(f"{folder / SUMMARY}: of another run, {stored.summary['digest']}")
     return stored.summary
 
 
