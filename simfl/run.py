@@ -251,13 +251,10 @@ class _Run:
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
-        tally = Tally(self.parts.clients)
         with open(self.folder / "participation.csv.part", newline="") as file:
-            rows = [(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)]
-        clients = np.array(sorted(set(rows)), dtype=np.int64).reshape(-1, 2)[:, 1]
-        tally.rounds, tally.aggregated = rounds, len(clients)
-        tally.participation += np.bincount(clients, minlength=self.parts.clients)
-        return tally
+            pairs = {(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)}
+        clients = np.fromiter((client for _, client in pairs), dtype=np.int64, count=len(pairs))
+        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds)
 
     # -- while it plays ----------------------------------------------------------------------------
 

@@ -93,6 +93,11 @@ class World:
         env = self._env
         heappush(env._queue, (time_s, NORMAL + phase, next(env._eid), _Call(action, value)))
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more will happen at this instant, as far as is known."""
+        return self._env.peek() > self._env.now
+
     def run(self, until: simpy.Process) -> Any:
         """Plays until the process ends and returns its value.
 

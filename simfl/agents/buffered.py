@@ -68,6 +68,7 @@ class BufferedServer:
         self.roster: deque[list[Flight]] = deque()
         self.asking = Asking(self.parts, self.log)
         self.serial = 0
+        self.held = 0
         self.recoveries = 0
         self.recovering = False
         self.retry_at = 0.0
@@ -96,7 +97,9 @@ class BufferedServer:
 
     def _refill_soon(self) -> None:
         """New work is given out when all that happens at this instant has happened."""
-        if not self.refilling:
+        if self.world.settled:
+            self._refill(None)
+        elif not self.refilling:
             self.refilling = True
             self.world.at(self.world.now, self._refill, phase=REFILL)
 
@@ -130,24 +133,22 @@ class BufferedServer:
 
     def _start(self, flights: list[Flight]) -> None:
         """Takes slots for the clients of a unit; its models go out once it is prepared."""
-        now, version = self.world.now, self.aggregator.version
+        now, version, phases = self.world.now, self.aggregator.version, self.parts.protocol.phases
         self.free -= len(flights)
         for flight in flights:
-            flight.job = flight.job._replace(version=version, started_at=now)
+            if phases:
+                flight.job = flight.job._replace(version=version, started_at=now)
             self.live[flight.job.id] = flight
             self.busy[flight.job.client] = True
         for members in [[flight] for flight in flights] if self.parts.rule.partial else [flights]:
             unit = Unit(members, now)
             for flight in members:
                 flight.unit = unit
-            self._prepare(unit)
-
-    def _prepare(self, unit: Unit) -> None:
-        if not self.parts.protocol.phases:
-            self._depart(unit)
-            return
-        unit.serial = self._next()
-        self._await(unit, self._prepared(unit))
+            if phases:
+                unit.serial = self._next()
+                self._await(unit, self._prepared(unit))
+            else:
+                self._depart(unit)
 
     def _prepared(self, unit: Unit) -> Conversation:
         """The protocol's talk before a unit's models go out; known when it begins."""
@@ -172,6 +173,7 @@ class BufferedServer:
                 self._free_slot(flight)
                 self._end(flight, "failed")
             self._patience(said.result.reason)
+            self._refill_soon()
             return
         unit.prepared = said.result
         self._depart(unit)
@@ -215,25 +217,26 @@ class BufferedServer:
         if self.log is not None:
             records(flight, self.world.now, self.log)
         self._free_slot(flight)
-        if not flight.lives:
+        if flight.lives:
+            self.cost.bytes_up += flight.up_bytes
+            flight.heard = self.aggregator.version
+            unit = flight.unit
+            unit.missing -= 1
+            if not unit.missing:
+                self._admit(unit)
+        else:
             self._forfeit(flight, "failed")
-            return
-        self.cost.bytes_up += flight.up_bytes
-        flight.heard = self.aggregator.version
-        unit = flight.unit
-        unit.missing -= 1
-        if not unit.missing:
-            self._admit(unit)
+        self._refill_soon()
 
     def _late(self, flight: Flight) -> None:
         if not (self.stopped or flight.cancelled) and isnan(flight.ended_s):
             self._cancel(flight)
             self._forfeit(flight, "late")
+            self._refill_soon()
 
     def _free_slot(self, flight: Flight) -> None:
         flight.ended_s = self.world.now
         self.free += 1
-        self._refill_soon()
 
     def _cancel(self, flight: Flight) -> None:
         """The server no longer waits for a client, and tells it so; a message of no bytes."""
@@ -267,19 +270,16 @@ class BufferedServer:
                 self._end(flight, "stale", staleness=staleness)
             return
         self.buffer.append(unit)
+        self.held += len(unit.members)
         self._recover()
 
     # -- aggregation ---------------------------------------------------------------------------------
 
     def _recover(self) -> None:
         """Has the protocol recover the sum of a full buffer, unless it is at it."""
-        taken, held = 0, 0
-        while held < self.parts.rule.buffer and taken < len(self.buffer):
-            held += len(self.buffer[taken].members)
-            taken += 1
-        if self.stopped or self.recovering or held < self.parts.rule.buffer:
+        if self.held < self.parts.rule.buffer or self.recovering or self.stopped:
             return
-        units, self.buffer = self.buffer[:taken], self.buffer[taken:]
+        units = self._take()
         clients = np.array([[flight.job.client for flight in unit.members] for unit in units], dtype=np.int32)
         cohort = Cohort(self.aggregator.version, clients, self.parts.learner.dimension)
         prepared = [unit.prepared for unit in units]
@@ -291,24 +291,36 @@ class BufferedServer:
             self.recovering = True
             self.world.at(said.ends_s, self._recovered, (units, said))
         else:
-            self._recovered((units, said))
+            self._sum(units, said)
+
+    def _take(self) -> list[Unit]:
+        """The units that fill the buffer first."""
+        taken, left = 0, self.held
+        while self.held - left < self.parts.rule.buffer:
+            left -= len(self.buffer[taken].members)
+            taken += 1
+        units, self.buffer, self.held = self.buffer[:taken], self.buffer[taken:], left
+        return units
 
     def _recovered(self, answer: tuple[list[Unit], Conversation]) -> None:
-        units, said = answer
         self.recovering = False
+        self._sum(*answer)
+        self._refill_soon()
+
+    def _sum(self, units: list[Unit], said: Conversation) -> None:
         self._spend(said)
-        if isinstance(said.result, Failed):
-            kept, lost = [], units
-        else:
-            kept = [unit for unit, good in zip(units, said.result.kept.tolist(), strict=True) if good]
-            lost = [unit for unit, good in zip(units, said.result.kept.tolist(), strict=True) if not good]
-        for flight in (flight for unit in lost for flight in unit.members):
-            self._end(flight, "unrecovered")
+        good = [False] * len(units) if isinstance(said.result, Failed) else said.result.kept.tolist()
+        kept: list[Flight] = []
+        for unit, summed in zip(units, good, strict=True):
+            if summed:
+                kept += unit.members
+                continue
+            for flight in unit.members:
+                self._end(flight, "unrecovered")
         if kept:
-            self._step([flight for unit in kept for flight in unit.members], said)
+            self._step(kept, said)
         else:
             self._patience(said.result.reason if isinstance(said.result, Failed) else "nothing could be recovered")
-            self._refill_soon()
         self._recover()
 
     def _step(self, flights: list[Flight], said: Conversation) -> None:
@@ -397,6 +409,7 @@ class BufferedServer:
         flights = flights_of(under("flight", state))
         self.live = {flight.job.id: flight for flight in flights}
         self.buffer = [self.live[job].unit for job in state["buffer"].tolist()]
+        self.held = sum(len(unit.members) for unit in self.buffer)
         self.free -= sum(isnan(flight.ended_s) for flight in flights)
         for flight in flights:
             self.busy[flight.job.client] = True

@@ -51,7 +51,7 @@ class Flight:
 
     def depart(self, version: int, now_s: float, serial: int) -> None:
         """The model leaves the server."""
-        self.job = self.job._replace(version=version, started_at=now_s)
+        self.job = Job(self.job.id, self.job.client, version, now_s)
         self.arrives_s = now_s + self.download_s + self.compute_s + self.reply_s
         self.serial = serial
 

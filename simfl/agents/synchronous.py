@@ -66,7 +66,8 @@ class SynchronousServer:
         available = parts.available.draw(t, self.world.now)
         view = View(t, available, self.tally.participation)
         units = policy.select(view, policy.k, parts.streams("selection", t))
-        self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
+        if self.log is not None:
+            self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
         cost, phases, jobs, result = Cost(), [], [], None
         if units.size:
             result, jobs = yield from self._play(t, units, cost, phases)
