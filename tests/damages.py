@@ -1,9 +1,13 @@
-"""Random damage to files, as disks, editors and people do it."""
+"""Random damage to files, as disks, editors and people do it; and what somebody does who knows how."""
 
+import json
 import shutil
 from pathlib import Path
 
 import numpy as np
+
+from simfl.disk import sha256
+from simfl.stored import sealed
 
 KINDS = ("flip", "cut", "grow", "empty", "remove", "digit", "drop", "twice", "swap")
 
@@ -58,3 +62,16 @@ def copied(folder: Path, to: Path) -> Path:
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(folder, to)
     return to
+
+
+def reseal(folder: Path, *added: str, **values: object) -> None:
+    """Makes a changed run's folder consistent again.
+
+    Args:
+        folder: of the run.
+        added: files that the summary does not name yet.
+        values: new final values.
+    """
+    document = json.loads((folder / "summary.json").read_bytes()) | values
+    names = {*document.pop("sha256"), *added} - {"summary.json"}
+    (folder / "summary.json").write_bytes(sealed(document, {name: sha256(folder / name) for name in names})[1])

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from damages import copied, damaged
+from damages import copied, damaged, reseal
 
 from simfl.audit.reading import read
 from simfl.cache import bypassed, cached
@@ -37,13 +37,6 @@ def runs(tmp_path_factory):
     """Two finished runs that differ in their seed."""
     out = tmp_path_factory.mktemp("runs")
     return [run(Scenario.parse(TEXT, "small", [f"seed={seed}"]), out).path for seed in (0, 1)]
-
-
-def reseal(folder, **values):
-    """Makes a changed folder consistent again, as somebody would who knows how."""
-    document = json.loads((folder / "summary.json").read_bytes()) | values
-    files = {name: sha256(folder / name) for name in document.pop("sha256") if name != "summary.json"}
-    (folder / "summary.json").write_bytes(sealed(document, files)[1])
 
 
 def everything(folder):

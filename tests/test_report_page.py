@@ -3,7 +3,6 @@
 import base64
 import csv
 import io
-import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -12,15 +11,14 @@ import pandas
 import pytest
 from chromium import chromium, executable
 from click.testing import CliRunner
+from damages import reseal
 
 from simfl.cli import simfl
-from simfl.disk import sha256
 from simfl.report import draw, read_study
 from simfl.report.advice import advise
 from simfl.report.measures import Scale, measures
 from simfl.report.page import page
 from simfl.report.statistics import Interval
-from simfl.stored import sealed
 
 
 class Elements(HTMLParser):
@@ -90,10 +88,7 @@ def test_what_users_wrote_is_escaped(comparison, tmp_path):
     (folder / comparison.name / "comparison.json").unlink()
     for run in folder.glob("*/scenario.yaml"):
         run.write_text(run.read_text() + f"\n# {evil}\n")
-        document = json.loads((run.parent / "summary.json").read_bytes())
-        files = document.pop("sha256")
-        files.pop("summary.json")
-        (run.parent / "summary.json").write_bytes(sealed(document, files | {"scenario.yaml": sha256(run)})[1])
+        reseal(run.parent)
     text = page(read_study([folder / comparison.name]))
     assert evil not in text and "&lt;img src=x" in text
     assert not any(tag == "img" or "onerror" in attributes for tag, attributes in Elements(text).found)
