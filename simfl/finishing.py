@@ -3,6 +3,7 @@
 import io
 import json
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl import packages
 from simfl.accounting import accounts
+from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.disk import sha256, write_atomically
 from simfl.results import fill_columns, summarise, summarise_jobs
 from simfl.scenario import Scenario
+from simfl.selection.theory import guarantee
 from simfl.stored import CLIENTS, LATENCY, SCENARIO, SUMMARY, sealed
 from simfl.trace import Table
 
@@ -27,6 +31,8 @@ def finish(
     rounds: int,
     model: NDArray[np.float32] | None,
     expected_cardinality: float | None,
+    columns: Sequence[Column] = ROUND_COLUMNS,
+    no_skill_accuracy: float | None = None,
 ) -> dict[str, Any]:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -37,6 +43,8 @@ def finish(
         rounds: rounds played.
         model: the final global model, shape (d,), or None.
         expected_cardinality: what theory says, to stand beside the simulated value.
+        columns: those of ``rounds.csv``: simfl's, then those of plugins.
+        no_skill_accuracy: test accuracy without training, where something is learned.
 
     Returns:
         The summary.
@@ -55,18 +63,24 @@ def finish(
         write_atomically(folder / "model.npy", buffer.getvalue())
         digests["model.npy"] = sha256(folder / "model.npy")
     jobs = summarise_jobs(folder / "jobs.csv", float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
+    finals = summarise(rows, columns)
     summary = {
         "name": scenario.name,
         "digest": scenario.digest,
         "seed": scenario.seed,
         "clients": scenario.clients,
         "expected_cardinality": cell(expected_cardinality),
-        **{name: cell(value) for name, value in summarise(rows).items()},
+        "no_skill_accuracy": cell(no_skill_accuracy),
+        **{name: cell(value) for name, value in finals.items()},
+        **_guarantee(scenario, finals),
         **jobs,
     }
-    digests |= {name: sha256(folder / name) for name in (SCENARIO, CLIENTS, LATENCY) if (folder / name).exists()}
+    found = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
+    write_atomically(folder / FILE, _json(document((*columns, *found))))
+    others = (SCENARIO, CLIENTS, LATENCY, FILE)
+    digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
-    write_atomically(folder / "machine.json", _json(_versions()))
+    write_atomically(folder / "machine.json", _json(_versions(scenario)))
     write_atomically(folder / SUMMARY, data)
     return summary
 
@@ -78,15 +92,29 @@ def cell(value: Any) -> Any:
     return value
 
 
-def _json(document: dict[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+def _guarantee(scenario: Scenario, finals: dict[str, Any]) -> dict[str, int | None]:
+    """What theory knows beside the guarantees that were computed; nothing where none was, or units are broken up."""
+    known = None
+    if finals["privacy_strong"] is not None and scenario.training.keeps_units:
+        known = guarantee(scenario)
+    if known is not None and known["weak"] > scenario.selection.unit_size:
+        known = None  # everyone in every round: it holds only until somebody fails
+    return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
 
 
-def _versions() -> dict[str, str | None]:
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _versions(scenario: Scenario) -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
     for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
+    for cls in scenario.foreign():
+        if about := packages.loaded.get(cls.__module__):
+            name, _, release = about.rpartition(" ")
+            found[name] = release
     return found

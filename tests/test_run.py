@@ -51,7 +51,7 @@ def test_a_run_leaves_the_whole_layout_and_consistent_tables(tmp_path):
     done = run(Scenario.parse(PROTOCOL, "x", ["trace=events", "training.rounds=50"]), tmp_path)
     assert done.path == tmp_path / "protocol" / done.digest and not done.reused
     names = {p.name for p in done.path.iterdir()} - {".lock"}
-    tables = {"rounds.csv", "participation.csv", "events.jsonl", "clients.csv", "latency.csv"}
+    tables = {"rounds.csv", "participation.csv", "events.jsonl", "clients.csv", "latency.csv", "columns.json"}
     assert names == {*tables, "scenario.yaml", "summary.json", "machine.json"}
     assert set(done.summary["sha256"]) == {*tables, "scenario.yaml", "summary.json"}
     result = Result.open(done.path)

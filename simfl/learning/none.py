@@ -10,6 +10,7 @@ from pydantic import Field
 
 from simfl.learning.base import LEARNING
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job, Updates
 
 __all__ = ["NoLearning"]
@@ -25,7 +26,7 @@ class NoLearning:
 
     evaluate_every = 0
 
-    def build(self, scenario: Any, streams: Streams) -> "IdleLearner":
+    def build(self, scenario: Setting, streams: Streams) -> "IdleLearner":
         return IdleLearner(4 * self.parameters, np.full(scenario.clients, self.samples, dtype=np.int64))
 
 
@@ -63,6 +64,9 @@ class IdleLearner:
 
     def evaluate(self, version: int) -> dict[str, float]:
         return {}
+
+    def no_skill_accuracy(self) -> None:
+        return None
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {}

@@ -14,6 +14,7 @@ from simfl.learning.models import MODELS
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.iid import Iid
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Supervised"]
 
@@ -36,11 +37,13 @@ class Supervised:
         False
     )
 
+    example = {"data": "digits", "model": "mlp"}
+
     @property
     def evaluate_every(self) -> int:
         return self.evaluate.every
 
-    def build(self, scenario: Any, streams: Streams) -> Learner:
+    def build(self, scenario: Setting, streams: Streams) -> Learner:
         from simfl.learning.learner import SupervisedLearner
 
         return SupervisedLearner(self, scenario, streams)

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["COLUMNS", "POINTS", "Growing"]
+__all__ = ["POINTS", "Growing"]
 
-COLUMNS = ("round", "time_s", "test_accuracy", "train_loss", "mean_cardinality", "fairness_gap")
 POINTS = 300
 """Points of a curve that are told at most, beside the last one."""
 
@@ -31,11 +30,11 @@ class Growing:
     rows: int = 0
     _name: str = ""
     _offset: int = 0
-    _places: list[int | None] = field(default_factory=list)
+    _columns: list[str] = field(default_factory=list)
     _every: int = 1
     _points: list[Point] = field(default_factory=list)
     _end: Point = field(default_factory=list)
-    _last: Point = field(default_factory=lambda: [None] * len(COLUMNS))
+    _last: dict[str, float] = field(default_factory=dict)
 
     def look(self) -> None:
         """Reads what has come since the last look."""
@@ -53,12 +52,12 @@ class Growing:
 
     def last(self, column: str) -> float | None:
         """The last value of a column."""
-        return self._last[COLUMNS.index(column)]
+        return self._last.get(column)
 
     def curves(self) -> dict[str, Point]:
         """At most POINTS rows, evenly spread, and the last one, by column."""
         shown = self._points + ([self._end] if self.rows and (self.rows - 1) % self._every else [])
-        return {name: [point[place] for point in shown] for place, name in enumerate(COLUMNS)}
+        return {name: [point[place] for point in shown] for place, name in enumerate(self._columns)}
 
     def _read(self, path: Path) -> None:
         with open(path, "rb") as file:
@@ -70,9 +69,8 @@ class Growing:
                 file.seek(self._offset + whole)
                 self._offset += whole
                 lines = block[: whole - 1].split(b"\n")
-                if not self._places:
-                    header = lines.pop(0).split(b",")
-                    self._places = [header.index(c) if (c := name.encode()) in header else None for name in COLUMNS]
+                if not self._columns:
+                    self._columns = lines.pop(0).decode(errors="replace").split(",")
                 self._take(lines)
 
     def _take(self, lines: list[bytes]) -> None:
@@ -84,18 +82,18 @@ class Growing:
         while len(self._points) > POINTS:
             self._points, self._every = self._points[::2], 2 * self._every
         self._end = self._point(lines[-1])
-        missing = set(range(len(COLUMNS)))
+        missing = set(range(len(self._columns)))
         for line in lines[: -BACK - 1 : -1]:
-            point = self._point(line)
-            for place in [place for place in missing if point[place] is not None]:
-                self._last[place] = point[place]
-                missing.discard(place)
+            for place, value in enumerate(self._point(line)):
+                if place in missing and value is not None:
+                    self._last[self._columns[place]] = value
+                    missing.discard(place)
             if not missing:
                 return
 
     def _point(self, line: bytes) -> Point:
         cells = line.split(b",")
-        return [_number(cells[at]) if at is not None and at < len(cells) else None for at in self._places]
+        return [_number(cells[at]) if at < len(cells) else None for at in range(len(self._columns))]
 
 
 def _number(cell: bytes) -> float | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from simfl.columns import FILE, Column, described, document, telling, unknown
 from simfl.errors import SimflError
 from simfl.report.axes import JOINT, labels
 from simfl.report.growing import Growing
@@ -12,6 +13,9 @@ from simfl.report.reading import index_of, place_of, runs_below
 from simfl.stored import SCENARIO, Stored, is_finished
 
 __all__ = ["Watched"]
+
+ACROSS = "round", "time_s"
+"""What curves are drawn against."""
 
 
 @dataclass
@@ -28,7 +32,8 @@ class Watched:
     _scenarios: dict[Path, dict[str, Any]] = field(default_factory=dict)
 
     def look(self) -> dict[str, Any]:
-        """The state now, as JSON data: ``title``, ``finished``, ``runs`` and the ``curves`` of a run that plays.
+        """The state now, as JSON data: ``title``, ``finished``, ``runs``, the ``curves`` of a run that plays and the
+        ``columns`` that they show.
 
         Raises:
             SimflError: there is no run, finished or not.
@@ -45,7 +50,7 @@ class Watched:
             "finished": all(run["state"] in ("done", "failed") for run in runs),
             "runs": runs,
             "shown": shown_label,
-            "curves": self._table(shown).curves(),
+            **_curves(self._table(shown).curves(), described(shown)),
         }
 
     def _members(self) -> list[tuple[Path, str]]:
@@ -96,12 +101,21 @@ def _ended(path: Path) -> dict[str, Any]:
     """The end of a run that is complete, or what is damaged in it."""
     try:
         stored = Stored.open(path)
-        stored.file("rounds.csv")
+        for name in {"rounds.csv", FILE} & stored.files.keys():
+            stored.file(name)
     except SimflError as error:
         return {"state": "failed", "error": str(error)}
     summary = stored.summary
     return {"state": "done", "round": summary["rounds"], "rounds": summary["rounds"],
             "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s")}  # fmt: skip
+
+
+def _curves(curves: dict[str, list[float | None]], known: dict[str, Column]) -> dict[str, Any]:
+    """Every column of ``rounds.csv`` that is shown and has changed, and what it means."""
+    columns = telling(known.get(name) or unknown(name) for name in curves)
+    columns = [c for c in columns if c.shown and c.name not in ACROSS and len(set(curves[c.name]) - {None}) > 1]
+    shown = [*ACROSS, *(column.name for column in columns)]
+    return {"curves": {name: curves.get(name, []) for name in shown}, "columns": document(columns)}
 
 
 def _scenario(path: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from simfl.errors import MissingError
 from simfl.files import data_root
@@ -12,6 +11,7 @@ from simfl.learning.data.images import broken
 from simfl.learning.data.mnist import Root
 from simfl.learning.data.table import encode
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Adult"]
 
@@ -28,8 +28,8 @@ class Adult:
 
     root: Root = None
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        root = scenario.file(self.root) if self.root else data_root()
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        root = setting.file(self.root) if self.root else data_root()
         for folder in (Path(root), Path(root) / "adult") if root else ():
             paths = folder / "adult.data", folder / "adult.test"
             if all(path.is_file() for path in paths):

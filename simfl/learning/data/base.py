@@ -1,5 +1,6 @@
 """What a data set is: arrays in memory, already scaled, split into training and test part."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -9,10 +10,9 @@ from numpy.typing import NDArray
 
 from simfl.registry import Registry
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["DATA", "Data", "Dataset"]
-
-DATA = Registry("data")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Dataset:
 class Data(Protocol):
     """A data set's YAML choice."""
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    @abstractmethod
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
         """The data set, in memory.
 
         Raises:
@@ -56,3 +57,6 @@ class Data(Protocol):
             ScenarioError: its files are not what they should be.
         """
         ...
+
+
+DATA = Registry("data", protocol=Data)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from simfl.learning.data.images import image_arrays
 from simfl.learning.data.mnist import Download, Root
 from simfl.learning.data.npz import read_npz
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Cifar10", "Cifar100"]
 
@@ -30,8 +31,8 @@ class Cifar10:
     archive: ClassVar[str] = "cifar-10-batches-py"
     classes: ClassVar[int] = 10
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        root = scenario.file(self.root) if self.root else data_root()
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        root = setting.file(self.root) if self.root else data_root()
         if root is not None and (path := self._npz(Path(root))):
             sources, decode = [path], lambda: self._from_npz(path)
         else:

@@ -13,6 +13,7 @@ from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.images import broken
 from simfl.learning.data.table import encode
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Csv", "read_csv"]
 
@@ -29,11 +30,13 @@ class Csv:
     header: Annotated[bool, Field(description="the first line names the columns")] = True
     drop: Annotated[tuple[str, ...], Field(description="columns to leave out")] = ()
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        path = tested = Path(scenario.file(self.path))
+    example = {"path": "table.csv", "label": "label"}
+
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        path = tested = Path(setting.file(self.path))
         train = self._read(path, "path")
         if self.test_path is not None:
-            tested = Path(scenario.file(self.test_path))
+            tested = Path(setting.file(self.test_path))
             test = self._read(tested, "test_path")
             if list(test.columns) != list(train.columns):
                 raise broken(tested, f"its columns are not those of {self.path}")

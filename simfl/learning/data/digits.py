@@ -1,13 +1,14 @@
 """scikit-learn's copy of the UCI handwritten digits: 1,797 images of 8 x 8 pixels."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from simfl.learning.data.base import DATA, Dataset
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Digits"]
 
@@ -19,7 +20,7 @@ class Digits:
 
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the samples kept for the test")] = 0.2
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
         from sklearn.datasets import load_digits
 
         pixels, labels = load_digits(return_X_y=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.idx import read_idx
 from simfl.learning.data.images import image_arrays
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["FashionMnist", "Mnist"]
 
@@ -38,8 +39,8 @@ class Mnist:
     torchvision_name: ClassVar[str] = "MNIST"
     label_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        files = self._files(scenario)
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        files = self._files(setting)
 
         def decode() -> dict:
             parts = {part: read_idx(files[part], dimensions) for part, (_, dimensions) in PARTS.items()}
@@ -47,8 +48,8 @@ class Mnist:
 
         return Dataset(**cached(f"{self.name} v1", list(files.values()), decode), label_names=self.label_names)
 
-    def _files(self, scenario: Any) -> dict[str, Path]:
-        root = scenario.file(self.root) if self.root else data_root()
+    def _files(self, setting: Setting) -> dict[str, Path]:
+        root = setting.file(self.root) if self.root else data_root()
         if root is not None and (found := self._found(Path(root))):
             return found
         if not self.download:

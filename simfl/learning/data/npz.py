@@ -4,7 +4,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.images import broken, check_labels, image_arrays
 from simfl.learning.data.scale import standardised
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Npz", "read_npz"]
 
@@ -34,8 +35,10 @@ class Npz:
 
     path: Annotated[DataPath, Field(description="the file")]
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        path = Path(scenario.file(self.path))
+    example = {"path": "arrays.npz"}
+
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        path = Path(setting.file(self.path))
         if not path.is_file():
             raise MissingError(f"learning.data.path: {path} not found")
         arrays = cached("npz v1", [path], lambda: _decode(path))

@@ -10,6 +10,7 @@ from pydantic import Field
 from simfl.errors import ScenarioError
 from simfl.learning.data.base import DATA, Dataset
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Synthetic"]
 
@@ -34,10 +35,10 @@ class Synthetic:
     classes: Annotated[int, Field(ge=2, le=10_000, description="number of classes, equally likely")] = 4
     separation: Annotated[float, Field(ge=0, le=1e6, description="distance scale between class centres")] = 4.0
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
         features = prod(self.shape)
         if (self.samples + self.test_samples) * features > 2**32:
-            raise ScenarioError("learning.data.samples", "asks for more than 16 GiB of synthetic samples")
+            raise ScenarioError("samples", "asks for more than 16 GiB of synthetic samples")
         centres = streams("synthetic centres").standard_normal((self.classes, features), dtype=np.float32)
         centres *= np.float32(self.separation / np.sqrt(features))
         parts: dict[str, Any] = {}

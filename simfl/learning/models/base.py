@@ -1,12 +1,11 @@
 """What a model is: a torch module built for a sample's shape and a number of classes."""
 
+from abc import abstractmethod
 from typing import Any, Protocol
 
 from simfl.registry import Registry
 
 __all__ = ["MODELS", "Model"]
-
-MODELS = Registry("model")
 
 
 class Model(Protocol):
@@ -15,6 +14,7 @@ class Model(Protocol):
     Packages add their own through the entry point group ``simfl.model``.
     """
 
+    @abstractmethod
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         """A ``torch.nn.Module`` from samples (n, *shape) to logits (n, classes).
 
@@ -24,3 +24,6 @@ class Model(Protocol):
             ScenarioError: the model cannot take samples of this shape.
         """
         ...
+
+
+MODELS = Registry("model", protocol=Model)

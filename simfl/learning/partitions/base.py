@@ -1,5 +1,6 @@
 """What a partition is: which client holds which training samples."""
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,8 +12,6 @@ from simfl.learning.data.base import Dataset
 from simfl.registry import Registry
 
 __all__ = ["PARTITIONS", "Partition", "Split"]
-
-PARTITIONS = Registry("partition")
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,7 @@ class Split:
 class Partition(Protocol):
     """A partition's YAML choice."""
 
+    @abstractmethod
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         """Gives every training sample to a client; a client may go empty where the choice allows it.
 
@@ -69,3 +69,6 @@ class Partition(Protocol):
             ScenarioError: the data cannot be split so.
         """
         ...
+
+
+PARTITIONS = Registry("partition", protocol=Partition)

@@ -30,6 +30,8 @@ class DirichletPartition:
         Literal["classes", "clients"], Field(description="draw a client's class mixture, or a class's client mixture")
     ] = "classes"
 
+    example = {"beta": 0.5}
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = by_class(data, rng)
         if self.over == "clients":

@@ -22,7 +22,10 @@ def draw(study: Study) -> Any:
     """Training samples of each class at each client, in the first seed: the stronger the colour, the more. Even rows
     mean clients that are alike.
     """
-    return histogram(*_counts(study.groups[0].first))
+    fig, table = histogram(*_counts(study.groups[0].first))
+    if any(axis.split(".")[0] in ("learning", "clients") for axis in study.axes):
+        style.title(fig.axes[0], f"{study.groups[0].label} only")
+    return fig, table
 
 
 def histogram(counts: NDArray[np.int64], names: Sequence[str]) -> Any:
