@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -64,14 +65,15 @@ def copied(folder: Path, to: Path) -> Path:
     return to
 
 
-def reseal(folder: Path, *added: str, **values: object) -> None:
+def reseal(folder: Path, *added: str, without: Collection[str] = (), **values: object) -> None:
     """Makes a changed run's folder consistent again.
 
     Args:
         folder: of the run.
         added: files that the summary does not name yet.
+        without: files that it is to name no longer.
         values: new final values.
     """
     document = json.loads((folder / "summary.json").read_bytes()) | values
-    names = {*document.pop("sha256"), *added} - {"summary.json"}
+    names = {*document.pop("sha256"), *added} - {"summary.json", *without}
     (folder / "summary.json").write_bytes(sealed(document, {name: sha256(folder / name) for name in names})[1])

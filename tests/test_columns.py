@@ -12,6 +12,7 @@ import pandas
 import pytest
 from click.testing import CliRunner
 from conftest import CHOICES, SEEDS, WORLD
+from damages import reseal
 
 import simfl
 from simfl import columns
@@ -217,6 +218,7 @@ def test_what_only_has_a_name_is_shown_by_it(single, tmp_path):
     shutil.copytree(single, folder)
     filled(folder)
     (folder / FILE).unlink()
+    reseal(folder, without={FILE})
     assert described(folder).keys() == described(tmp_path).keys() and "epsilon_max" not in described(folder)
     heads = {head.name: head for head in group_table(read_study([folder])).columns}
     assert heads["epsilon_max"].label == "Epsilon max" and heads["spent_s"].unit == "s"

@@ -83,7 +83,7 @@ class Run:
     def reached(self, target: float) -> dict[str, float]:
         """Time, rounds and bytes to a target accuracy; nothing where it is never reached."""
         if target not in self._reached:
-            self._reached[target] = to_target(self.path, target)
+            self._reached[target] = to_target(self.stored.file("rounds.csv"), target)
         return self._reached[target]
 
     @cached_property
