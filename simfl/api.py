@@ -1,27 +1,16 @@
 """simfl from Python: ``simfl.load``, ``run``, ``sweep``, ``compare``, ``open``. Importing it imports nothing slow."""
 
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simfl.compare.result import ComparisonResult
-    from simfl.results import Result
+    from simfl.opening import ComparisonResult, Result, SweepResult
     from simfl.scenario import Scenario
-    from simfl.sweep.result import SweepResult
 
-__all__ = ["CallableModule", "compare", "load", "open", "run", "sweep"]
+__all__ = ["compare", "load", "open", "run", "sweep"]
 
 Overrides = Iterable[str] | Mapping[str, Any]
-
-
-class CallableModule(ModuleType):
-    """A module that is called like its function of this module: ``simfl.run(...)`` beside ``simfl.run.verify(...)``."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return globals()[self.__name__.rpartition(".")[2]](*arguments, **options)
 
 
 def load(file: Path | str | Mapping[str, Any], overrides: Overrides = (), **keys: Any) -> "Scenario":
@@ -45,7 +34,7 @@ def run(
     overrides: Overrides = (),
     *,
     out: Path | str = "results",
-    resume: bool = False,
+    resume: bool = True,
     force: bool = False,
     **keys: Any,
 ) -> "Result":
@@ -55,21 +44,22 @@ def run(
         scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
         overrides, keys: as for :func:`load`.
         out: root of all results.
-        resume: go on where an interrupted run stopped.
+        resume: go on where an interrupted run stopped; else start anew.
         force: play again even if the results are complete.
 
     Raises:
         SimflError: the scenario is invalid, cannot be built, or another process is playing it.
     """
     from simfl.errors import ScenarioError
-    from simfl.results import Result
+    from simfl.opening import Result
+    from simfl.run import run as play
     from simfl.scenario import Scenario
     from simfl.sweep.plan import source
 
     texts = [*_texts(overrides), *_texts(keys)]
     chosen = scenario if isinstance(scenario, Scenario) and not texts else source(scenario)[1](texts)
     try:
-        return Result.open(import_module("simfl.run").run(chosen, Path(out), resume=resume, force=force).path)
+        return Result.open(play(chosen, Path(out), resume=resume, force=force).path)
     except ScenarioError as error:
         raise chosen.located(error) from None
 
@@ -98,11 +88,11 @@ def sweep(
         SimflError: a member is invalid, or another process is playing the same sweep. A run that fails raises
             nothing: it is a row of ``runs`` with its error.
     """
+    from simfl.opening import SweepResult
     from simfl.sweep.grid import axes_of
     from simfl.sweep.plan import planned
     from simfl.sweep.playing import How, play
     from simfl.sweep.progress import shown
-    from simfl.sweep.result import SweepResult
 
     options = How(**how)
     plan = planned(scenario, axes_of(grid), replications)
@@ -139,7 +129,7 @@ def compare(
     """
     from simfl.compare.comparison import choices
     from simfl.compare.comparison import compare as made
-    from simfl.compare.result import ComparisonResult
+    from simfl.opening import ComparisonResult
     from simfl.sweep.grid import axes_of
     from simfl.sweep.plan import planned
     from simfl.sweep.playing import How
@@ -159,16 +149,9 @@ def open(path: Path | str) -> "Result | SweepResult | ComparisonResult":
     Raises:
         SimflError: there are none.
     """
-    from simfl.compare.result import ComparisonResult
-    from simfl.errors import SimflError
-    from simfl.results import Result
-    from simfl.sweep.result import SweepResult
+    from simfl.opening import open as opened
 
-    for name, kind in (("summary.json", Result), ("comparison.json", ComparisonResult), ("sweep.yaml", SweepResult)):
-        if Path(path, name).exists():
-            found: Any = kind.open(path)  # type: ignore[attr-defined]
-            return found
-    raise SimflError(f"{path}: no run, sweep or comparison here")
+    return opened(path)
 
 
 def _texts(overrides: Overrides) -> list[str]:

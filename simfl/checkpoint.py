@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.disk import write_atomically
 from simfl.errors import IntegrityError
-from simfl.trace import write_atomically
 
 __all__ = ["save", "load", "stored"]
 

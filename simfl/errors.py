@@ -4,16 +4,12 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
-    "BusyError",
-    "IntegrityError",
-    "MissingError",
-    "PluginError",
-    "ScenarioError",
-    "SimflError",
+    "BusyError", "IntegrityError", "MissingError", "PluginError", "ScenarioError", "SimflError", "nearest",
     "suggestion",
-]
+]  # fmt: skip
 
-MAX_KNOWN = 5000
+MAX_KNOWN, MAX_LETTERS = 5000, 200
+LIKE = 0.5
 
 
 class SimflError(Exception):
@@ -75,6 +71,12 @@ class MissingError(SimflError):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the known word nearest to a mistyped one, or nothing where none is near."""
+    near = nearest(word, known)
+    return f"; did you mean '{near}'?" if near is not None else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like another; None where none is like it, or there is too much to compare."""
     words = list(known)
-    near = get_close_matches(word, words, n=1) if len(words) <= MAX_KNOWN else []
-    return f"; did you mean '{near[0]}'?" if near else ""
+    near = get_close_matches(word, words, 1, LIKE) if len(words) <= MAX_KNOWN and len(word) <= MAX_LETTERS else []
+    return near[0] if near else None

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from simfl import packages
 from simfl.accounting import accounts
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
+from simfl.disk import sha256, write_atomically
 from simfl.results import fill_columns, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
-from simfl.trace import Table, sha256, write_atomically
+from simfl.stored import CLIENTS, LATENCY, SCENARIO, SUMMARY, sealed
+from simfl.trace import Table
 
 __all__ = ["cell", "finish"]
 
@@ -75,10 +77,11 @@ def finish(
     }
     found = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     write_atomically(folder / FILE, _json(document((*columns, *found))))
-    digests[FILE] = sha256(folder / FILE)
-    summary["sha256"] = dict(sorted(digests.items()))
+    others = (SCENARIO, CLIENTS, LATENCY, FILE)
+    digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
+    summary, data = sealed(summary, digests)
     write_atomically(folder / "machine.json", _json(_versions(scenario)))
-    write_atomically(folder / "summary.json", _json(summary))
+    write_atomically(folder / SUMMARY, data)
     return summary
 
 

@@ -1,4 +1,4 @@
-"""What a finished run leaves on disk, and how to open it again.
+"""What a finished run leaves on disk.
 
 ``results/<scenario name>/<digest>/``: ``scenario.yaml`` (fully resolved), ``rounds.csv``, ``participation.csv``,
 ``evaluation.csv`` and ``events.jsonl`` where asked for, ``model.npy``, ``summary.json`` (final values and the
@@ -7,9 +7,7 @@ SHA-256 of each table) and ``machine.json``, the one file that may differ betwee
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -19,55 +17,12 @@ import numpy as np
 from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.errors import SimflError
 from simfl.metrics import mean_concurrency, staleness_histogram
-from simfl.scenario import Scenario
 from simfl.trace import PARTICIPATION
 from simfl.types import SERVER
 
-__all__ = ["Result", "participation_matrices", "participation_matrix", "fill_columns", "summarise", "summarise_jobs"]
-
-
-@dataclass(frozen=True)
-class Result:
-    """A finished run.
-
-    Attributes:
-        path: its folder.
-        scenario: the resolved scenario.
-        rounds: pandas DataFrame, one row a server round.
-        participation: scipy CSR array (rounds, clients), the real-valued participation matrix P.
-        summary: final values.
-    """
-
-    path: Path
-    scenario: Scenario
-    rounds: Any
-    participation: Any
-    summary: dict[str, Any]
-
-    @classmethod
-    def open(cls, path: Path | str) -> "Result":
-        """Reads a results folder.
-
-        Raises:
-            SimflError: it holds no finished run.
-        """
-        import pandas
-
-        path = Path(path)
-        try:
-            summary = json.loads((path / "summary.json").read_text())
-            scenario = Scenario.load(path / "scenario.yaml")
-            rounds = pandas.read_csv(path / "rounds.csv")
-        except (OSError, ValueError) as error:
-            raise SimflError(f"{path}: no finished run here ({error})") from None
-        matrix = participation_matrix(path / "participation.csv", len(rounds), scenario.clients)
-        return cls(path, scenario, rounds, matrix, summary)
-
-    def figure(self, name: str) -> Any:
-        """A figure of the run, as a matplotlib Figure."""
-        from simfl.report import draw
-
-        return draw(name, self.path)[0]
+__all__ = [
+    "participation_matrices", "participation_matrix", "read_table", "fill_columns", "summarise", "summarise_jobs",
+]  # fmt: skip
 
 
 def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
@@ -96,6 +51,20 @@ def participation_matrices(path: Path, rounds: int, clients: int) -> dict[int, A
         places = round.astype(np.int64), client.astype(np.int64)
         found[int(who)] = csr_array((weight.astype(np.float64), places), shape=(rounds, clients))
     return found
+
+
+def read_table(path: Path) -> Any:
+    """A CSV file as a DataFrame; digests stay text, though some look like numbers.
+
+    Raises:
+        SimflError: it cannot be read.
+    """
+    import pandas
+
+    try:
+        return pandas.read_csv(path, dtype={"digest": str, "error": str, "choice": str, "baseline": str})
+    except (OSError, ValueError) as error:
+        raise SimflError(f"{path}: cannot be read ({error})") from None
 
 
 def fill_columns(table: str, columns: dict[str, Iterable[Any]]) -> tuple[str, list[dict[str, str]]]:

@@ -29,7 +29,7 @@ class Address(NamedTuple):
     """
 
     tick: int
-    index: NDArray[np.integer]
+    index: NDArray[np.integer]  # type: ignore[assignment]  # hides tuple's own, which nobody calls
     size: int
 
 

@@ -1,14 +1,11 @@
 """Wires a scenario into a world, plays it and writes its results; resumes what was interrupted."""
 
 import csv
-import fcntl
 import itertools
-import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,20 +15,26 @@ import numpy as np
 from simfl import checkpoint
 from simfl.accounting import extra_columns
 from simfl.agents import SERVERS, Parts, Round, Server
-from simfl.api import CallableModule
+from simfl.cache import bypassed
+from simfl.clients import write_clients
 from simfl.columns import ROUND_COLUMNS
-from simfl.errors import BusyError, IntegrityError, SimflError
+from simfl.disk import locked, refuse_link, write_atomically
+from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish
 from simfl.metrics import Tally
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
 from simfl.selection.theory import theory
+from simfl.stored import OWN, SCENARIO, SUMMARY, Stored, is_finished
 from simfl.timeline import write_timeline
-from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table, sha256, write_atomically
+from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table
 from simfl.world import World
 
 __all__ = ["run", "verify", "Finished", "build"]
+
+LOCK = ".lock"
+"""In a run's folder; whoever plays the run holds it."""
 
 CHECKPOINTS = 50
 """Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
@@ -92,7 +95,7 @@ def run(
     scenario: Scenario,
     out: Path,
     *,
-    resume: bool = False,
+    resume: bool = True,
     force: bool = False,
     timeline: Path | None = None,
     progress: Progress | None = None,
@@ -102,81 +105,100 @@ def run(
     Args:
         scenario: what to play.
         out: root of all results.
-        resume: go on from the last checkpoint of an interrupted run, if there is one.
+        resume: go on from the last checkpoint of an interrupted run, if there is one; else start anew.
         force: play again even if the folder is complete.
         timeline: also write a Chrome/Perfetto trace to this file.
         progress: called with (rounds done, rounds, simulated seconds) after every round; 0 rounds = not known.
 
     Raises:
-        IntegrityError: resuming found only damaged checkpoints.
+        IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
         BusyError: another process is playing it.
         SimflError: the scenario cannot be built.
     """
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
-    if not force and (folder / "summary.json").exists() and not (events and not (folder / "events.jsonl").exists()):
-        _tidy(folder)
-        finished = Finished(folder, scenario.digest, json.loads((folder / "summary.json").read_text()), True)
-        names = None if timeline is None else scenario.network.build(scenario, Streams(scenario.seed)).names
-    else:
+    refuse_link(folder)
+    finished = None if force else _complete(folder, scenario, events)
+    if finished is None:
         parts = build(scenario)
-        names = parts.links.names
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
-            if not resume:
-                _clear(folder)
-            write_atomically(folder / "scenario.yaml", scenario.to_yaml(folder).encode())
-            finished = Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(), False)
+        with locked(folder / LOCK, f"{folder}: another process is playing this run"):
+            finished = None if force else _complete(folder, scenario, events)  # by now, by another process
+            if finished is None:
+                finished = _played(scenario, parts, folder, events, anew=force or not resume, progress=progress)
     if timeline is not None:
+        names = scenario.network.build(scenario, Streams(scenario.seed)).names
         write_timeline(folder / "events.jsonl", timeline, names)
     return finished
 
 
 def verify(folder: Path) -> dict[str, bool]:
-    """Plays a finished run again elsewhere; for every table, whether its bytes came out the same.
+    """Plays a finished run again elsewhere, from the sources of its data; for every file, whether it came out the same.
 
     Raises:
         SimflError: the folder holds no finished run.
-        IntegrityError: a stored table does not match the digest in its summary.
+        IntegrityError: a stored file does not match the digest in its summary.
     """
-    try:
-        stored = json.loads((folder / "summary.json").read_text())["sha256"]
-    except (OSError, ValueError, KeyError):
-        raise SimflError(f"{folder}: no finished run here (summary.json is missing or unreadable)") from None
-    for name, digest in stored.items():
-        if not (folder / name).exists() or sha256(folder / name) != digest:
-            raise IntegrityError(f"{folder / name}: does not match the SHA-256 in summary.json")
-    scenario = Scenario.load(folder / "scenario.yaml")
-    with tempfile.TemporaryDirectory() as scratch:
+    stored = Stored.open(folder)
+    stored.check()
+    scenario = Scenario.load(folder / SCENARIO)
+    with tempfile.TemporaryDirectory() as scratch, bypassed():
         timeline = Path(scratch) / "timeline.json" if "events.jsonl" in stored else None
-        again = run(scenario, Path(scratch), timeline=timeline).summary["sha256"]
-    return {name: again.get(name) == digest for name, digest in stored.items()}
+        again = Stored.open(run(scenario, Path(scratch), timeline=timeline).path)
+    unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, "machine.json"}
+    tables = sorted((stored.files.keys() | again.files.keys() | unnamed) - {SCENARIO})
+    return {
+        SUMMARY: _values(stored) == _values(again),
+        SCENARIO: (folder / SCENARIO).read_bytes() == scenario.to_yaml(folder).encode(),
+        **{name: stored.files.get(name) == again.files.get(name) and name in again for name in tables},
+    }
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError(f"{folder}: another process is playing this run") from None
-        yield
+def _values(run: Stored) -> dict[str, Any]:
+    return {key: value for key, value in run.summary.items() if key != "sha256"}
+
+
+def _complete(folder: Path, scenario: Scenario, events: bool) -> Finished | None:
+    """The run that is complete already; None where there is none, or no events though they are asked for.
+
+    Raises:
+        IntegrityError: a file of it is damaged.
+    """
+    if not is_finished(folder):
+        return None
+    stored = Stored.open(folder)
+    if stored.summary["digest"] != scenario.digest:
+        raise IntegrityError(f"{folder / SUMMARY}: of another run, {stored.summary['digest']}; --force replaces it")
+    stored.check()
+    if events and "events.jsonl" not in stored:
+        return None
+    return Finished(folder, scenario.digest, stored.summary, True)
+
+
+def _played(
+    scenario: Scenario, parts: Parts, folder: Path, events: bool, anew: bool, progress: Progress | None
+) -> Finished:
+    refuse_link(folder / "checkpoint")
+    if anew or is_finished(folder):
+        _clear(folder)
+    write_atomically(folder / SCENARIO, scenario.to_yaml(folder).encode())
+    write_clients(folder, parts)
+    return Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(), False)
 
 
 def _tidy(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-    for part in folder.glob("*.part"):
+    for part in (*folder.glob("*.part"), *(left for name in OWN for left in folder.glob(f"{name}.*.tmp"))):
         part.unlink()
 
 
 def _clear(folder: Path) -> None:
-    (folder / "summary.json").unlink(missing_ok=True)  # first: without it the run is not complete
-    for item in folder.iterdir():
-        if item.is_dir():
-            shutil.rmtree(item)
-        elif item.name != ".lock":
-            item.unlink()
+    """Removes a run's own files, and nothing that somebody else has put beside them."""
+    (folder / SUMMARY).unlink(missing_ok=True)  # first: without it the run is not complete
+    _tidy(folder)
+    for name in OWN:
+        (folder / name).unlink(missing_ok=True)
 
 
 class _Run:
@@ -290,6 +312,3 @@ def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple
     if events:
         tables["events.jsonl"] = None
     return tables
-
-
-sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from simfl.trace import write_atomically
+from simfl.disk import write_atomically
 from simfl.types import SERVER
 
 __all__ = ["timeline", "write_timeline"]

@@ -9,20 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from simfl.columns import ROUND_COLUMNS
+from simfl.disk import naming, open_own
 from simfl.errors import IntegrityError
 
-__all__ = [
-    "Table",
-    "write_atomically",
-    "sha256",
-    "ROUNDS",
-    "PARTICIPATION",
-    "PEERS",
-    "PHASES",
-    "FACTS",
-    "ATTACKS",
-    "JOBS",
-]
+__all__ = ["Table", "ROUNDS", "PARTICIPATION", "PEERS", "PHASES", "FACTS", "ATTACKS", "JOBS"]
 
 ROUNDS = tuple(column.name for column in ROUND_COLUMNS)
 """Columns of rounds.csv; one row a server round, empty where a column does not apply."""
@@ -70,7 +60,7 @@ class Table:
         self._size = 0
         self._columns = columns
         if keep is None:
-            self._file = open(self._part, "wb")
+            self._file = open_own(self._part, "wb")
             if columns:
                 self.append([columns])
         else:
@@ -89,7 +79,8 @@ class Table:
 
     def _write(self, text: str) -> None:
         data = text.encode()
-        self._file.write(data)
+        with naming(self._part):
+            self._file.write(data)
         self._hash.update(data)
         self._size += len(data)
 
@@ -98,14 +89,16 @@ class Table:
 
         No fsync: after a power cut the part may be short of its mark, and the digest shows it.
         """
-        self._file.flush()
+        with naming(self._part):
+            self._file.flush()
         return self._size, self._hash.hexdigest()
 
     def finish(self) -> str:
         """Renames the table into place; its SHA-256."""
         digest = self.mark()[1]
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with naming(self._part):
+            os.fsync(self._file.fileno())
+            self._file.close()
         os.replace(self._part, self.path)
         return digest
 
@@ -137,7 +130,7 @@ def _csv(rows: Iterable[Sequence[Any]]) -> str:
 
 def _continue(part: Path, size: int, digest: str, hasher: Any) -> Any:
     try:
-        file = open(part, "r+b")
+        file = open_own(part, "r+b")
     except FileNotFoundError:
         raise IntegrityError(f"{part}: the table that the checkpoint continues is gone") from None
     left = size
@@ -150,24 +143,3 @@ def _continue(part: Path, size: int, digest: str, hasher: Any) -> Any:
     file.truncate(size)
     file.seek(size)
     return file
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a whole file or nothing: temporary file, fsync, rename, fsync of the folder."""
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-__all__ = ["SERVER", "Arrays", "Job", "Name", "Total", "Units", "Updates", "View"]
+__all__ = ["SERVER", "Arrays", "Job", "Labels", "Name", "Total", "Units", "Updates", "View"]
 
 SERVER = -1
 """The server's address; clients are 0 .. clients-1."""
@@ -82,6 +82,18 @@ class Updates:
         if not seen.any() or np.isnan(self.loss[seen]).any():
             return None
         return float(np.average(self.loss[seen], weights=self.examples[seen]))
+
+
+class Labels(NamedTuple):
+    """Which classes the clients' training samples belong to.
+
+    Attributes:
+        names: of the classes.
+        counts: int64, shape (clients, classes).
+    """
+
+    names: tuple[str, ...]
+    counts: NDArray[np.int64]
 
 
 class Total(NamedTuple):

@@ -118,7 +118,7 @@ def test_parquet_holds_the_same_tables(tiny, tmp_path):
     pytest.importorskip("pyarrow")
     swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path, jobs=1)
     run = next(swept.results())
-    for folder, names in ((run.path, {"rounds", "participation"}), (swept.path, {"index"})):
+    for folder, names in ((run.path, {"rounds", "participation", "clients", "latency"}), (swept.path, {"index"})):
         ended = CliRunner().invoke(group, ["export", str(folder), "--parquet"])
         assert ended.exit_code == 0, ended.output
         assert {Path(line).stem for line in ended.stdout.split()} == names

@@ -300,7 +300,7 @@ def test_bad_arrays_get_one_clear_line(tmp_path):
     for name, message in messages.items():
         with pytest.raises(SimflError, match=message):
             read(tmp_path / name)
-    with pytest.raises(SimflError, match="not the results of a run"):
+    with pytest.raises(SimflError, match="no finished run here"):
         read(tmp_path)
 
 

@@ -306,7 +306,7 @@ def test_the_run_gets_what_the_user_asked_for(good, monkeypatch, tmp_path):
     call("run", good, "seed=7", "--out", "elsewhere", "--resume", "--force", "--timeline", "t.json")
     assert asked.pop("scenario") == Scenario.load(good, ["seed=7"])
     assert asked == {
-        "out": Path("elsewhere"), "resume": True, "force": True, "timeline": Path("t.json"), "progress": None,
+        "out": Path("elsewhere"), "force": True, "timeline": Path("t.json"), "progress": None,
     }  # fmt: skip
 
 
@@ -333,7 +333,7 @@ def test_an_interrupted_run_says_how_to_go_on(good, tmp_path, number, code):
     assert process.returncode == code, errors
     assert not output and "Traceback" not in errors
     resume = next(line for line in errors.splitlines() if line.startswith("to go on: ")).removeprefix("to go on: ")
-    assert shlex.split(resume) == ["simfl", *words, "--resume"]
+    assert shlex.split(resume) == ["simfl", *words]
 
 
 def test_a_closed_pipe_is_no_internal_error(tmp_path):

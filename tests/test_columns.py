@@ -12,12 +12,14 @@ import pandas
 import pytest
 from click.testing import CliRunner
 from conftest import CHOICES, SEEDS, WORLD
+from damages import reseal
 
 import simfl
 from simfl import columns
 from simfl.cli import simfl as group
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, described, unknown
 from simfl.compare.comparison import compare
+from simfl.disk import sha256
 from simfl.errors import IntegrityError
 from simfl.finishing import finish
 from simfl.privacy.base import ACCOUNTANTS
@@ -32,7 +34,7 @@ from simfl.scenario import Scenario
 from simfl.sweep.grid import axes
 from simfl.sweep.plan import planned
 from simfl.sweep.playing import How
-from simfl.trace import ROUNDS, Table, sha256
+from simfl.trace import ROUNDS, Table
 
 HERE = Path(__file__).resolve().parent.parent
 
@@ -216,6 +218,7 @@ def test_what_only_has_a_name_is_shown_by_it(single, tmp_path):
     shutil.copytree(single, folder)
     filled(folder)
     (folder / FILE).unlink()
+    reseal(folder, without={FILE})
     assert described(folder).keys() == described(tmp_path).keys() and "epsilon_max" not in described(folder)
     heads = {head.name: head for head in group_table(read_study([folder])).columns}
     assert heads["epsilon_max"].label == "Epsilon max" and heads["spent_s"].unit == "s"

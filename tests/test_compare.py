@@ -102,9 +102,10 @@ def test_the_target_is_reached_at_the_first_round_whose_accuracy_is_there(tmp_pa
     (tmp_path / "rounds.csv").write_text(
         "round,time_s,bytes_down,bytes_up,test_accuracy\n0,1.5,10,5,\n1,2.5,10,,0.4\n2,4.0,20,7,0.5\n3,9.0,1,1,0.3\n"
     )
-    assert to_target(tmp_path, 0.5) == {"rounds_to_target": 3, "time_to_target_s": 4.0, "bytes_to_target": 52}
-    assert to_target(tmp_path, 0.4)["rounds_to_target"] == 2
-    assert to_target(tmp_path, 0.51) == {}
+    rounds = tmp_path / "rounds.csv"
+    assert to_target(rounds, 0.5) == {"rounds_to_target": 3, "time_to_target_s": 4.0, "bytes_to_target": 52}
+    assert to_target(rounds, 0.4)["rounds_to_target"] == 2
+    assert to_target(rounds, 0.51) == {}
 
 
 def test_the_common_target_is_what_every_run_reached():

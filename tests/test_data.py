@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from simfl.cache import cached
 from simfl.errors import MissingError, ScenarioError
 from simfl.files import data_root
 from simfl.learning.data import DATA
-from simfl.learning.data.cache import cached
 from simfl.rng import Streams
 
 ROOT = data_root()

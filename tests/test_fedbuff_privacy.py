@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.results import Result
+from simfl.opening import Result
 from simfl.run import run
 from simfl.scenario import Scenario
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
-from simfl.results import Result
+from simfl.opening import Result
 from simfl.run import run, verify
 from simfl.scenario import Scenario
 

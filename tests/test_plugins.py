@@ -17,8 +17,8 @@ from simfl.cli import simfl as command
 from simfl.devices.base import checked_available, checked_deaths, checked_durations_s
 from simfl.errors import PluginError
 from simfl.network.base import checked_delays_s
+from simfl.opening import Result
 from simfl.registry import FAMILIES, Registry
-from simfl.results import Result
 from simfl.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection import POLICIES

@@ -11,11 +11,12 @@ from scipy.sparse import csr_array, csr_matrix
 
 from simfl.errors import SimflError
 from simfl.privacy import PRIVACY, multi_round, trace
-from simfl.privacy.base import COLUMNS
+from simfl.privacy.base import COLUMNS, History
 from simfl.privacy.field import PRIMES, echelon, inverse, times
 from simfl.privacy.rational import solve
 from simfl.privacy.rounds import Rounds
 from simfl.privacy.study import Study
+from simfl.types import SERVER
 
 HALF_6_4_2 = "111100 110110 110011 011110 011011 111001 001111 101101 100111"
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import pytest
 from click.testing import CliRunner
+from damages import reseal
 from scipy.stats import t
 
 from simfl.cli import simfl
@@ -14,7 +15,7 @@ from simfl.errors import SimflError
 from simfl.report import draw, read_study, style
 from simfl.report.axes import labels, varying
 from simfl.report.figures import FIGURES, NothingToDraw
-from simfl.report.figures.latency import _direct, _layout, _links, _network
+from simfl.report.figures.latency import _direct, _layout, _network
 from simfl.report.figures.participation import blocks
 from simfl.report.saving import FORMATS, csv_text, picture
 from simfl.report.statistics import POINTS, interval, over_rounds, over_time, paired
@@ -193,6 +194,7 @@ def test_the_open_weak_guarantee_is_a_band(single, tmp_path):
     rounds = pandas.read_csv(folder / "rounds.csv")
     rounds["privacy_weak_lower"], rounds["privacy_weak_upper"] = 2, 5
     rounds.to_csv(folder / "rounds.csv", index=False)
+    reseal(folder)
     fig, table = draw("privacy", folder)
     weak = table[table.notion == "privacy_weak_lower"]
     assert (weak["mean"] == 2).all() and (weak["upper"] == 5).all()
@@ -240,6 +242,7 @@ def test_staleness_is_counted_over_aggregated_jobs(single, tmp_path):
         "job,client,version,started_s,ended_s,outcome,round,staleness\n"
         "1,0,0,0,1,aggregated,0,0\n2,1,0,0,1,aggregated,1,2\n3,2,0,0,1,aggregated,1,2\n4,3,0,0,1,failed,,\n"
     )
+    reseal(folder, "jobs.csv")
     fig, table = draw("staleness", folder)
     assert list(table.updates) == [1, 0, 2] and table.share.sum() == pytest.approx(1)
     assert [bar.get_height() for bar in fig.axes[0].patches] == list(table.share)
@@ -247,7 +250,7 @@ def test_staleness_is_counted_over_aggregated_jobs(single, tmp_path):
 
 def test_the_latency_graph_of_a_star_has_true_distances(single):
     run = next(read_study([single]).runs)
-    network = _network(_links(run), run.clients)
+    network = _network(run.latency, [""] * run.clients)
     assert sorted(map(tuple, network.links)) == [(i, 12) for i in range(12)] and network.names[-1] == "server"
     places = _layout(network)
     np.testing.assert_allclose(np.linalg.norm(places, axis=1), network.latency_s[12])

@@ -12,6 +12,7 @@ import pandas
 import pytest
 from chromium import chromium, executable
 from click.testing import CliRunner
+from damages import reseal
 from scipy import stats
 
 from simfl.cli import simfl
@@ -89,6 +90,7 @@ def test_what_users_wrote_is_escaped(comparison, tmp_path):
     (folder / comparison.name / "comparison.json").unlink()
     for run in folder.glob("*/scenario.yaml"):
         run.write_text(run.read_text() + f"\n# {evil}\n")
+        reseal(run.parent)
     text = page(read_study([folder / comparison.name]))
     assert evil not in text and "&lt;img src=x" in text
     assert not any(tag == "img" or "onerror" in attributes for tag, attributes in Elements(text).found)

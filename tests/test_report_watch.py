@@ -5,17 +5,27 @@ import json
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 from chromium import chromium, executable
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simfl.errors import SimflError
-from simfl.report.live import POINTS, Watched
+from simfl.report import growing
+from simfl.report.growing import POINTS, Growing
+from simfl.report.live import Watched
 from simfl.report.server import ADDRESS, serving
 from simfl.report.terminal import table
+from simfl.trace import ROUNDS
 
 HERE = Path(__file__).resolve().parent.parent
 
@@ -155,3 +165,83 @@ def test_the_live_page_follows_the_run(playing, single):
         assert window.js(wait % "round 14 of 14")
         assert window.js("document.getElementById('status').textContent") == "finished"
         assert window.errors == [] and all(ADDRESS in url or url.startswith("data:") for url in window.requests)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\xff\xfe\x00\n\x00\n", b"round,time_s\n1\n,,,\nx,nan,inf\n2,1e999\n", b'"\n', b"\n\n"]
+)
+def test_damaged_tables_do_not_end_the_watching(playing, garbage):
+    for text in (b"", (playing / "rounds.csv.part").read_bytes()):
+        (playing / "rounds.csv.part").write_bytes(text + garbage)
+        (playing / "scenario.yaml").write_bytes(garbage)
+        state = Watched(playing).look()
+        assert state["runs"][0]["state"] == "playing"
+        json.dumps(state, allow_nan=False)
+
+
+def test_a_damaged_run_is_told_as_one(single, tmp_path):
+    folder = shutil.copytree(single, tmp_path / single.name)
+    (folder / "rounds.csv").write_text((folder / "rounds.csv").read_text().replace("1", "2", 1))
+    (run,) = Watched(folder).look()["runs"]
+    assert run["state"] == "failed" and "rounds.csv: damaged" in run["error"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1500), st.lists(st.integers(1, 4000), max_size=12), st.sampled_from([128, 1000, 1 << 23]))
+def test_a_table_read_as_it_grows_is_the_table(rows, cuts, block):
+    """Whatever the pieces in which it came: the rows, the points and the last values of the whole."""
+    lines = [f"{i},{i / 2},{'' if i % 3 else i / 4},,1.5,{i % 5}" for i in range(rows)]
+    data = "\n".join(["round,time_s,test_accuracy,train_loss,mean_cardinality,fairness_gap", *lines, ""]).encode()
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(growing, "BLOCK_BYTES", block):
+        path, table, end = Path(folder, "rounds.csv.part"), Growing(Path(folder)), 0
+        for cut in [*cuts, len(data)]:
+            end = min(len(data), end + cut)
+            path.write_bytes(data[:end])
+            table.look()
+            assert table.rows == max(0, data[:end].count(b"\n") - 1)
+        curves = table.curves()
+        assert table.last("test_accuracy") == (None if rows == 0 else (rows - 1) // 3 * 3 / 4)
+    assert len(curves["round"]) <= POINTS + 1
+    if rows:
+        numbers = [int(value) for value in curves["round"]]
+        assert numbers[0] == 0 and numbers[-1] == rows - 1 and len({*np.diff(numbers[:-1])}) <= 1
+        assert curves["fairness_gap"] == [number % 5 for number in numbers]
+
+
+def test_a_long_table_is_read_once(tmp_path):
+    """A million rows: the second look takes the row that is new, not those that were there."""
+    (tmp_path / "scenario.yaml").write_text("name: long\ntraining: {rounds: 1000001}\n")
+    part = tmp_path / "rounds.csv.part"
+    row = ",0.5," + "1," * 12 + "2.5,1.25,0.75\n"
+    with open(part, "w") as file:
+        file.write(",".join(ROUNDS) + "\n")
+        file.writelines(f"{i}{row}" for i in range(1_000_000))
+    watched = Watched(tmp_path)
+    assert watched.look()["runs"][0]["round"] == 1_000_000
+    with open(part, "a") as file:
+        file.write(f"1000000{row}")
+    with mock.patch.object(Growing, "_take") as taken:
+        watched.look()
+    assert [len(call.args[0]) for call in taken.call_args_list] == [1]
+
+
+def test_who_hangs_up_or_falls_silent_leaves_no_traceback(playing, capfd, monkeypatch):
+    monkeypatch.setattr("simfl.report.server._Handler.timeout", 0.5)
+    state = b"GET /state.json HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
+    with serving(Watched(playing)) as server:
+        address = ADDRESS, server.server_port
+        for request in (b"", b"GET /", state, state, b"\x00\xff\r\n\r\n"):
+            client = socket.create_connection(address)
+            client.sendall(request)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+            client.close()
+        silent = socket.create_connection(address)
+        silent.settimeout(20)
+        assert silent.recv(1) == b""  # the server gave up
+        waiting = [socket.create_connection(address) for _ in range(100)]
+        connection = http.client.HTTPConnection(*address, timeout=20)
+        connection.request("GET", "/state.json")
+        assert connection.getresponse().status == 200
+        for client in (*waiting, silent):
+            client.close()
+    assert "Traceback" not in capfd.readouterr().err

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simfl.results import Result
+from simfl.opening import Result
 from simfl.run import run
 from simfl.scenario import Scenario
 

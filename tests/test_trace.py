@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from simfl import checkpoint
+from simfl.disk import sha256, write_atomically
 from simfl.errors import IntegrityError
-from simfl.trace import Table, sha256, write_atomically
+from simfl.trace import Table
 
 
 def test_a_table_appears_only_when_it_is_finished(tmp_path):

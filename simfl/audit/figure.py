@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.report import Report
+from simfl.disk import write_atomically
 from simfl.errors import SimflError
 from simfl.privacy.course import Trace
 
@@ -33,7 +34,6 @@ def draw(report: Report, path: Path) -> None:
     """Writes the figure as SVG, PDF or PNG, by the path's suffix; the same bytes for the same report."""
     from simfl.report.saving import picture
     from simfl.report.style import settings
-    from simfl.trace import write_atomically
 
     format = checked(path).suffix.lower().removeprefix(".")
     with settings():

@@ -9,6 +9,8 @@ from simfl.audit.log import Log
 from simfl.audit.matrices import array
 from simfl.audit.records import json_lines, parquet
 from simfl.errors import SimflError
+from simfl.results import participation_matrix
+from simfl.stored import Stored
 
 __all__ = ["Log", "read"]
 
@@ -44,12 +46,7 @@ def read(path: Path | str, columns: Columns | None = None) -> Log:
 
 
 def _folder(path: Path) -> Log:
-    if not (path / "participation.csv").exists() or not (path / "scenario.yaml").exists():
-        raise SimflError(f"{path}: not the results of a run (participation.csv and scenario.yaml are needed)")
-    from simfl.results import Result
-
-    try:
-        matrix = Result.open(path).participation
-    except (ValueError, KeyError) as error:
-        raise SimflError(f"{path / 'participation.csv'}: not the participation of a run: {error}") from None
+    stored = Stored.open(path)
+    file = stored.file("participation.csv")
+    matrix = participation_matrix(file, int(stored.summary["rounds"]), int(stored.summary["clients"]))
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), doubles=True)

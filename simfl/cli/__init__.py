@@ -1,7 +1,7 @@
 """The command ``simfl``: results on stdout, messages on stderr, one exit code for each kind of end.
 
-Each command is a module, of this package or of its own room, imported when it is asked for; what is slow to import
-(torch, scipy, ...) is imported inside the command that needs it, so that help and checks start at once.
+Each command is a module of this package, imported when it is asked for; what is slow to import (torch, scipy, ...) is
+imported inside the command that needs it, so that help and checks start at once.
 """
 
 import os
@@ -10,18 +10,18 @@ from typing import Any
 
 import click
 
-from simfl import __version__
 from simfl.cli.failures import failures
+from simfl.version import VERSION
 
 __all__ = ["main", "simfl"]
 
 COMMANDS = {
     "run": "simfl.cli.run",
-    "sweep": "simfl.sweep.command",
-    "compare": "simfl.compare.command",
-    "report": "simfl.report.report_command",
-    "plot": "simfl.report.plot_command",
-    "watch": "simfl.report.watch_command",
+    "sweep": "simfl.cli.sweep",
+    "compare": "simfl.cli.compare",
+    "report": "simfl.cli.report",
+    "plot": "simfl.cli.plot",
+    "watch": "simfl.cli.watch",
     "validate": "simfl.cli.validate",
     "show": "simfl.cli.show",
     "schema": "simfl.cli.schema",
@@ -29,7 +29,7 @@ COMMANDS = {
     "theory": "simfl.cli.theory",
     "data": "simfl.cli.data",
     "audit": "simfl.cli.audit",
-    "export": "simfl.export.command",
+    "export": "simfl.cli.export",
     "verify": "simfl.cli.verify",
     "doctor": "simfl.cli.doctor",
 }
@@ -57,7 +57,7 @@ class _Commands(click.Group):
     epilog="Exit codes: 0 done, 1 internal error, 2 bad usage or scenario, 3 some runs of a sweep failed, 4 results do "
     "not match their digest, 5 something to install is missing, 6 out of disk or memory, 130/143 interrupted.",
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.version_option(VERSION, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 @click.pass_context
 def simfl(context: click.Context, debug: bool) -> None:

@@ -42,12 +42,15 @@ def command(
     from simfl.audit.reading import read
     from simfl.audit.report import audit
     from simfl.audit.text import text
-    from simfl.trace import write_atomically
+    from simfl.disk import write_atomically
+    from simfl.stored import refuse_own
 
     target = None if figure is None else checked(Path(figure))
     for wanted in (target, None if html is None else Path(html)):
         if wanted is not None and not wanted.absolute().parent.is_dir():
             raise SimflError(f"{wanted}: there is no folder {wanted.parent}")
+        if wanted is not None:
+            refuse_own(wanted)
     log = read(participation, _columns(columns))
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles)
     if target is not None:

@@ -1,5 +1,6 @@
 """``simfl data``"""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ __all__ = ["command"]
 
 @click.command("data", short_help="Show which client holds which data.")
 @scenario_arguments
-@click.option("--out", type=click.Path(path_type=Path), help="Write the figure (.svg) and its tables (.csv) here.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write the figure (.svg, .pdf or .png) and its tables (.csv) here."
+)
 @as_json
 def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     """Load a scenario's data, deal them out as a run would, and show samples and labels of the clients.
@@ -21,7 +24,7 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
     NAME-samples.csv every client's samples by their position in the training part.
     """
     from simfl.errors import ScenarioError
-    from simfl.learning.histogram import draw, label_histogram, write_csv, write_indices
+    from simfl.learning.histogram import label_histogram
     from simfl.learning.supervised import Supervised
     from simfl.rng import Streams
 
@@ -40,17 +43,44 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
     counts = label_histogram(data.y_train, split, data.classes)
     facts = _facts(data, split, counts)
     if out is not None:
-        figure, table = out.with_suffix(".svg"), out.with_suffix(".csv")
-        samples = out.with_name(f"{out.stem}-samples.csv")
-        draw(figure, counts, data.label_names, f"{scenario.name}: {choice.data.name}, {choice.partition.name}")
-        write_csv(table, counts, data.label_names)
-        write_indices(samples, split)
-        click.echo(f"{figure}\n{table}\n{samples}", err=True)
+        for path in _written(out, counts, data.label_names, split):
+            click.echo(path, err=True)
     if as_json:
         print_json(facts)
     else:
         for name, value in facts.items():
             click.echo(f"{name:28} {value}")
+
+
+def _written(out: Path, counts: Any, names: Any, split: Any) -> Iterator[Path]:
+    """Writes the figure, and two tables: samples and labels of each client, and every client's samples."""
+    import numpy as np
+    from pandas import DataFrame
+
+    from simfl.disk import write_atomically
+    from simfl.report import style
+    from simfl.report.figures.labels import histogram
+    from simfl.report.saving import csv_text, format_of, picture
+    from simfl.stored import refuse_own
+
+    format = format_of(out)
+    refuse_own(out, out.with_suffix(".csv"), out.with_name(f"{out.stem}-samples.csv"))
+    labels = DataFrame({"client": np.arange(len(counts)), "samples": counts.sum(axis=1)})
+    labels = labels.join(DataFrame(counts, columns=list(names)))
+    owners = np.repeat(np.arange(len(split)), split.sizes)
+    with style.settings():
+        drawn = picture(histogram(counts, names)[0], format)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for path, data in (
+        (out, drawn),
+        (out.with_suffix(".csv"), csv_text(labels).encode()),
+        (
+            out.with_name(f"{out.stem}-samples.csv"),
+            csv_text(DataFrame({"client": owners, "sample": split.indices})).encode(),
+        ),
+    ):
+        write_atomically(path, data)
+        yield path
 
 
 def _facts(data: Any, split: Any, counts: Any) -> dict[str, Any]:

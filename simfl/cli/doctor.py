@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from simfl import __version__
 from simfl.cli.shared import as_json, print_json
+from simfl.version import VERSION
 
 __all__ = ["command", "examine"]
 
@@ -55,7 +55,7 @@ def examine() -> dict[str, Any]:
     imports = {name: _imports(name) for name in ("torch", "torchvision")}
     return {
         "ok": not lame and all(p["ok"] for p in packages) and all(state == "ok" for state in imports.values()),
-        "simfl": __version__,
+        "simfl": VERSION,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "threads": {"cores": os.cpu_count(), **{name: os.environ.get(name) for name in THREADS}},

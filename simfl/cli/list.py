@@ -20,9 +20,9 @@ def command(family: str | None, as_json: bool) -> None:
     """
     found = catalogue()
     if family is not None and family not in found:
-        from simfl.scenario.messages import meant
+        from simfl.errors import suggestion
 
-        raise click.UsageError(f"no family {family!r}{meant(family, found)} The families are {', '.join(found)}.")
+        raise click.UsageError(f"no family {family!r}{suggestion(family, found)} The families are {', '.join(found)}.")
     chosen = found if family is None else {family: found[family]}
     if as_json:
         print_json(chosen)

@@ -21,8 +21,8 @@ Progress = Callable[[int, int, float], None]
 @scenario_arguments
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
               help="Root folder of all results.")  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on where an interrupted run of this scenario stopped.")
-@click.option("--force", is_flag=True, help="Play again even if the results are complete.")
+@click.option("--resume", is_flag=True, hidden=True, help="What is done anyway; accepted for older scripts.")
+@click.option("--force", is_flag=True, help="Play from the start, whatever there is already.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Also write what every agent did when, for ui.perfetto.dev or chrome://tracing.")  # fmt: skip
 @as_json
@@ -40,23 +40,28 @@ def command(
 ) -> None:
     """Play a scenario and write its results to OUT/NAME/DIGEST/.
 
+    A run that was interrupted goes on where it stopped; complete results are kept as they are.
+
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
     if timeline is not None:
+        from simfl.stored import refuse_own
+
+        refuse_own(timeline)
         writable(timeline, "--timeline")
     scenario = load(file, overrides, plugins)
     try:
         with _progress(shown=not quiet) as progress:
-            from simfl import run
+            from simfl.run import run
 
-            finished = run.run(scenario, out, resume=resume, force=force, timeline=timeline, progress=progress)
+            finished = run(scenario, out, force=force, timeline=timeline, progress=progress)
     except ScenarioError as error:
         raise scenario.located(error) from None
     except KeyboardInterrupt:
         again = ["simfl", "run", file, *overrides, *(["--out", str(out)] if str(out) != "results" else [])]
         again += ["--timeline", str(timeline)] if timeline else []
         again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
-        click.echo(f"to go on: {shlex.join([*again, '--resume'])}", err=True)
+        click.echo(f"to go on: {shlex.join(again)}", err=True)
         raise
     if finished.reused:
         click.echo("these results were complete already; --force plays the run again", err=True)

@@ -1,11 +1,15 @@
 """``simfl validate``"""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simfl.cli.shared import as_json, load, plugin_option, print_json
+
+if TYPE_CHECKING:
+    from simfl.scenario import Problem
 
 __all__ = ["command"]
 
@@ -22,7 +26,8 @@ def command(context: click.Context, files: tuple[str, ...], plugins: tuple[Path,
     reports: list[dict[str, Any]] = []
     for file in files:
         try:
-            digest, problems = load(file, (), plugins).digest, ()
+            digest: str | None = load(file, (), plugins).digest
+            problems: Sequence[Problem] = ()
         except InvalidScenario as error:
             digest, problems = None, error.problems
             if not as_json:

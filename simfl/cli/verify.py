@@ -5,26 +5,41 @@ from pathlib import Path
 import click
 
 from simfl.cli.shared import as_json, print_json
+from simfl.errors import IntegrityError
 
 __all__ = ["command"]
 
 MISMATCH = 4
 
 
-@click.command("verify", short_help="Play a finished run again and compare.")
-@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.command("verify", short_help="Play finished runs again and compare.")
+@click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY...",
+                type=click.Path(exists=True, file_okay=False, path_type=Path))  # fmt: skip
 @as_json
 @click.pass_context
-def command(context: click.Context, directory: Path, as_json: bool) -> None:
-    """Play the run in a results folder again, elsewhere, and compare every table."""
-    from simfl import run
+def command(context: click.Context, directories: tuple[Path, ...], as_json: bool) -> None:
+    """Play the runs in results folders again, elsewhere, and compare every file.
 
-    tables = run.verify(directory)
-    identical = bool(tables) and all(tables.values())  # nothing compared is nothing verified
+    Data sets are decoded from their sources again, not taken from the cache. With --json one folder gives an object,
+    several a list.
+    """
+    found = [_verified(directory, as_json) for directory in directories]
     if as_json:
-        print_json({"directory": str(directory), "identical": identical, "tables": tables})
-    else:
+        print_json(found[0] if len(found) == 1 else found)
+    context.exit(0 if all(one["identical"] for one in found) else MISMATCH)
+
+
+def _verified(directory: Path, quiet: bool) -> dict[str, object]:
+    from simfl.run import verify
+
+    try:
+        tables = verify(directory)
+    except IntegrityError as error:
+        click.echo(str(error), err=True)
+        return {"directory": str(directory), "identical": False, "tables": {}, "error": str(error)}
+    identical = bool(tables) and all(tables.values())  # nothing compared is nothing verified
+    if not quiet:
         for name, same in tables.items():
             click.echo(f"{name}: {'identical' if same else 'differs'}")
         click.echo(f"{directory}: {'verified' if identical else 'not reproduced'}")
-    context.exit(0 if identical else MISMATCH)
+    return {"directory": str(directory), "identical": identical, "tables": tables}

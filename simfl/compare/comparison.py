@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from statistics import stdev
@@ -14,13 +13,14 @@ from typing import Any
 from simfl.columns import TARGET_COLUMNS, Column, described, document, telling, unknown
 from simfl.compare.intervals import CONFIDENCE, mean, p_value, paired, unpaired
 from simfl.compare.measures import common_target, measures, to_target
-from simfl.errors import SimflError
+from simfl.disk import write_atomically
+from simfl.errors import SimflError, suggestion
+from simfl.stored import Stored
 from simfl.sweep import folders
 from simfl.sweep.grid import Axis, combinations
 from simfl.sweep.index import Index
 from simfl.sweep.plan import DIGEST_DIGITS, Plan
 from simfl.sweep.playing import How, Watch, play
-from simfl.trace import write_atomically
 
 __all__ = ["Choice", "Comparison", "choices", "compare"]
 
@@ -108,8 +108,7 @@ def compare(
     if baseline is None:
         baseline = labels[0]
     if baseline not in labels:
-        near = get_close_matches(baseline, labels, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(labels)}"
+        hint = suggestion(baseline, labels) or f"; there are {', '.join(labels)}"
         raise SimflError(f"baseline: {baseline!r} is not compared{hint}")
     options = json.dumps([plan.digest, baseline, target_accuracy])
     digest = sha256(options.encode()).hexdigest()[:DIGEST_DIGITS]
@@ -126,22 +125,19 @@ def compare(
 
 def _collect(compared: list[Choice], plan: Plan, index: Index, target: float | None) -> float | None:
     """Fills in runs and results; the target accuracy used."""
-    summaries = {}
-    for member in plan.members:
-        summary = folders.summary(index.runs / member.digest)
-        if summary is not None:
-            summaries[member.digest] = summary
-    used = common_target(summaries.values()) if target is None else target
+    done = [member.digest for member in plan.members if index.status(member.digest) == folders.DONE]
+    stored = {digest: Stored.open(index.runs / digest) for digest in done}
+    used = common_target(run.summary for run in stored.values()) if target is None else target
     keys = [axis.key for axis in plan.axes]
     for member in plan.members:
         values = dict(zip(keys, member.values, strict=True)).items()
         choice = next(choice for choice in compared if choice.values.items() <= values)
         choice.runs[member.seed] = member.digest
-        if member.digest in summaries:
-            found = measures(summaries[member.digest])
+        if member.digest in stored:
+            found = measures(stored[member.digest].summary)
             choice.known |= described(index.runs / member.digest)
             if used is not None:
-                found |= to_target(index.runs / member.digest, used)
+                found |= to_target(stored[member.digest].file("rounds.csv"), used)
             choice.results[member.seed] = found
     return used
 

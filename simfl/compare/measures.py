@@ -51,18 +51,18 @@ def _no_skill(summary: Mapping[str, Any]) -> float:
     return max(float(summary.get("no_skill_accuracy") or 0.0), best)
 
 
-def to_target(folder: Path, target: float) -> dict[str, float]:
+def to_target(rounds: Path, target: float) -> dict[str, float]:
     """Rounds, simulated seconds and bytes (down and up) until the test accuracy first reaches ``target``.
 
     Args:
-        folder: of a finished run.
+        rounds: the ``rounds.csv`` of a finished run.
         target: test accuracy.
 
     Returns:
         Values of :data:`simfl.columns.TARGET_COLUMNS`; nothing where the run never reaches it.
     """
     total = 0
-    with open(folder / "rounds.csv", newline="") as file:
+    with open(rounds, newline="") as file:
         for number, row in enumerate(csv.DictReader(file), 1):
             total += int(row["bytes_down"] or 0) + int(row["bytes_up"] or 0)
             if row["test_accuracy"] and float(row["test_accuracy"]) >= target:

@@ -40,8 +40,8 @@ class Availability(Protocol):
         independent: whether clients certainly are unavailable independently of one another.
     """
 
-    equal = False
-    independent = False
+    equal: bool = False
+    independent: bool = False
 
     @abstractmethod
     def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Available":

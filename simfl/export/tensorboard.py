@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from simfl.errors import MissingError, SimflError
-from simfl.trace import write_atomically
+from simfl.disk import write_atomically
+from simfl.errors import MissingError
+from simfl.results import read_table
+from simfl.stored import Stored, is_finished
 
 __all__ = ["export"]
 
@@ -34,18 +36,16 @@ def export(folder: Path, to: Path) -> list[Path]:
         target = to / label if label else to
         target.mkdir(parents=True, exist_ok=True)
         written.append(target / f"events.out.tfevents.{run.name}")
-        write_atomically(written[-1], _events(run / "rounds.csv"))
+        write_atomically(written[-1], _events(Stored.open(run).file("rounds.csv")))
     return written
 
 
 def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
     """Folders of finished runs, with a name for each where there are several."""
-    if (folder / "rounds.csv").exists():
+    if is_finished(folder) or not (folder / "index.csv").exists():
         yield "", folder
         return
-    from simfl.sweep.result import SweepResult
-
-    runs = SweepResult.open(folder).runs
+    runs = read_table(folder / "index.csv")
     keys = list(runs.columns[1 : list(runs.columns).index("status")])
     for row in runs[runs.status == "done"].to_dict("records"):
         label = " ".join(f"{key}={row[key]}" for key in keys)
@@ -59,13 +59,9 @@ def _events(rounds: Path) -> bytes:
 
     buffer = io.BytesIO()
     writer = RecordWriter(buffer)
-    try:
-        text = rounds.read_text()
-    except OSError as error:
-        raise SimflError(f"{rounds}: cannot be read ({error.strerror})") from None
     start = Event(wall_time=0.0, file_version="brain.Event:2")
     writer.write(start.SerializeToString())
-    for row in csv.DictReader(io.StringIO(text)):
+    for row in csv.DictReader(io.StringIO(rounds.read_text())):
         values = [Summary.Value(tag=k, simple_value=float(v)) for k, v in row.items() if k not in AXES and v]
         event = Event(wall_time=float(row["time_s"]), step=int(row["round"]), summary=Summary(value=values))
         writer.write(event.SerializeToString())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.setting import Setting
-from simfl.types import Job, Updates
+from simfl.types import Job, Labels, Updates
 
 __all__ = ["LEARNING", "Learner", "Learning"]
 
@@ -24,12 +24,16 @@ class Learner(Protocol):
         model_bytes: size of one dense model on the wire.
         sizes_vary: whether :meth:`sizes` depends on the client or the version.
         samples: int64, shape (clients,): training samples of each client.
+        labels: the classes of these samples; None where they have none.
     """
 
     dimension: int
     model_bytes: int
     sizes_vary: bool
     samples: NDArray[np.int64]
+
+    @property
+    def labels(self) -> Labels | None: ...
 
     def initial(self) -> NDArray[np.float32]:
         """The model x(0), shape (d,), drawn from the stream "model"."""

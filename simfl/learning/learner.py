@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.errors import MissingError, ScenarioError
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, Task
+from simfl.learning.histogram import label_histogram
 from simfl.learning.measure import Measure
 from simfl.learning.memory import Memory
 from simfl.learning.models.build import build
@@ -19,7 +20,7 @@ from simfl.learning.scores import class_scores, client_scores, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
-from simfl.types import Job, Updates
+from simfl.types import Job, Labels, Updates
 from simfl.variant import Begun, Done, Visit
 
 __all__ = ["SupervisedLearner"]
@@ -87,6 +88,11 @@ class SupervisedLearner:
             chosen = np.sort(self.streams("evaluate").permutation(len(self.data.y_test))[:count])
         x, y = self.data.x_test[chosen], self.data.y_test[chosen]
         return torch.from_numpy(x).to(self.device), torch.from_numpy(y).to(self.device)
+
+    @property
+    def labels(self) -> Labels:
+        counts = label_histogram(self.data.y_train, self.partition, self.data.classes)
+        return Labels(self.data.label_names, counts)
 
     def initial(self) -> NDArray[np.float32]:
         return self.start.copy()

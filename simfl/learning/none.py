@@ -37,6 +37,7 @@ class IdleLearner:
     model_bytes: int
     samples: NDArray[np.int64]
     dimension: int = field(default=0, init=False)
+    labels: None = field(default=None, init=False)
     sizes_vary: bool = field(default=False, init=False)
 
     def initial(self) -> NDArray[np.float32]:

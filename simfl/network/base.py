@@ -40,6 +40,10 @@ class Links(Protocol):
         """Seconds from each of ``clients`` to the server, shape (n,)."""
         ...
 
+    def latency_s(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Seconds that an empty message takes without jitter, shape (n,); ends as for :meth:`between_s`."""
+        ...
+
     def between_s(
         self,
         sources: NDArray[np.integer],

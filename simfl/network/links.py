@@ -65,6 +65,10 @@ class PathLinks:
     ) -> NDArray[np.float64]:
         return self._delay_s(self.up.take(clients), size_bytes, "jitter/up" + leg, where)
 
+    def latency_s(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> NDArray[np.float64]:
+        sources, destinations = np.asarray(sources), np.asarray(destinations)
+        return np.where(sources == destinations, 0.0, self.between(sources, destinations).latency_s)
+
     def between_s(
         self,
         sources: NDArray[np.integer],

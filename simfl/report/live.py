@@ -1,24 +1,21 @@
 """How far a running run, sweep or comparison has come, read from the tables that grow on disk."""
 
-import csv
-import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simfl.columns import Column, described, document, telling, unknown
+from simfl.columns import FILE, Column, described, document, telling, unknown
 from simfl.errors import SimflError
 from simfl.report.axes import JOINT, labels
+from simfl.report.growing import Growing
 from simfl.report.reading import index_of, place_of, runs_below
+from simfl.stored import SCENARIO, Stored, is_finished
 
 __all__ = ["Watched"]
 
 ACROSS = "round", "time_s"
 """What curves are drawn against."""
-
-POINTS = 300
-"""Points of a curve that are told at most."""
 
 
 @dataclass
@@ -31,6 +28,8 @@ class Watched:
 
     folder: Path
     _done: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    _tables: dict[Path, Growing] = field(default_factory=dict)
+    _scenarios: dict[Path, dict[str, Any]] = field(default_factory=dict)
 
     def look(self) -> dict[str, Any]:
         """The state now, as JSON data: ``title``, ``finished``, ``runs``, the ``curves`` of a run that plays and the
@@ -47,11 +46,11 @@ class Watched:
         _, shown = playing[-1] if playing else (runs[-1], found[-1][0])
         shown_label = next(label for path, label in found if path == shown)
         return {
-            "title": _scenario(found[0][0]).get("name") or self.folder.resolve().parent.name,
+            "title": self._scenario(found[0][0]).get("name") or self.folder.resolve().parent.name,
             "finished": all(run["state"] in ("done", "failed") for run in runs),
             "runs": runs,
             "shown": shown_label,
-            **_curves(_rows(shown), described(shown)),
+            **_curves(self._table(shown).curves(), described(shown)),
         }
 
     def _members(self) -> list[tuple[Path, str]]:
@@ -63,64 +62,67 @@ class Watched:
                 (place_of(self.folder, row["digest"]), JOINT.join(filter(None, (name, f"seed {row['seed']}"))))
                 for row, name in zip(rows, names, strict=True)
             ]
-        return [(path, path.name) for path in runs_below(self.folder, "scenario.yaml")]
+        return [(path, path.name) for path in runs_below(self.folder, SCENARIO)]
 
     def _run(self, path: Path, label: str) -> dict[str, Any]:
         if path in self._done:
             return self._done[path]
         run: dict[str, Any] = {"label": label, "digest": path.name, "state": "waiting", "round": 0, "rounds": None,
                                "accuracy": None, "time_s": None, "error": None}  # fmt: skip
-        if (failure := _json(path / "failed.json")) and not (path / "summary.json").exists():
-            run |= {"state": "failed", "error": str(failure.get("error", ""))}
-        elif summary := _json(path / "summary.json"):
-            rounds = summary.get("rounds")
-            run |= {"state": "done", "round": rounds, "rounds": rounds, "accuracy": summary.get("test_accuracy"),
-                    "time_s": summary.get("time_s")}  # fmt: skip
+        if is_finished(path):
+            run |= _ended(path)
             self._done[path] = run
+        elif failure := _json(path / "failed.json"):
+            run |= {"state": "failed", "error": str(failure.get("error", ""))}
         elif (path / "rounds.csv.part").exists():
-            rows = _rows(path)
-            run |= {"state": "playing", "rounds": _planned(path), "round": len(rows), "time_s": _last(rows, "time_s"),
-                    "accuracy": _last(rows, "test_accuracy")}  # fmt: skip
+            table = self._table(path)
+            run |= {"state": "playing", "rounds": self._planned(path), "round": table.rows,
+                    "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy")}  # fmt: skip
         return run
 
+    def _table(self, path: Path) -> Growing:
+        table = self._tables.setdefault(path, Growing(path))
+        table.look()
+        return table
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    """The whole lines of ``rounds.csv``, or of what there is of it: its last line may be half written."""
-    for name in ("rounds.csv", "rounds.csv.part"):
-        try:
-            text = (path / name).read_text(encoding="utf-8")
-        except OSError:
-            continue
-        return list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])))
-    return []
+    def _planned(self, path: Path) -> int | None:
+        """The rounds that the scenario asks for, None where something else ends the run."""
+        training = self._scenario(path).get("training")
+        rounds = training.get("rounds") if isinstance(training, dict) else None
+        return rounds if isinstance(rounds, int) else None
+
+    def _scenario(self, path: Path) -> dict[str, Any]:
+        if path not in self._scenarios and (found := _scenario(path)):
+            self._scenarios[path] = found
+        return self._scenarios.get(path, {})
 
 
-def _last(rows: list[dict[str, str]], column: str) -> float | None:
-    return next((float(row[column]) for row in reversed(rows) if row.get(column)), None)
+def _ended(path: Path) -> dict[str, Any]:
+    """The end of a run that is complete, or what is damaged in it."""
+    try:
+        stored = Stored.open(path)
+        for name in {"rounds.csv", FILE} & stored.files.keys():
+            stored.file(name)
+    except SimflError as error:
+        return {"state": "failed", "error": str(error)}
+    summary = stored.summary
+    return {"state": "done", "round": summary["rounds"], "rounds": summary["rounds"],
+            "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s")}  # fmt: skip
 
 
-def _curves(rows: list[dict[str, str]], known: dict[str, Column]) -> dict[str, Any]:
+def _curves(curves: dict[str, list[float | None]], known: dict[str, Column]) -> dict[str, Any]:
     """Every column of ``rounds.csv`` that is shown and has changed, and what it means."""
-    every = -(-len(rows) // POINTS) or 1
-    kept = rows[::every] + (rows[-1:] if (len(rows) - 1) % every else [])
-    curves = {name: [float(row[name]) if row.get(name) else None for row in kept] for name in (rows or [{}])[0]}
     columns = telling(known.get(name) or unknown(name) for name in curves)
     columns = [c for c in columns if c.shown and c.name not in ACROSS and len(set(curves[c.name]) - {None}) > 1]
     shown = [*ACROSS, *(column.name for column in columns)]
     return {"curves": {name: curves.get(name, []) for name in shown}, "columns": document(columns)}
 
 
-def _planned(path: Path) -> int | None:
-    """The rounds that the scenario asks for, None where something else ends the run."""
-    rounds = _scenario(path).get("training", {}).get("rounds")
-    return rounds if isinstance(rounds, int) else None
-
-
 def _scenario(path: Path) -> dict[str, Any]:
     from simfl.scenario.reader import read
 
     try:
-        value = read((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").value
+        value = read((path / SCENARIO).read_text(encoding="utf-8"), SCENARIO).value
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -69,7 +69,7 @@ def page(study: Study) -> str:
     """The report of a study as HTML; the same bytes for the same results."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from simfl import __version__
+    from simfl.version import VERSION
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -85,7 +85,7 @@ def page(study: Study) -> str:
     rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
     return environment.get_template("report.html").render(
         study=study,
-        version=__version__,
+        version=VERSION,
         advice=advice,
         sentences=told(study),
         cautions=cautions(study),
@@ -227,7 +227,8 @@ def _outline(marker: str) -> str:
     from matplotlib.markers import MarkerStyle
 
     shape = MarkerStyle(marker)
-    (corners, *_) = shape.get_path().transformed(shape.get_transform()).to_polygons()
+    polygons: Any = shape.get_path().transformed(shape.get_transform()).to_polygons()
+    (corners, *_) = polygons
     return "M" + "L".join(f"{13 + 6 * x:.2f} {4 - 6 * y:.2f}" for x, y in corners) + "Z"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from simfl.errors import SimflError
 from simfl.report.axes import JOINT, labels, natural, varying
 from simfl.report.study import COLOURED, EMPHASISED, Group, Member, Run, Study
+from simfl.stored import SUMMARY, is_finished
 
 __all__ = ["index_of", "place_of", "read_study", "runs_below"]
 
@@ -66,7 +67,7 @@ def _indexed(folder: Path) -> tuple[tuple[str, ...], list[Member]]:
     for row in rows:
         values = {axis: row[axis] for axis in axes}
         path, status, run = place_of(folder, row["digest"]), row["status"], None
-        if status == "done" and not (path / "summary.json").exists():
+        if status == "done" and not is_finished(path):
             status = "gone"
         elif status == "done":
             run = Run.open(path)
@@ -90,6 +91,9 @@ def index_of(folder: Path) -> tuple[tuple[str, ...], list[dict[str, str]]]:
     missing = [name for name in ("digest", "seed", "status") if name not in columns]
     if missing:
         raise SimflError(f"{path}: not the index of a sweep (no column {', '.join(missing)})")
+    for line, row in enumerate(rows, 2):
+        if None in row or None in row.values() or not row["seed"].removeprefix("-").isdecimal():
+            raise SimflError(f"{path}:{line}: not a row of {len(columns)} cells with a whole number as seed")
     keys = columns[columns.index("digest") + 1 : columns.index("seed")]
     return tuple(key for key in keys if len({row[key] for row in rows}) > 1), rows
 
@@ -104,7 +108,7 @@ def place_of(folder: Path, digest: str) -> Path:
 def _runs(folder: Path) -> list[Run]:
     if not folder.is_dir():
         raise SimflError(f"{folder}: no such folder")
-    return [Run.open(path) for path in runs_below(folder, "summary.json")]
+    return [Run.open(path) for path in runs_below(folder, SUMMARY)]
 
 
 def runs_below(folder: Path, name: str) -> list[Path]:

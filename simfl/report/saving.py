@@ -4,14 +4,14 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simfl.disk import write_atomically
 from simfl.errors import SimflError
-from simfl.trace import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["FORMATS", "csv_text", "picture", "save"]
+__all__ = ["FORMATS", "csv_text", "format_of", "picture", "save"]
 
 FORMATS = {
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
@@ -30,6 +30,18 @@ def picture(fig: "Figure", format: str) -> bytes:
     return file.getvalue()
 
 
+def format_of(target: Path) -> str:
+    """The format that a file's name asks for.
+
+    Raises:
+        SimflError: no such format.
+    """
+    format = target.suffix.removeprefix(".").lower()
+    if format not in FORMATS:
+        raise SimflError(f"{target}: the file must end in .pdf, .svg or .png")
+    return format
+
+
 def csv_text(table: "DataFrame") -> str:
     """The table as CSV: every digit, empty where a value is missing."""
     text: str = table.to_csv(index=False, lineterminator="\n")
@@ -42,9 +54,7 @@ def save(fig: "Figure", table: "DataFrame", target: Path) -> tuple[Path, Path]:
     Raises:
         SimflError: no such format.
     """
-    format = target.suffix.removeprefix(".").lower()
-    if format not in FORMATS:
-        raise SimflError(f"{target}: the file must end in .pdf, .svg or .png")
+    format = format_of(target)
     beside = target.with_suffix(".csv")
     write_atomically(target, picture(fig, format))
     write_atomically(beside, csv_text(table).encode())

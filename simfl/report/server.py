@@ -1,6 +1,7 @@
 """A page on loopback that shows how a run or a sweep gets on. It answers this machine only, and only reads."""
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,8 @@ from simfl.report.live import Watched
 __all__ = ["ADDRESS", "serving"]
 
 ADDRESS = "127.0.0.1"
+SILENT_S = 10
+"""A client that says nothing for so many seconds is left."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 HEADERS = {
@@ -28,14 +31,21 @@ HEADERS = {
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, port: int, watched: Watched) -> None:
         self.watched, self.lock = watched, Lock()
         super().__init__((ADDRESS, port), _Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up or falls silent is no error of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
+    timeout = SILENT_S
 
     def do_GET(self) -> None:
         # A page elsewhere may point its own host name at this machine; it then still sends that name.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.compare import intervals
 from simfl.compare.intervals import half_width
 
 if TYPE_CHECKING:
@@ -29,21 +30,25 @@ class Interval(NamedTuple):
 
     mean: float
     half: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple's own, which nobody calls
 
 
 def interval(values: Any) -> Interval:
     """Mean and interval of independent values; None and NaN are left out."""
-    found = np.array([v for v in values if v is not None and not np.isnan(v)], dtype=np.float64)
-    if found.size == 0:
-        return Interval(float("nan"), float("nan"), 0)
-    mean, half = _intervals(found[:, None])
-    return Interval(float(mean[0]), float(half[0]), found.size)
+    found = [float(value) for value in values if value is not None and not np.isnan(value)]
+    return _told(intervals.mean(found), len(found)) if found else Interval(float("nan"), float("nan"), 0)
 
 
 def paired(first: dict[int, float], second: dict[int, float]) -> Interval:
     """Mean and interval of first minus second over the seeds that both have (common random numbers)."""
-    return interval([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
+    seeds = sorted(first.keys() & second.keys())
+    if not seeds:
+        return interval([])
+    return _told(intervals.paired([first[s] for s in seeds], [second[s] for s in seeds]), len(seeds))
+
+
+def _told(found: intervals.Interval, count: int) -> Interval:
+    return Interval(found.estimate, float("nan") if found.half_width is None else found.half_width, count)
 
 
 def _intervals(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,15 +1,16 @@
 """What a report is about: runs, grouped where only the seed differs. Read from results folders, lazily."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfl.columns import Column, described
+from simfl.columns import FILE, Column, described
 from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
+from simfl.results import participation_matrix, read_table
+from simfl.stored import CLIENTS, LATENCY, SCENARIO, Stored
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,37 +28,40 @@ CHOICES = {"selection", "training", "secagg", "privacy"}
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run's folder; its tables are read when first asked for.
+    """A finished run; its tables are read, and checked, when first asked for.
 
     Attributes:
-        path: the folder.
-        summary: the contents of ``summary.json``.
+        stored: its folder.
     """
 
-    path: Path
-    summary: dict[str, Any]
+    stored: Stored
 
     @classmethod
     def open(cls, path: Path) -> "Run":
         """
         Raises:
             SimflError: the folder holds no finished run.
+            IntegrityError: its summary is damaged.
         """
-        try:
-            summary = json.loads((path / "summary.json").read_bytes())
-        except (OSError, ValueError) as error:
-            raise SimflError(f"{path}: no finished run here ({error})") from None
-        if not isinstance(summary, dict):
-            raise SimflError(f"{path / 'summary.json'}: not a summary")
-        return cls(path, summary)
+        return cls(Stored.open(path))
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.stored.path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The contents of ``summary.json``."""
+        return self.stored.summary
 
     @property
     def seed(self) -> int:
-        return int(self.summary.get("seed", 0))
+        return int(self.summary["seed"])
 
     @property
     def digest(self) -> str:
-        return str(self.summary.get("digest", self.path.name))
+        return str(self.summary["digest"])
 
     @property
     def clients(self) -> int:
@@ -72,12 +76,14 @@ class Run:
     @cached_property
     def columns(self) -> dict[str, Column]:
         """What its numbers mean, by name."""
+        if FILE in self.stored:
+            self.stored.file(FILE)
         return described(self.path)
 
     def reached(self, target: float) -> dict[str, float]:
         """Time, rounds and bytes to a target accuracy; nothing where it is never reached."""
         if target not in self._reached:
-            self._reached[target] = to_target(self.path, target)
+            self._reached[target] = to_target(self.stored.file("rounds.csv"), target)
         return self._reached[target]
 
     @cached_property
@@ -87,54 +93,54 @@ class Run:
     @cached_property
     def text(self) -> str:
         """The resolved scenario, YAML."""
-        try:
-            return (self.path / "scenario.yaml").read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise SimflError(f"{self.path}: the scenario cannot be read ({error})") from None
+        return self.stored.file(SCENARIO).read_text(encoding="utf-8")
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """The resolved scenario as plain data."""
         from simfl.scenario.reader import read
 
-        value = read(self.text, str(self.path / "scenario.yaml")).value
+        value = read(self.text, str(self.path / SCENARIO)).value
         if not isinstance(value, dict):
-            raise SimflError(f"{self.path / 'scenario.yaml'}: not a scenario")
+            raise SimflError(f"{self.path / SCENARIO}: not a scenario")
         return value
 
     @cached_property
     def rounds(self) -> "DataFrame":
         """``rounds.csv``."""
-        return self._table("rounds.csv")
+        return read_table(self.stored.file("rounds.csv"))
 
     @cached_property
     def participation(self) -> Any:
         """The participation matrix, scipy CSR array of shape (rounds, clients)."""
-        from simfl.results import participation_matrix
-
-        try:
-            return participation_matrix(self.path / "participation.csv", len(self.rounds), self.clients)
-        except (OSError, ValueError, KeyError) as error:
-            raise SimflError(f"{self.path / 'participation.csv'}: cannot be read ({error})") from None
+        return participation_matrix(self.stored.file("participation.csv"), len(self.rounds), self.clients)
 
     @cached_property
     def jobs(self) -> "DataFrame | None":
         """``jobs.csv`` of an asynchronous run, else None."""
-        return self._table("jobs.csv") if (self.path / "jobs.csv").exists() else None
+        return read_table(self.stored.file("jobs.csv")) if "jobs.csv" in self.stored else None
 
-    @property
-    def events(self) -> Path | None:
-        """``events.jsonl`` where the run recorded it."""
-        path = self.path / "events.jsonl"
-        return path if path.exists() else None
+    @cached_property
+    def clients_table(self) -> "DataFrame":
+        """``clients.csv``: client, name, samples, latency_s and a column for each label; empty for very many clients.
 
-    def _table(self, name: str) -> "DataFrame":
+        See :func:`simfl.clients.write_clients`.
+        """
         import pandas
 
-        try:
-            return pandas.read_csv(self.path / name)
-        except (OSError, ValueError) as error:
-            raise SimflError(f"{self.path / name}: cannot be read ({error})") from None
+        if CLIENTS not in self.stored:
+            return pandas.DataFrame()
+        return pandas.read_csv(self.stored.file(CLIENTS), dtype={"name": str}, keep_default_na=False)
+
+    @cached_property
+    def latency(self) -> "DataFrame | None":
+        """``latency.csv``: from, to, latency_s for every two of few clients and the server (-1), else None."""
+        return read_table(self.stored.file(LATENCY)) if LATENCY in self.stored else None
+
+    @cached_property
+    def events(self) -> Path | None:
+        """``events.jsonl`` where the run recorded it."""
+        return self.stored.file("events.jsonl") if "events.jsonl" in self.stored else None
 
 
 @dataclass(frozen=True)

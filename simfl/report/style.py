@@ -112,7 +112,8 @@ def settings(**changes: Any) -> Iterator[None]:
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS | {key.replace("_", ".", 1): value for key, value in changes.items()})
+        all_of: Any = SETTINGS | {key.replace("_", ".", 1): value for key, value in changes.items()}
+        matplotlib.rcParams.update(all_of)
         yield
 
 
@@ -194,7 +195,7 @@ def distinct(names: list[str]) -> list[str]:
     """
     half = NAME // 2
     for short in (lambda name: f"{name[:half]}…{name[1 - half :]}", lambda name: f"…{name[1 - NAME :]}"):
-        found = [name if len(name) <= NAME else short(name) for name in names]
+        found = [name if len(name) <= NAME else short(name) for name in names]  # type: ignore[no-untyped-call]
         if len(set(found)) == len(set(names)):
             return found
     return ["\n".join(wrap(name, NAME)) for name in names]
@@ -202,9 +203,10 @@ def distinct(names: list[str]) -> list[str]:
 
 def title(axes: "Axes", text: str, **more: Any) -> None:
     """A panel's title, in as many lines as its width asks for."""
-    place = axes.get_subplotspec()
+    place: Any = axes.get_subplotspec()
     columns = place.get_gridspec().ncols if place else 1
-    letters = int(axes.figure.get_figwidth() / columns / LETTER_IN) - MARGIN
+    whole: Any = axes.figure
+    letters = int(whole.get_figwidth() / columns / LETTER_IN) - MARGIN
     axes.set_title("\n".join(wrap(text, max(letters, 8))), **more)
 
 

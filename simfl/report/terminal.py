@@ -41,9 +41,10 @@ def table(state: dict[str, Any]) -> Any:
     shown = sorted(runs, key=lambda run: order.index(run["state"]))[:SHOWN]
     counts = ", ".join(f"{count} {name}" for name in order if (count := sum(run["state"] == name for run in runs)))
     made = Table(title=f"{escape(str(state['title']))}: {counts}", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for name, side in (("run", "left"), ("state", "left"), ("", "left"), ("round", "right"),
-                       ("simulated s", "right"), ("accuracy", "right")):  # fmt: skip
-        made.add_column(name, justify=side)
+    for name in ("run", "state", ""):
+        made.add_column(name)
+    for name in ("round", "simulated s", "accuracy"):
+        made.add_column(name, justify="right")
     for run in shown:
         label = escape(run["label"]) + (f"  {escape(run['error'])}" if run["error"] else "")
         rounds = f"{run['round']}/{run['rounds']}" if run["rounds"] else str(run["round"])

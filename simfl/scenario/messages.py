@@ -1,31 +1,20 @@
 """What pydantic found, in plain words and with places: one problem a mistake, with the nearest valid name or value."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, get_args, get_origin
 
+from simfl.errors import nearest, suggestion
 from simfl.scenario.fields import annotation_at, describe, keys_of, options, owner, registry_of
 from simfl.scenario.findings import TYPES, UNKNOWN_KEY, Found, alternatives, leads_on, translate
 from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
 from simfl.scenario.reader import Document
 
-__all__ = ["in_order", "meant", "problems"]
+__all__ = ["in_order", "problems"]
 
 EXPLAINED = 1000
 """A file with more mistakes than this is not a scenario; further ones are not looked at."""
 
 _WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false", "1": "true", "0": "false"}
-
-
-def meant(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` with the most similar known name, or nothing."""
-    near = _nearest(word, known)
-    return f"; did you mean {near!r}?" if near else ""
-
-
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    near = get_close_matches(word, list(known), n=1, cutoff=0.5) if len(word) <= 100 else []
-    return near[0] if near else None
 
 
 def problems(errors: list[Any], document: Document, top: Any) -> list[Problem]:
@@ -90,13 +79,13 @@ class _Explained:
     # -- keys ----------------------------------------------------------------------------------
 
     def nearest_key(self, path: KeyPath) -> str | None:
-        return _nearest(str(path[-1]), keys_of(*self.around(path[:-1])))
+        return nearest(str(path[-1]), keys_of(*self.around(path[:-1])))
 
     def unknown_key(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
         known = keys_of(annotation, value)
         word = str(path[-1])
-        guess = meant(word, known) or self.elsewhere(word, path)
+        guess = suggestion(word, known) or self.elsewhere(word, path)
         return f"unknown key {shown(word)}{self.of(path)}{guess or self.listed(known)}"
 
     def elsewhere(self, word: str, path: KeyPath) -> str:
@@ -139,7 +128,7 @@ class _Explained:
         inside = isinstance(value, dict)
         name = value.get("name", registry.default if registry else None) if inside else value
         known = one.error["ctx"]["known"]
-        guess = meant(name, registry) if registry and isinstance(name, str) else ""
+        guess = suggestion(name, registry) if registry and isinstance(name, str) else ""
         message = f"unknown {one.error['ctx']['family']} {shown(name)} (one of {known}){guess}"
         place = self.document.places.of((*one.path, "name") if inside else one.path)
         self.problems.append(Problem(place, dotted(one.path), message))
@@ -175,7 +164,7 @@ class _Explained:
             if "bool_type" in kinds and value.lower() in _WORDS:
                 return f"; did you mean {_WORDS[value.lower()]}?"
             annotation, _ = self.around(group[0].path)
-            return meant(value, _words_of(annotation))
+            return suggestion(value, _words_of(annotation))
         return ""
 
 

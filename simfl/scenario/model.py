@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
-from simfl import RESULTS
 from simfl.attacks import OBSERVERS
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
@@ -33,6 +32,7 @@ from simfl.scenario.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
 from simfl.training import RULES
+from simfl.version import RESULTS
 
 __all__ = ["Scenario", "Source"]
 

@@ -1,8 +1,9 @@
 """A scenario's text before it is YAML: its size, its encoding, its characters."""
 
 import re
-from difflib import get_close_matches
 from pathlib import Path
+
+from simfl.errors import nearest
 
 __all__ = ["FORBIDDEN", "MAX_BYTES", "decode", "tab_before", "unreadable"]
 
@@ -40,6 +41,6 @@ def unreadable(path: Path, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         folder = path.parent
         others = [item.name for item in folder.iterdir() if item.suffix in (".yaml", ".yml")] if folder.is_dir() else []
-        near = get_close_matches(path.name, sorted(others), n=1)
-        return "no such file" + (f"; did you mean {str(folder / near[0])!r}?" if near else "")
+        near = nearest(path.name, sorted(others))
+        return "no such file" + (f"; did you mean {str(folder / near)!r}?" if near else "")
     return f"cannot be read: {error.strerror or error}"

@@ -44,8 +44,8 @@ class Policy(Protocol):
     k: int
     unit_size: int
 
-    fixed_size = True
-    shuffle = False
+    fixed_size: bool = True
+    shuffle: bool = False
     mode: Any = None
 
     @abstractmethod
@@ -183,4 +183,4 @@ def shuffled(policy: Policy, order: NDArray[np.integer]) -> Policy:
         policy: any policy with a fixed assignment of clients to units.
         order: permutation of the clients; client ``order[j]`` takes the place of client ``j``.
     """
-    return _Shuffled(policy, np.asarray(order))
+    return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads

@@ -1,16 +1,14 @@
 """How far a run has come, read from its folder: the only memory of a sweep."""
 
-import fcntl
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from simfl.errors import BusyError
-from simfl.trace import write_atomically
+from simfl.disk import write_atomically
+from simfl.errors import IntegrityError
+from simfl.stored import SUMMARY, Stored, is_finished
 
-__all__ = ["DONE", "FAILED", "OPEN", "clear_failure", "failure", "locked", "note_failure", "summary"]
+__all__ = ["DONE", "FAILED", "OPEN", "clear_failure", "failure", "note_failure", "summary"]
 
 DONE, FAILED, OPEN = "done", "failed", "open"
 """A run is complete, has failed (``failed.json`` says why), or is neither."""
@@ -19,9 +17,18 @@ FAILURE = "failed.json"
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a complete run, None where there is none or it is damaged."""
-    found = _read(folder / "summary.json")
-    return found if found is not None and found.get("digest") == folder.name else None
+    """The summary of a complete run, None where there is none.
+
+    Raises:
+        IntegrityError: a file of the run is damaged, or the folder holds another run.
+    """
+    if not is_finished(folder):
+        return None
+    stored = Stored.open(folder)
+    stored.check()
+    if stored.summary["digest"] != folder.name:
+        raise IntegrityError(f"{folder / SUMMARY}: of another run, {stored.summary['digest']}")
+    return stored.summary
 
 
 def failure(folder: Path) -> dict[str, Any] | None:
@@ -39,22 +46,6 @@ def note_failure(folder: Path, error: str, **more: Any) -> None:
 def clear_failure(folder: Path) -> None:
     """Removes ``failed.json``."""
     (folder / FAILURE).unlink(missing_ok=True)
-
-
-@contextmanager
-def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Holds a lock file; it is free again when the process ends, however it ends.
-
-    Args:
-        path: the file, made if need be; its folder must exist.
-        busy: message of the BusyError if another process holds it; None waits.
-    """
-    with open(path, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError:
-            raise BusyError(str(busy)) from None
-        yield
 
 
 def _read(path: Path) -> dict[str, Any] | None:

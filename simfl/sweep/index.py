@@ -2,14 +2,16 @@
 
 import csv
 import io
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from simfl.disk import write_atomically
+from simfl.errors import IntegrityError
 from simfl.sweep import folders
 from simfl.sweep.plan import Member, Plan
-from simfl.trace import write_atomically
 
 __all__ = ["Index"]
 
@@ -34,7 +36,12 @@ class Index:
     def refresh(self, digest: str) -> str:
         """Looks at a run's folder again; its status."""
         folder = self.runs / digest
-        if summary := folders.summary(folder):
+        try:
+            summary = folders.summary(folder)
+        except IntegrityError as error:  # it is played again, as if it had never been complete
+            print(f"warning: {error}", file=sys.stderr)
+            summary = None
+        if summary is not None:
             values = {k: v for k, v in summary.items() if k not in LEFT_OUT and not isinstance(v, (dict, list))}
             self._rows[digest] = {"status": folders.DONE, "error": None, "values": values}
         elif failure := folders.failure(folder):

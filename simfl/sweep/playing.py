@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from simfl.disk import locked, refuse_link, write_atomically
 from simfl.errors import SimflError
 from simfl.sweep import cluster, folders, processes
 from simfl.sweep.index import Index
 from simfl.sweep.plan import Member, Plan
 from simfl.sweep.task import Task
-from simfl.trace import write_atomically
 
 __all__ = ["Counts", "How", "Watch", "play"]
+
+SHARED = ".lock-index"
+"""Held by whoever writes a file that all shards write."""
 
 INDEX_WRITES = 50
 """The index is brought up to date so often while a sweep plays."""
@@ -112,12 +115,14 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
         SimflError: the engine cannot work.
     """
     out = out.resolve()
+    refuse_link(folder)
     folder.mkdir(parents=True, exist_ok=True)
     shard, shards = how.shard
     mine = plan.members[shard - 1 :: shards]
     name = ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
-    with folders.locked(folder / name, f"{folder}: another process is playing this sweep"):
-        write_atomically(folder / "sweep.yaml", plan.to_yaml().encode())
+    with locked(folder / name, f"{folder}: another process is playing this sweep"):
+        with locked(folder / SHARED):
+            write_atomically(folder / "sweep.yaml", plan.to_yaml().encode())
         index = Index(plan, out / plan.name)
         finished = {folders.DONE} if how.retry_failed else {folders.DONE, folders.FAILED}
         missing = [member for member in mine if index.status(member.digest) not in finished]
@@ -166,7 +171,7 @@ def _ended(index: Index, digest: str) -> str:
 
 def _write(index: Index, folder: Path) -> None:
     """Several shards may write at once: each reads what the others have done before it writes."""
-    with folders.locked(folder / ".lock-index"):
+    with locked(folder / SHARED):
         for member in index.plan.members:
             if index.status(member.digest) != folders.DONE:
                 index.refresh(member.digest)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simfl.blame import blamed
+from simfl.disk import locked
 from simfl.errors import BusyError, IntegrityError, ScenarioError, SimflError
 from simfl.sweep import folders
 from simfl.sweep.task import Task
@@ -46,7 +47,7 @@ def play(task: Task) -> None:
     Raises:
         SimflError: the scenario cannot be built.
     """
-    from simfl.run import run
+    from simfl.run import LOCK, run
     from simfl.scenario import Scenario
     from simfl.sweep.shipping import unpack
 
@@ -55,21 +56,20 @@ def play(task: Task) -> None:
     if scenario.digest != task.digest:
         raise SimflError("a data file or plugin has changed, or this worker has another version of simfl or Python")
     folders.clear_failure(task.path)
-    resume = True
+    force = False
     while True:
-        damaged = (task.path / "summary.json").exists() and folders.summary(task.path) is None
         try:
-            run(scenario, Path(task.out), resume=resume, force=damaged or not resume)
+            run(scenario, Path(task.out), force=force)
             return
         except ScenarioError as error:
             raise scenario.located(error) from None
         except BusyError:
-            with folders.locked(task.path / ".lock"):
+            with locked(task.path / LOCK):
                 pass
-        except IntegrityError:  # no checkpoint is usable
-            if not resume:
+        except IntegrityError:  # its results are damaged, or no checkpoint is usable
+            if force:
                 raise
-            resume = False
+            force = True
 
 
 def _read(tasks: "queue.SimpleQueue[Task]") -> None:

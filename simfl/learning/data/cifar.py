@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from simfl.cache import cache_root, cached
 from simfl.errors import MissingError
 from simfl.files import data_root
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.cache import cache_root, cached
 from simfl.learning.data.images import image_arrays
 from simfl.learning.data.mnist import Download, Root
 from simfl.learning.data.npz import read_npz

@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from simfl.cache import cache_root, cached
 from simfl.errors import MissingError
 from simfl.files import DataFolder, data_root
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.cache import cache_root, cached
 from simfl.learning.data.idx import read_idx
 from simfl.learning.data.images import image_arrays
 from simfl.rng import Streams

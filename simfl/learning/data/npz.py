@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.cache import cached
 from simfl.errors import MissingError
 from simfl.files import DataPath
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.cache import cached
 from simfl.learning.data.images import broken, check_labels, image_arrays
 from simfl.learning.data.scale import standardised
 from simfl.rng import Streams

@@ -1,13 +1,17 @@
 """Which classes each client's samples belong to."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simfl.errors import SimflError
 from simfl.report import style
 from simfl.report.figures.base import NothingToDraw, figure
 from simfl.report.study import Run, Study
+
+LABEL = "label "
+"""What the columns of clients.csv that count samples begin with."""
 
 CLIENTS = 240
 """Columns at most; of more clients, every n-th."""
@@ -18,10 +22,17 @@ def draw(study: Study) -> Any:
     """Training samples of each class at each client, in the first seed: the stronger the colour, the more. Even rows
     mean clients that are alike.
     """
+    fig, table = histogram(*_counts(study.groups[0].first))
+    if any(axis.split(".")[0] in ("learning", "clients") for axis in study.axes):
+        style.title(fig.axes[0], f"{study.groups[0].label} only")
+    return fig, table
+
+
+def histogram(counts: NDArray[np.int64], names: Sequence[str]) -> Any:
+    """The figure of samples of each client and class, shape (clients, classes), and its table."""
     from matplotlib.ticker import MaxNLocator
     from pandas import DataFrame
 
-    counts, names = _counts(study.groups[0].first)
     every = -(-len(counts) // CLIENTS)
     shown = counts[::every]
     image = np.empty((*shown.T.shape, 4))
@@ -36,30 +47,16 @@ def draw(study: Study) -> Any:
     if len(names) <= 20:
         axes.set_yticks(range(len(names)), names)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if any(axis.split(".")[0] in ("learning", "clients") for axis in study.axes):
-        style.title(axes, f"{study.groups[0].label} only")
     style.note(axes, f"strongest colour: {shown.max()} samples")
     table = DataFrame(shown, columns=list(names))
     table.insert(0, "client", np.arange(len(shown)) * every)
     return fig, table
 
 
-def _counts(run: Run) -> Any:
+def _counts(run: Run) -> tuple[NDArray[np.int64], list[str]]:
     """Samples of each client and class, int64 (clients, classes), and the classes' names."""
-    from simfl.learning.supervised import Supervised
-    from simfl.rng import Streams
-    from simfl.scenario import Scenario
-
-    try:
-        scenario = Scenario.load(run.path / "scenario.yaml")
-        if not isinstance(scenario.learning, Supervised):
-            raise NothingToDraw("nothing is learned from data")
-        streams = Streams(scenario.seed)
-        data = scenario.learning.data.load(scenario, streams)
-        split = scenario.learning.partition.split(data, scenario.clients, streams("partition"))
-    except SimflError as error:
-        raise NothingToDraw(f"the data set is not at hand: {error}") from None
-    owners = np.repeat(np.arange(scenario.clients), split.sizes)
-    cells = owners * data.classes + data.y_train[split.indices]
-    counts = np.bincount(cells, minlength=scenario.clients * data.classes).reshape(scenario.clients, data.classes)
-    return counts, data.label_names
+    labels = [name for name in run.clients_table.columns if name.startswith(LABEL)]
+    if not labels:
+        raise NothingToDraw("no labels of the clients were recorded: nothing is learned from data, or there are too "
+                            "many clients")  # fmt: skip
+    return run.clients_table[labels].to_numpy(dtype=np.int64), [name.removeprefix(LABEL) for name in labels]

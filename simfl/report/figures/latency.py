@@ -5,15 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.errors import SimflError
 from simfl.report import style
 from simfl.report.figures.base import NothingToDraw, figure
 from simfl.report.figures.names import name_points
-from simfl.report.study import Run, Study
+from simfl.report.study import Study
 from simfl.types import SERVER
-
-DRAWN = 60
-"""Clients up to which the network is drawn as a graph; of more, the distribution of latencies."""
 
 WORLD = {"network", "seed", "clients"}
 """Top-level keys of a scenario that decide its network."""
@@ -44,44 +40,38 @@ def draw(study: Study) -> Any:
     their latencies (in a star exactly, else as nearly as paper allows): a link is drawn where no detour is as fast.
     """
     run = study.groups[0].first
-    links = _links(run)
-    if run.clients > DRAWN:
-        fig, table = _histogram(links.down.latency_s[: run.clients])
+    clients = run.clients_table
+    if "latency_s" not in clients:
+        raise NothingToDraw("no latencies were recorded: there are too many clients")
+    if run.latency is None:
+        fig, table = _histogram(clients["latency_s"].to_numpy(dtype=np.float64))
     else:
-        network = _network(links, run.clients)
+        network = _network(run.latency, [str(name) for name in clients["name"].fillna("")])
         fig, table = _graph(network, _layout(network))
     if any(axis.split(".")[0] in WORLD for axis in study.axes):  # the others have another one
         style.title(fig.axes[0], f"{study.groups[0].label} only")
     return fig, table
 
 
-def _links(run: Run) -> Any:
-    from simfl.rng import Streams
-    from simfl.scenario import Scenario
-
-    try:
-        scenario = Scenario.load(run.path / "scenario.yaml")
-        return scenario.network.build(scenario, Streams(scenario.seed))
-    except SimflError as error:
-        raise NothingToDraw(f"the network cannot be built again: {error}") from None
-
-
-def _network(links: Any, clients: int) -> Network:
-    ends = np.append(np.arange(clients), SERVER)
-    first, second = (end.ravel() for end in np.meshgrid(ends, ends, indexing="ij"))
-    latency = np.where(first == second, 0.0, links.between(first, second).latency_s).reshape(clients + 1, clients + 1)
+def _network(table: Any, called: list[str]) -> Network:
+    """The network of a ``latency.csv``; ``called`` are the clients' names, empty where they have none."""
+    n = len(called)
+    first, second = (np.where(table[end] == SERVER, n, table[end]) for end in ("from", "to"))
+    latency = np.zeros((n + 1, n + 1))
+    latency[first, second] = table["latency_s"]
     together = np.minimum(latency, latency.T) == 0
     owner = together.argmax(axis=1)
     places = np.unique(owner)
-    names = [_name(np.flatnonzero(owner == place), clients, links.names) for place in places]
-    server = int(np.searchsorted(places, owner[clients]))
+    named = [name or str(client) for client, name in enumerate(called)] + ["server"]
+    names = [_name([named[m] for m in np.flatnonzero(owner == place)]) for place in places]
+    server = int(np.searchsorted(places, owner[n]))
     latency = latency[np.ix_(places, places)]
     return Network(names, server, latency, _direct(latency))
 
 
-def _name(members: NDArray[np.int64], clients: int, names: tuple[str, ...] | None) -> str:
-    called = ["server" if m == clients else names[m] if names else str(m) for m in reversed(members)]
-    return ", ".join(called[:2]) + (f" +{len(called) - 2}" if len(called) > 2 else "")
+def _name(called: list[str]) -> str:
+    first, *others = reversed(called)
+    return ", ".join([first, *others[:1]]) + (f" +{len(others) - 1}" if len(others) > 1 else "")
 
 
 def _direct(latency: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -16,12 +16,14 @@ def command(folders: tuple[Path, ...], output: Path | None) -> None:
 
     DIR is the folder of a run, of a sweep or a comparison, or one that holds runs. Several are taken together.
     """
+    from simfl.disk import write_atomically
     from simfl.report.page import page
     from simfl.report.reading import read_study
-    from simfl.trace import write_atomically
+    from simfl.stored import refuse_own
 
-    study = read_study(folders)
     target = output or (folders[0] if len(folders) == 1 else Path()) / "report.html"
+    refuse_own(target)
+    study = read_study(folders)
     data = page(study).encode()
     write_atomically(target, data)
     click.echo(f"{target}  {len(data) / 1e6:.2f} MB")

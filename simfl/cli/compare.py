@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from simfl.cli.shared import plugin_option, print_json
-from simfl.sweep.command import FAILED_MEMBERS, going_on, how, playing_options, report_failures
+from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, playing_options, report_failures
 
 __all__ = ["command"]
 
@@ -32,6 +32,7 @@ REPLICATIONS = 5
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     file: str,
     grid: tuple[str, ...],
     plugins: tuple[Path, ...],

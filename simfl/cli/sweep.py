@@ -17,7 +17,7 @@ FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10
 
 
-class _Shard(click.ParamType):
+class _Shard(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
     name = "I/N"
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[int, int]:
@@ -89,6 +89,7 @@ def report_failures(index: Any, quiet: bool) -> None:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     file: str,
     grid: tuple[str, ...],
     plugins: tuple[Path, ...],

@@ -39,7 +39,9 @@ def command(folders: tuple[Path, ...], name: str, output: Path, width: str | Non
     """
     from simfl.report import draw, style
     from simfl.report.saving import save
+    from simfl.stored import refuse_own
 
+    refuse_own(output, output.with_suffix(".csv"))
     size = {"figure_figsize": (WIDTHS_IN[width], WIDTHS_IN[width])} if width else {}
     fig, table = draw(name, folders, **FONTS[font], **size)
     with style.settings(**FONTS[font]):

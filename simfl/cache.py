@@ -1,21 +1,28 @@
 """Decoded data sets on disk: one folder of .npy files a data set, keyed by what it was decoded from.
 
-The arrays are mapped into memory, so that the processes of a sweep share one copy.
+The arrays are mapped into memory, so that the processes of a sweep share one copy. ``complete`` names them with their
+SHA-256; an entry is believed only where all of them match.
 """
 
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cached", "cache_root"]
+from simfl.disk import sha256
 
-Arrays = dict[str, NDArray]
+__all__ = ["bypassed", "cache_root", "cached"]
+
+Arrays = dict[str, NDArray[Any]]
 
 
 def cache_root() -> Path | None:
@@ -23,6 +30,19 @@ def cache_root() -> Path | None:
     if (named := os.environ.get("SIMFL_CACHE")) is not None:
         return Path(named) if named else None
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simfl"
+
+
+_bypass: ContextVar[bool] = ContextVar("simfl_bypass_cache", default=False)
+
+
+@contextmanager
+def bypassed() -> Iterator[None]:
+    """Inside, everything is decoded anew, and nothing is kept."""
+    token = _bypass.set(True)
+    try:
+        yield
+    finally:
+        _bypass.reset(token)
 
 
 def cached(recipe: str, sources: Sequence[Path], decode: Callable[[], Arrays]) -> Arrays:
@@ -36,7 +56,7 @@ def cached(recipe: str, sources: Sequence[Path], decode: Callable[[], Arrays]) -
     An entry that is damaged, or a cache that cannot be written, costs time and nothing else.
     """
     root = cache_root()
-    if root is None:
+    if root is None or _bypass.get():
         return decode()
     entry = root / f"{recipe.split()[0]}-{_key(recipe, sources)}"
     if (arrays := _read(entry)) is not None:
@@ -61,10 +81,12 @@ def _key(recipe: str, sources: Sequence[Path]) -> str:
 
 def _read(entry: Path) -> Arrays | None:
     try:
-        names = (entry / "complete").read_text().split()
+        digests = json.loads((entry / "complete").read_bytes())
+        if any(sha256(entry / f"{name}.npy") != digest for name, digest in digests.items()):
+            return None
         # mode "c": pages are shared until written to, and torch takes only writable arrays
-        return {name: np.load(entry / f"{name}.npy", mmap_mode="c", allow_pickle=False) for name in names}
-    except (OSError, ValueError, EOFError):
+        return {name: np.load(entry / f"{name}.npy", mmap_mode="c", allow_pickle=False) for name in digests}
+    except (OSError, ValueError, EOFError, AttributeError):
         return None
 
 
@@ -74,7 +96,8 @@ def _write(entry: Path, arrays: Arrays) -> None:
     try:
         for name, array in arrays.items():
             np.save(scratch / f"{name}.npy", array, allow_pickle=False)
-        (scratch / "complete").write_text(" ".join(arrays))
+        digests = {name: sha256(scratch / f"{name}.npy") for name in arrays}
+        (scratch / "complete").write_text(json.dumps(digests))
         if entry.exists():  # damaged, or another process was faster
             shutil.rmtree(entry, ignore_errors=True)
         os.replace(scratch, entry)

@@ -1,0 +1,111 @@
+"""Files and folders of results: written whole or not at all, one process at a time, never through a link."""
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from simfl.errors import BusyError, SimflError
+
+__all__ = ["locked", "naming", "open_own", "refuse_link", "sha256", "write_atomically"]
+
+MODES = {"wb": os.O_WRONLY | os.O_CREAT | os.O_TRUNC, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_CREAT | os.O_APPEND}
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a whole file or nothing: temporary file of a name of its own, fsync, rename, fsync of the folder.
+
+    Raises:
+        OSError: with the name of the file; the temporary one is gone.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    with naming(path):
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def open_own(path: Path, mode: str) -> IO[bytes]:
+    """Opens a file of a results folder to write into it.
+
+    Args:
+        path: the file.
+        mode: ``wb``, ``r+b`` or ``ab``.
+
+    Raises:
+        SimflError: it is a link; what lies behind it may be anybody's.
+    """
+    try:
+        return os.fdopen(os.open(path, MODES[mode] | os.O_NOFOLLOW, 0o666), mode)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    raise _a_link(path)
+
+
+def refuse_link(folder: Path) -> None:
+    """
+    Raises:
+        SimflError: the folder, which need not exist, is a link.
+    """
+    if folder.is_symlink():
+        raise _a_link(folder)
+
+
+@contextmanager
+def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+    """Holds a lock file; it is free again when the process ends, however it ends.
+
+    Args:
+        path: the file, made if need be; its folder must exist.
+        busy: message of the BusyError if another process holds it; None waits.
+
+    Raises:
+        BusyError: another process holds it.
+        SimflError: it is a link.
+    """
+    with open_own(path, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise BusyError(str(busy)) from None
+        yield
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[Any]:
+    """Errors of the system say which file they are about: a full disk does not know."""
+    try:
+        yield
+    except OSError as error:
+        if not error.filename or str(error.filename).endswith(".tmp"):
+            error.filename = str(path)
+        error.filename2 = None
+        raise
+
+
+def _a_link(path: Path) -> SimflError:
+    return SimflError(f"{path}: is a link; simfl writes no results through links")
