@@ -3,6 +3,7 @@
 import io
 import json
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.results import fill_columns, participation_matrix, summarise, summarise_jobs
+from simfl.results import DIVERGED, LOSSES, fill_columns, participation_matrix, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.trace import Table, sha256, write_atomically
 
-__all__ = ["cell", "finish"]
+__all__ = ["cell", "finish", "round_cells"]
 
 
 def finish(
@@ -69,10 +70,17 @@ def finish(
 
 
 def cell(value: Any) -> Any:
-    """A number as CSV and JSON hold it: None for NaN, whole numbers without a point where they are integers."""
+    """A number as CSV and JSON hold it: None where it is not finite, integers without a point."""
     if isinstance(value, (float, np.floating)):
-        return None if np.isnan(value) else float(value)
+        return float(value) if np.isfinite(value) else None
     return value
+
+
+def round_cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A round's values as :func:`cell`; a loss that is there but not finite becomes :data:`simfl.results.DIVERGED`."""
+    cells = {name: cell(value) for name, value in row.items()}
+    lost = {name: DIVERGED for name in LOSSES if row.get(name) is not None and cells[name] is None}
+    return cells | lost
 
 
 def _json(document: dict[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,12 @@ from simfl.metrics import mean_concurrency, staleness_histogram
 from simfl.scenario import Scenario
 from simfl.trace import PARTICIPATION
 
-__all__ = ["Result", "participation_matrix", "fill_columns", "summarise", "summarise_jobs"]
+__all__ = ["DIVERGED", "LOSSES", "Result", "fill_columns", "participation_matrix", "summarise", "summarise_jobs"]
+
+LOSSES = ("train_loss", "test_loss")
+
+DIVERGED = "nan"
+"""Stands in ``rounds.csv`` for a loss that was measured and is not finite; an empty cell does not apply."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,11 @@ def fill_columns(table: str, columns: dict[str, Iterable[Any]]) -> tuple[str, li
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Final values of a run from the rows of its ``rounds.csv``."""
+    """Final values of a run from the rows of its ``rounds.csv``.
+
+    Where a loss was not finite, ``diverged_round`` is the first such round; a final loss or accuracy that there is not
+    is NaN, whatever went before.
+    """
 
     def last(name: str) -> float | None:
         return next((float(row[name]) for row in reversed(rows) if row[name] not in ("", None)), None)
@@ -100,6 +110,8 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         return sum(int(row[name] or 0) for row in rows)
 
     accuracies = [float(row["test_accuracy"]) for row in rows if row["test_accuracy"] not in ("", None)]
+    diverged = next((i for i, row in enumerate(rows) if DIVERGED in (row[name] for name in LOSSES)), None)
+    test_loss = last("test_loss")
     return {
         "rounds": len(rows),
         "skipped": total("skipped"),
@@ -111,9 +123,10 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "bytes_down": total("bytes_down"),
         "bytes_up": total("bytes_up"),
         "train_loss": last("train_loss"),
-        "test_loss": last("test_loss"),
-        "test_accuracy": last("test_accuracy"),
+        "test_loss": test_loss,
+        "test_accuracy": last("test_accuracy") if test_loss is None or isfinite(test_loss) else nan,
         "best_test_accuracy": max(accuracies, default=None),
+        **({} if diverged is None else {"diverged_round": diverged}),
     }
 
 

@@ -19,7 +19,7 @@ from simfl import checkpoint
 from simfl.agents import Parts, Round, Server, server
 from simfl.api import CallableModule
 from simfl.errors import BusyError, IntegrityError, SimflError
-from simfl.finishing import cell, finish
+from simfl.finishing import finish, round_cells
 from simfl.metrics import Tally
 from simfl.rng import Streams
 from simfl.scenario import Scenario
@@ -241,7 +241,7 @@ class _Run:
     # -- while it plays ----------------------------------------------------------------------------
 
     def _round(self, done: Round) -> None:
-        row = {name: cell(value) for name, value in done.row.items()}
+        row = round_cells(done.row)
         self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
         self.tables["rounds.csv"].mark()  # so that who watches the run sees every round
         self.tables["participation.csv"].append(

@@ -14,7 +14,7 @@ from simfl.learning.measure import Measure
 from simfl.learning.models.build import build
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
-from simfl.learning.scores import class_scores, client_scores, overall_scores
+from simfl.learning.scores import class_scores, client_scores, correct, overall_scores
 from simfl.learning.variates import ControlVariates
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
@@ -125,8 +125,8 @@ class SupervisedLearner:
         if self.choice.evaluate.per_class:
             scores |= class_scores(loss, predicted, labels, classes)
         if self.choice.evaluate.per_client:
-            _, predicted = self.measure(model, self.task.x, self.task.y)
-            right = (predicted == self.data.y_train)[self.partition.indices]
+            loss, predicted = self.measure(model, self.task.x, self.task.y)
+            right = correct(loss, predicted, self.data.y_train)[self.partition.indices]
             owners = np.repeat(np.arange(len(self.partition)), self.samples)
             scores |= client_scores(right, owners, len(self.partition))
         return scores

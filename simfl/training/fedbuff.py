@@ -85,7 +85,8 @@ class FedBuff(LocalTraining, ServerStep):
         float | None, Field(gt=0, description="simulated seconds after its start at which a job counts as failed")
     ] = None
     retry_s: Annotated[
-        float, Field(gt=0, description="simulated seconds until the server asks again when nobody could be selected")
+        float,
+        Field(gt=0, le=1e12, description="simulated seconds until the server asks again when nobody could be selected"),
     ] = 1.0
     lookahead: Annotated[
         int | None,
