@@ -1,6 +1,7 @@
 """Data sets: what is read is what is in the files, and every defect is one clear line with the right exit code."""
 
 import gzip
+import re
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,6 +107,21 @@ def test_missing_files_say_how_to_get_them(tmp_path, name):
     assert error.value.exit_code == 5 and "\n" not in str(error.value)
     assert "download" in str(error.value) or "archive.ics.uci.edu" in str(error.value)
     assert "root" in str(error.value)
+
+
+@pytest.mark.parametrize(("fraction", "problem"), [(1e-7, "test.*0.000556"), (0.9999, "training.*0.999444")])
+def test_digits_need_samples_on_both_sides(fraction, problem):
+    ((key, message),) = DATA.of({"name": "digits", "test_fraction": fraction}).check(None)
+    assert key == "test_fraction" and re.search(f"leaves none for {problem}", message)
+    nearest = float(message.rpartition(" ")[2])
+    assert DATA.of({"name": "digits", "test_fraction": nearest}).check(None) == []
+
+
+@pytest.mark.parametrize("fraction", [1e-7, 0.9999])
+def test_a_table_needs_rows_on_both_sides(tmp_path, fraction):
+    (tmp_path / "a.csv").write_text("a,y\n1,0\n2,1\n3,0\n4,1\n")
+    with pytest.raises(ScenarioError, match="has no (training|test) rows"):
+        load("csv", tmp_path, path="a.csv", label="y", test_fraction=fraction)
 
 
 # -- arrays -----------------------------------------------------------------------------------------

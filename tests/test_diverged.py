@@ -1,4 +1,4 @@
-"""A model whose numbers overflow: the run ends, says in which round, and reports no accuracy of what it no longer is."""
+"""A model whose numbers overflow: the run ends, says in which round, reports no accuracy of what it is not."""
 
 import csv
 import json

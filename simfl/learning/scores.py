@@ -69,8 +69,8 @@ def class_scores(loss: Losses, predicted: Classes, labels: Classes, classes: int
 def client_scores(right: NDArray[np.float64], owners: NDArray[np.int64], clients: int) -> dict[str, float]:
     """``client_accuracy_mean``, ``_min`` and ``_worst_decile`` over the clients that hold samples.
 
-    The worst decile is the mean accuracy of the tenth of the clients (rounded up) with the lowest one. All are NaN where
-    a sample has no finite loss.
+    The worst decile is the mean accuracy of the tenth of the clients (rounded up) with the lowest one. All are NaN
+    where a sample has no finite loss.
 
     Args:
         right: what :func:`correct` says of each sample, shape (n,).

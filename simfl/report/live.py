@@ -98,7 +98,9 @@ def _last(rows: list[dict[str, str]], column: str) -> float | None:
 def _curves(rows: list[dict[str, str]]) -> dict[str, list[float | None]]:
     every = -(-len(rows) // POINTS) or 1
     kept = rows[::every] + (rows[-1:] if (len(rows) - 1) % every else [])
-    return {name: [float(row[name]) if row.get(name, "") not in ("", "nan") else None for row in kept] for name in COLUMNS}
+    return {
+        name: [float(row[name]) if row.get(name, "") not in ("", "nan") else None for row in kept] for name in COLUMNS
+    }
 
 
 def _planned(path: Path) -> int | None:

@@ -31,7 +31,8 @@ class FedAvg(LocalTraining, ServerStep):
         float | None, Field(gt=0, le=1e12, description="simulated seconds after which missing clients count as failed")
     ] = None
     skipped_round_s: Annotated[
-        float, Field(ge=0, le=1e12, description="simulated seconds until the server asks again when too few are available")
+        float,
+        Field(ge=0, le=1e12, description="simulated seconds until the server asks again when too few are available"),
     ] = 1.0
     announce: Annotated[
         bool, Field(description="send the new model to the round's clients as soon as it exists (costs bytes, no time)")

@@ -1,6 +1,8 @@
 """Any table in a CSV file."""
 
+import zlib
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +13,7 @@ from simfl.errors import MissingError
 from simfl.files import DataPath
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.images import broken
+from simfl.learning.data.limits import inflated
 from simfl.learning.data.table import encode
 from simfl.rng import Streams
 
@@ -56,13 +59,14 @@ def read_csv(path: Path, **options: Any) -> Any:
     """A data frame whose column names are strings; cells without content are missing, blanks around them do not count.
 
     Raises:
-        ScenarioError: it is no table.
+        ScenarioError: it is no table, or too large.
     """
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, skipinitialspace=True, **options)
-    except (OSError, ValueError, EOFError) as error:  # pandas' parser errors are ValueErrors
+        with inflated(path) as file:
+            frame = pd.read_csv(file, skipinitialspace=True, **options)
+    except (OSError, ValueError, EOFError, LZMAError, zlib.error) as error:  # pandas' parser errors are ValueErrors
         raise broken(path, f"is not a readable CSV file ({' '.join(str(error).split())})") from error
     frame.columns = [str(column) for column in frame.columns]
     return frame

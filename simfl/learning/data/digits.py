@@ -11,6 +11,8 @@ from simfl.rng import Streams
 
 __all__ = ["Digits"]
 
+SAMPLES = 1797
+
 
 @DATA("digits")
 @dataclass(frozen=True)
@@ -18,6 +20,13 @@ class Digits:
     """1,797 handwritten digits of 8 x 8 pixels, built in; mean 0, variance 1. Reference: Alpaydin & Kaynak 1998."""
 
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the samples kept for the test")] = 0.2
+
+    def check(self, scenario: Any) -> list[tuple[str, str]]:
+        if 0 < round(SAMPLES * self.test_fraction) < SAMPLES:
+            return []
+        nearest = 1 if self.test_fraction < 0.5 else SAMPLES - 1
+        problem = f"of {SAMPLES:,} samples {self.test_fraction:g} leaves none for {'test' if nearest == 1 else 'training'}"
+        return [("test_fraction", f"{problem}; the nearest valid value is {nearest / SAMPLES:.6f}")]
 
     def load(self, scenario: Any, streams: Streams) -> Dataset:
         from sklearn.datasets import load_digits
