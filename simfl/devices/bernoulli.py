@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import AVAILABILITY
-from simfl.distributions import Probabilities, equal, listed, probabilities
+from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
 from simfl.rng import Streams
 
 __all__ = ["Bernoulli"]
@@ -36,7 +36,7 @@ class Bernoulli:
         return equal(self.dropout)
 
     def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return listed("dropout", self.dropout, scenario.clients)
+        return [*listed("dropout", self.dropout, scenario.clients), *reaching("dropout", self.dropout, most=1)]
 
     def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "IndependentDropout":
         rates = probabilities("devices.availability.dropout", self.dropout, scenario.clients, streams("dropout"))

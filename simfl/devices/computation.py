@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import COMPUTATION
-from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, listed, per_client
+from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, drawn, listed, per_client
 from simfl.rng import Address, Streams
 
 __all__ = ["ConstantTime", "PerSample", "RandomTime"]
+
+KEY = "devices.computation"
 
 Speed = Annotated[
     PerClient,
@@ -45,7 +47,9 @@ class PerSample:
         return listed("speed", self.speed, scenario.clients)
 
     def build(self, scenario: Any, streams: Streams) -> "Timing":
-        return Timing(self.seconds * per_client(self.speed, scenario.clients, streams("speed")), per_sample=True)
+        return Timing(
+            self.seconds * per_client(self.speed, scenario.clients, streams("speed"), f"{KEY}.speed"), per_sample=True
+        )
 
 
 @COMPUTATION("random")
@@ -60,7 +64,7 @@ class RandomTime:
         return listed("speed", self.speed, scenario.clients)
 
     def build(self, scenario: Any, streams: Streams) -> "Timing":
-        factor = per_client(self.speed, scenario.clients, streams("speed"))
+        factor = per_client(self.speed, scenario.clients, streams("speed"), f"{KEY}.speed")
         return Timing(factor, distribution=self.distribution, streams=streams)
 
 
@@ -86,5 +90,6 @@ class Timing:
         if self.per_sample:
             duration = duration * samples * epochs
         if self.distribution is not None:
-            duration = duration * self.streams.at("computation", where, self.distribution.sample)
+            seconds = self.streams.at("computation", where, self.distribution.sample)
+            duration = duration * drawn(f"{KEY}.distribution", self.distribution, seconds)
         return duration

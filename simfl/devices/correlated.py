@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
 from simfl.devices.base import AVAILABILITY
-from simfl.distributions import Probabilities, equal, listed, probabilities
+from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
 from simfl.rng import Streams
 
 __all__ = ["Correlated"]
@@ -45,6 +45,7 @@ class Correlated:
     def check(self, scenario: Any) -> list[tuple[str, str]]:
         problems = listed("dropout", self.dropout, scenario.clients)
         problems += listed("group_dropout", self.group_dropout, self._count, "groups")
+        problems += reaching("dropout", self.dropout, most=1) + reaching("group_dropout", self.group_dropout, most=1)
         if isinstance(self.groups, tuple) and sum(self.groups) != scenario.clients:
             problems.append(
                 ("groups", f"the sizes add up to {sum(self.groups)} but there are {scenario.clients} clients")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import FAILURE
-from simfl.distributions import Probabilities, listed, probabilities
+from simfl.distributions import Probabilities, listed, probabilities, reaching
 from simfl.rng import Address, Streams
 
 __all__ = ["BernoulliFailure", "NoFailure"]
@@ -37,7 +37,10 @@ class BernoulliFailure:
     ]
 
     def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return listed("probability", self.probability, scenario.clients)
+        return [
+            *listed("probability", self.probability, scenario.clients),
+            *reaching("probability", self.probability, most=1),
+        ]
 
     def build(self, scenario: Any, streams: Streams) -> "RandomFailure":
         rng = streams("failure probability")

@@ -32,7 +32,7 @@ class MeasuredTime:
         return listed("speed", self.speed, scenario.clients)
 
     def build(self, scenario: Any, streams: Streams) -> Timing:
-        factor = per_client(self.speed, scenario.clients, streams("speed"))
+        factor = per_client(self.speed, scenario.clients, streams("speed"), "devices.computation.speed")
         return Timing(factor, distribution=_Durations(_read(scenario.file(self.path))), streams=streams)
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField, PerClient, listed, per_client
+from simfl.distributions import DistributionField, PerClient, listed, per_client, reaching
 from simfl.network.base import NETWORKS
-from simfl.network.links import PathLinks, Paths, seconds_per_byte
+from simfl.network.links import NARROWEST, PathLinks, Paths, seconds_per_byte
 from simfl.rng import Streams
 from simfl.types import Name
 
@@ -42,13 +42,15 @@ class Star:
             for key in ("latency_s", "bandwidth_bytes_per_s", "up_bandwidth_bytes_per_s", "names")
             for problem in listed(key, getattr(self, key), scenario.clients)
         ]
+        for key in ("bandwidth_bytes_per_s", "up_bandwidth_bytes_per_s"):
+            problems += reaching(key, getattr(self, key), least=NARROWEST)
         if self.names is not None and len(set(self.names)) < len(self.names):
             problems.append(("names", "a name is given to two clients; each needs its own"))
         return problems
 
     def build(self, scenario: Any, streams: Streams) -> PathLinks:
         clients = scenario.clients
-        latency = _with_server(per_client(self.latency_s, clients, streams("latency")))
+        latency = _with_server(per_client(self.latency_s, clients, streams("latency"), "network.latency_s"))
         jitter = np.broadcast_to(1.0, clients + 1)
         down = Paths(latency, self._line("bandwidth_bytes_per_s", clients, streams("bandwidth/down")), jitter)
         up = down
@@ -67,7 +69,8 @@ class Star:
         bandwidth = getattr(self, key)
         if bandwidth is None:
             return np.zeros(clients + 1)
-        return _with_server(seconds_per_byte(f"network.{key}", per_client(bandwidth, clients, rng)))
+        key = f"network.{key}"
+        return _with_server(seconds_per_byte(key, per_client(bandwidth, clients, rng, key)))
 
 
 def _with_server(values: NDArray[np.float64]) -> NDArray[np.float64]:

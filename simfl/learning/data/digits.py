@@ -25,7 +25,8 @@ class Digits:
         if 0 < round(SAMPLES * self.test_fraction) < SAMPLES:
             return []
         nearest = 1 if self.test_fraction < 0.5 else SAMPLES - 1
-        problem = f"of {SAMPLES:,} samples {self.test_fraction:g} leaves none for {'test' if nearest == 1 else 'training'}"
+        short = "test" if nearest == 1 else "training"
+        problem = f"of {SAMPLES:,} samples {self.test_fraction:g} leaves none for {short}"
         return [("test_fraction", f"{problem}; the nearest valid value is {nearest / SAMPLES:.6f}")]
 
     def load(self, scenario: Any, streams: Streams) -> Dataset:

@@ -15,7 +15,7 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     """The module of a model choice, tried on two blank samples.
 
     Raises:
-        ScenarioError: it is too large; its output has the wrong shape; it keeps running statistics or draws random numbers.
+        ScenarioError: it is too large; its output has the wrong shape; it keeps statistics or draws random numbers.
     """
     check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.distributions import DistributionField, LogNormal
+from simfl.distributions import DistributionField, LogNormal, drawn
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
 from simfl.learning.partitions.deal import apportion
@@ -26,7 +26,7 @@ class Quantity:
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)
         order = rng.permutation(samples)
-        shares = self.proportions.sample(rng, clients)
+        shares = drawn("learning.partition.proportions", self.proportions, self.proportions.sample(rng, clients))
         if not shares.sum() > 0:
             shares = np.ones(clients)
         return Split.cut(order, apportion(samples, shares))
