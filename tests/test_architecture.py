@@ -10,7 +10,7 @@ VALUES = {"types", "rng", "columns", "registry", "trace", "errors", "files", "di
 RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = {"cli", "scenario", "run", "finishing", "results", "audit", "sweep", "compare", "report", "export", "api"}
-SHELL |= {"__main__"}
+SHELL |= {"__main__", "examine"}
 ONLY = {
     "simpy": {"world"},
     "networkx": {"network", "report"},

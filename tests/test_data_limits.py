@@ -66,9 +66,9 @@ def write_npz(path, **members):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"x_train": member((10**6, 10**4), "u1")}, "holds 10,000,000,004 numbers; at most 4,294,967,296"),
+        ({"x_train": member((10**6, 10**4), "u1")}, "10,000,000,004 numbers; at most 4,294,967,296"),
         ({"x_test": member((1, 10**12), "f8")}, "at most 4,294,967,296"),
-        ({"label_names": member((10**6,), "<U1000000")}, "needs about .* GiB of memory"),
+        ({"label_names": member((10**6,), "<U1000000")}, "would take about .* GiB of memory"),
         ({"y_train": member((4,), "i8", np.array([0, 1, 2, 10**9]).tobytes())}, "1,000,000,001 classes"),
         ({"x_train": member((4, 0), "f4"), "x_test": member((2, 0), "f4")}, "samples have no features"),
         ({"x_train": member((4, 0, 3), "f4"), "x_test": member((2, 0, 3), "f4")}, "have no pixels"),
@@ -181,7 +181,7 @@ def test_truncated_tables_are_one_line(tmp_path, suffix):
 def test_an_estimate_beyond_the_machine_is_one_line():
     assert 2**27 < machine_bytes() < 2**50
     refuse_too_large(0.9 * machine_bytes(), "learning.data", "this")
-    with pytest.raises(ScenarioError, match="learning.data: that needs about .* GiB of memory; this machine has"):
+    with pytest.raises(ScenarioError, match="learning.data: that would take about .* GiB of memory; this machine has"):
         refuse_too_large(1.1 * machine_bytes(), "learning.data", "that")
 
 

@@ -64,7 +64,7 @@ def test_samples_that_are_too_small_are_refused_without_torch(name):
 
 
 def test_a_model_larger_than_the_machine_is_one_line():
-    with pytest.raises(ScenarioError, match="mlp of .* parameters needs about .* GiB of memory; this machine has"):
+    with pytest.raises(ScenarioError, match="mlp of .* parameters would take about .* GiB of memory; this machine has"):
         build(MODELS["mlp"](hidden=(100_000, 100_000)), (64,), 10)
 
 

@@ -55,11 +55,7 @@ class SupervisedLearner:
 
     def _augment(self) -> Augment | None:
         augment = self.choice.augment
-        if augment is None or not (augment.crop or augment.flip):
-            return None
-        if len(self.data.shape) != 3:
-            raise ScenarioError("learning.augment", f"the samples of {self.choice.data.name} are no images")
-        return augment
+        return None if augment is None else augment.suiting(self.data.shape, self.choice.data.name)
 
     def _task(self, module: torch.nn.Module) -> Task:
         largest = max(1, int(self.samples.max(initial=0)))

@@ -33,7 +33,8 @@ def refuse_too_large(needed_bytes: float, key: str, what: str) -> None:
         ScenarioError: the machine has less.
     """
     if needed_bytes > (there := machine_bytes()):
-        raise ScenarioError(key, f"{what} needs about {gib(needed_bytes)} of memory; this machine has {gib(there)}")
+        problem = f"{what} would take about {gib(needed_bytes)} of memory"
+        raise ScenarioError(key, f"{problem}; this machine has {gib(there)}")
 
 
 def gib(size_bytes: float) -> str:

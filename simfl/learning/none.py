@@ -25,6 +25,9 @@ class NoLearning:
 
     evaluate_every = 0
 
+    def preview(self, scenario: Any) -> list[str]:
+        return []
+
     def build(self, scenario: Any, streams: Streams) -> "IdleLearner":
         return IdleLearner(4 * self.parameters, np.full(scenario.clients, self.samples, dtype=np.int64))
 

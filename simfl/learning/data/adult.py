@@ -28,17 +28,22 @@ class Adult:
 
     root: Root = None
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    def outline(self, scenario: Any) -> None:
+        self._paths(scenario)
+
+    def _paths(self, scenario: Any) -> tuple[Path, Path]:
         root = scenario.file(self.root) if self.root else data_root()
         for folder in (Path(root), Path(root) / "adult") if root else ():
             paths = folder / "adult.data", folder / "adult.test"
             if all(path.is_file() for path in paths):
-                break
-        else:
-            raise MissingError(
-                f"learning.data: no adult.data and adult.test in {root or 'the data folder'}; "
-                "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
-            )
+                return paths
+        raise MissingError(
+            f"learning.data: no adult.data and adult.test in {root or 'the data folder'}; "
+            "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
+        )
+
+    def load(self, scenario: Any, streams: Streams) -> Dataset:
+        paths = self._paths(scenario)
         train, test = (
             read_csv(path, names=COLUMNS, index_col=False, comment="|", skip_blank_lines=True) for path in paths
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.registry import Registry
 from simfl.rng import Streams
 
-__all__ = ["DATA", "Data", "Dataset"]
+__all__ = ["DATA", "Data", "Dataset", "Outline"]
 
 DATA = Registry("data")
 
@@ -45,8 +45,19 @@ class Dataset:
         return len(self.label_names)
 
 
+class Outline(NamedTuple):
+    """What is known of a data set before it is read: the shape of one sample and the number of classes."""
+
+    shape: tuple[int, ...]
+    classes: int
+
+
 class Data(Protocol):
-    """A data set's YAML choice."""
+    """A data set's YAML choice.
+
+    A method ``outline(scenario) -> Outline | None`` may say, fast, what the files' headers tell, None where only
+    reading them does; it raises what ``load`` would, as far as it looks. ``simfl validate`` asks it.
+    """
 
     def load(self, scenario: Any, streams: Streams) -> Dataset:
         """The data set, in memory.

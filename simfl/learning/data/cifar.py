@@ -8,11 +8,11 @@ import numpy as np
 
 from simfl.errors import MissingError
 from simfl.files import data_root
-from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.cache import cache_root, cached
 from simfl.learning.data.images import image_arrays
 from simfl.learning.data.mnist import Download, Root
-from simfl.learning.data.npz import read_npz
+from simfl.learning.data.npz import npz_outline, read_npz
 from simfl.rng import Streams
 
 __all__ = ["Cifar10", "Cifar100"]
@@ -29,6 +29,14 @@ class Cifar10:
     torchvision_name: ClassVar[str] = "CIFAR10"
     archive: ClassVar[str] = "cifar-10-batches-py"
     classes: ClassVar[int] = 10
+
+    def outline(self, scenario: Any) -> Outline:
+        root = scenario.file(self.root) if self.root else data_root()
+        if root is not None and (path := self._npz(Path(root))):
+            return Outline(npz_outline(path).shape, self.classes)
+        if not self.download:
+            self._archive(root)
+        return Outline((3, 32, 32), self.classes)
 
     def load(self, scenario: Any, streams: Streams) -> Dataset:
         root = scenario.file(self.root) if self.root else data_root()

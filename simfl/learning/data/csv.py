@@ -1,5 +1,6 @@
 """Any table in a CSV file."""
 
+import csv
 import zlib
 from dataclasses import dataclass
 from lzma import LZMAError
@@ -9,15 +10,18 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import MissingError
+from simfl.errors import MissingError, ScenarioError
 from simfl.files import DataPath
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.images import broken
-from simfl.learning.data.limits import inflated
+from simfl.learning.data.limits import first_line, inflated
 from simfl.learning.data.table import encode
 from simfl.rng import Streams
 
 __all__ = ["Csv", "read_csv"]
+
+UNREADABLE = (OSError, ValueError, EOFError, LZMAError, zlib.error)
+"""What damaged files raise; pandas' parser errors are ValueErrors."""
 
 
 @DATA("csv")
@@ -32,12 +36,31 @@ class Csv:
     header: Annotated[bool, Field(description="the first line names the columns")] = True
     drop: Annotated[tuple[str, ...], Field(description="columns to leave out")] = ()
 
+    def outline(self, scenario: Any) -> None:
+        for name, key in ((self.path, "path"), (self.test_path, "test_path")):
+            if name is not None:
+                self._check_columns(self._path(scenario, name, key))
+
+    def _check_columns(self, path: Path) -> None:
+        try:
+            line = first_line(path).decode("utf-8-sig").strip()
+        except UNREADABLE as error:
+            raise _unreadable(path, error) from error
+        names = next(csv.reader([line], skipinitialspace=True), [])
+        if not self.header:
+            names = [str(number) for number in range(len(names))]
+        if len(set(names)) < len(names) or not line:
+            return  # pandas will give names of its own
+        for name in (self.label, *self.drop):
+            if name not in names:
+                raise broken(path, f"has no column '{name}'; it has {', '.join(names)}")
+
     def load(self, scenario: Any, streams: Streams) -> Dataset:
-        path = tested = Path(scenario.file(self.path))
-        train = self._read(path, "path")
+        path = tested = self._path(scenario, self.path, "path")
+        train = self._read(path)
         if self.test_path is not None:
-            tested = Path(scenario.file(self.test_path))
-            test = self._read(tested, "test_path")
+            tested = self._path(scenario, self.test_path, "test_path")
+            test = self._read(tested)
             if list(test.columns) != list(train.columns):
                 raise broken(tested, f"its columns are not those of {self.path}")
         else:
@@ -49,10 +72,18 @@ class Csv:
         train, test = (part.drop(columns=list(self.drop)) for part in (train, test))
         return encode(train, test, self.label, (path, tested))
 
-    def _read(self, path: Path, key: str) -> Any:
+    def _path(self, scenario: Any, name: str, key: str) -> Path:
+        path = Path(scenario.file(name))
         if not path.is_file():
             raise MissingError(f"learning.data.{key}: {path} not found")
+        return path
+
+    def _read(self, path: Path) -> Any:
         return read_csv(path, header=0 if self.header else None)
+
+
+def _unreadable(path: Path, error: Exception) -> ScenarioError:
+    return broken(path, f"is not a readable CSV file ({' '.join(str(error).split())})")
 
 
 def read_csv(path: Path, **options: Any) -> Any:
@@ -66,7 +97,7 @@ def read_csv(path: Path, **options: Any) -> Any:
     try:
         with inflated(path) as file:
             frame = pd.read_csv(file, skipinitialspace=True, **options)
-    except (OSError, ValueError, EOFError, LZMAError, zlib.error) as error:  # pandas' parser errors are ValueErrors
-        raise broken(path, f"is not a readable CSV file ({' '.join(str(error).split())})") from error
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from error
     frame.columns = [str(column) for column in frame.columns]
     return frame

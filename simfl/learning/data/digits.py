@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.rng import Streams
 
 __all__ = ["Digits"]
@@ -28,6 +28,9 @@ class Digits:
         short = "test" if nearest == 1 else "training"
         problem = f"of {SAMPLES:,} samples {self.test_fraction:g} leaves none for {short}"
         return [("test_fraction", f"{problem}; the nearest valid value is {nearest / SAMPLES:.6f}")]
+
+    def outline(self, scenario: Any) -> Outline:
+        return Outline((1, 8, 8), 10)
 
     def load(self, scenario: Any, streams: Streams) -> Dataset:
         from sklearn.datasets import load_digits

@@ -9,10 +9,11 @@ import lzma
 from pathlib import Path
 from typing import BinaryIO
 
+from simfl.errors import ScenarioError
 from simfl.learning.data.images import broken
 from simfl.learning.memory import gib, refuse_too_large
 
-__all__ = ["MAX_CATEGORIES", "MAX_CLASSES", "check_classes", "check_values", "inflated"]
+__all__ = ["MAX_CATEGORIES", "MAX_CLASSES", "check_classes", "check_values", "first_line", "inflated"]
 
 MAX_VALUES = 2**32
 """Numbers in a data set's samples: 16 GiB as float32."""
@@ -40,20 +41,21 @@ BYTES_PER_CHARACTER = 8
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
-def check_values(values: int, stored_bytes: int, what: object) -> None:
+def check_values(values: int, stored_bytes: int, what: object, key: str = "learning.data") -> None:
     """Refuses samples that are too many for any machine, or for this one.
 
     Args:
         values: numbers in all samples.
         stored_bytes: size of the arrays they are read into first.
-        what: the file.
+        what: the file, or what is made without one.
+        key: the scenario's key that asks for them.
 
     Raises:
         ScenarioError: they are too many.
     """
     if values > MAX_VALUES:
-        raise broken(what, f"holds {values:,} numbers; at most {MAX_VALUES:,} are taken")
-    refuse_too_large(BYTES_PER_VALUE * values + stored_bytes, "learning.data", f"{what}: reading {values:,} numbers")
+        raise ScenarioError(key, f"{what}: {values:,} numbers; at most {MAX_VALUES:,} (16 GiB) are taken")
+    refuse_too_large(BYTES_PER_VALUE * values + stored_bytes, key, f"{what}: {values:,} numbers")
 
 
 def check_classes(classes: int, what: object) -> None:
@@ -73,19 +75,31 @@ def inflated(path: Path) -> BinaryIO:
         ScenarioError: there are too many bytes or columns.
         OSError, EOFError: it cannot be read.
     """
+    first_line(path)
+    size = 0
     with _opened(path) as file:
-        head = file.readline(MAX_LINE)
-        if len(head) == MAX_LINE:
-            raise broken(path, f"line 1 is longer than {MAX_LINE:,} bytes")
-        if (columns := head.count(b",") + 1) > MAX_COLUMNS:
-            raise broken(path, f"has {columns:,} columns; at most {MAX_COLUMNS:,} are taken")
-        size = len(head)
         while block := file.read(1 << 20):
             size += len(block)
             if size > MAX_TEXT:
                 raise broken(path, f"holds more than {gib(MAX_TEXT)} of text; store larger data as .npz")
-    refuse_too_large(BYTES_PER_CHARACTER * size, "learning.data", f"{path}: reading {gib(size)} of text")
+    refuse_too_large(BYTES_PER_CHARACTER * size, "learning.data", f"{path}: {gib(size)} of text")
     return _opened(path)
+
+
+def first_line(path: Path) -> bytes:
+    """The line that names a table's columns.
+
+    Raises:
+        ScenarioError: it is too long.
+        OSError, EOFError: it cannot be read.
+    """
+    with _opened(path) as file:
+        head = file.readline(MAX_LINE)
+    if len(head) == MAX_LINE:
+        raise broken(path, f"line 1 is longer than {MAX_LINE:,} bytes")
+    if (columns := head.count(b",") + 1) > MAX_COLUMNS:
+        raise broken(path, f"has {columns:,} columns; at most {MAX_COLUMNS:,} are taken")
+    return head
 
 
 def _opened(path: Path) -> BinaryIO:

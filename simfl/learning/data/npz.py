@@ -14,14 +14,14 @@ from pydantic import Field
 
 from simfl.errors import MissingError
 from simfl.files import DataPath
-from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.cache import cached
 from simfl.learning.data.images import broken, check_labels, image_arrays
 from simfl.learning.data.limits import check_classes, check_values
 from simfl.learning.data.scale import standardised
 from simfl.rng import Streams
 
-__all__ = ["Header", "Npz", "npz_headers", "read_npz"]
+__all__ = ["Header", "Npz", "npz_outline", "read_npz"]
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 MAX_HEADER = 2**16
@@ -50,10 +50,17 @@ class Npz:
 
     path: Annotated[DataPath, Field(description="the file")]
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    def outline(self, scenario: Any) -> Outline:
+        return npz_outline(self._path(scenario))
+
+    def _path(self, scenario: Any) -> Path:
         path = Path(scenario.file(self.path))
         if not path.is_file():
             raise MissingError(f"learning.data.path: {path} not found")
+        return path
+
+    def load(self, scenario: Any, streams: Streams) -> Dataset:
+        path = self._path(scenario)
         arrays = cached("npz v1", [path], lambda: _decode(path))
         return Dataset(**{part: arrays[part] for part in NEEDED}, label_names=tuple(arrays["label_names"].tolist()))
 
@@ -89,6 +96,32 @@ def npz_headers(path: Path) -> dict[str, Header]:
     values = sum(prod(headers[name].shape) for name in ("x_train", "x_test"))
     check_values(values, sum(prod(shape) * dtype.itemsize for shape, dtype in headers.values()), path)
     return headers
+
+
+def npz_outline(path: Path) -> Outline:
+    """Shape and classes of a data set; only its labels are read.
+
+    Raises:
+        ScenarioError: the arrays do not fit together.
+    """
+    headers = npz_headers(path)
+    lengths = {name: header.shape[:1] for name, header in headers.items()}
+    if lengths["x_train"] != lengths["y_train"] or lengths["x_test"] != lengths["y_test"]:
+        raise broken(path, f"samples and labels differ in number: {lengths}")
+    train, test = headers["x_train"].shape, headers["x_test"].shape
+    if not 2 <= len(train) <= 4 or train[1:] != test[1:] or not (prod(train) and prod(test)):
+        raise broken(path, f"x_train and x_test of shapes {train} and {test} do not fit together")
+    if "label_names" in headers:
+        classes = prod(headers["label_names"].shape)
+    else:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                classes = int(file["y_train"].max()) + 1
+        except UNREADABLE as error:
+            raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
+    check_classes(classes, path)
+    channels = train[3:] or (1,)
+    return Outline((*channels, *train[1:3]) if len(train) > 2 else train[1:], classes)
 
 
 def _header(file: zipfile.ZipFile, member: str) -> Header:

@@ -60,7 +60,10 @@ class Split:
 
 
 class Partition(Protocol):
-    """A partition's YAML choice."""
+    """A partition's YAML choice.
+
+    An attribute ``always_possible`` that is true says that any data can be split so.
+    """
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         """Gives every training sample to a client; a client may go empty where the choice allows it.

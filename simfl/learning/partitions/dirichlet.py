@@ -38,6 +38,10 @@ class DirichletPartition:
     ] = "classes"
     min_samples: Annotated[int, Field(ge=0, le=10**9, description="samples that every client holds at least")] = 0
 
+    @property
+    def always_possible(self) -> bool:
+        return not self.min_samples
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = by_class(data, rng)
         sizes = np.array([len(pool) for pool in pools])

@@ -23,6 +23,8 @@ class Quantity:
         median=1.0, sigma=1.0
     )
 
+    always_possible = True
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)
         order = rng.permutation(samples)
