@@ -18,6 +18,7 @@ __all__ = [
     "MAX_CELL",
     "csv_rows",
     "data_file",
+    "data_places",
     "data_root",
     "read_bytes",
 ]
@@ -52,6 +53,14 @@ def data_root() -> Path | None:
     return None
 
 
+def data_places() -> str:
+    """Where the data folder is looked for, in words."""
+    named = os.environ.get("SIMFL_DATA")
+    if named:
+        return f"SIMFL_DATA={named}" + ("" if Path(named).is_dir() else ", which is no folder")
+    return f"{data_root() or './data or ../shared/data'} (SIMFL_DATA, which would name another folder, is not set)"
+
+
 def data_file(*names: str) -> Path:
     """The first of the named files that the data folder holds.
 
@@ -62,7 +71,9 @@ def data_file(*names: str) -> Path:
     for name in names:
         if root is not None and (root / name).exists():
             return root / name
-    raise MissingError(f"{' or '.join(names)} not found: put it into ./data or name the data folder in SIMFL_DATA")
+    raise MissingError(
+        f"{' or '.join(names)} not found in {data_places()}: put it there, or name its folder in SIMFL_DATA"
+    )
 
 
 def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:

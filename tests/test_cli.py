@@ -347,3 +347,9 @@ def test_a_closed_pipe_is_no_internal_error(tmp_path):
         text=True,
     )
     assert "internal error" not in result.stderr and "Traceback" not in result.stderr
+
+
+def test_an_override_with_dashes_is_told_its_form(good):
+    result = call("run", good, "--learning-rate", "3")
+    assert result.exit_code == 2 and "Keys of a scenario are set without dashes: learning_rate=VALUE" in result.output
+    assert "Keys of a scenario" not in call("list", "--seed", "3").output

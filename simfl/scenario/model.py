@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
-from simfl.files import DATA_PATH
+from simfl.files import DATA_PATH, data_places
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
@@ -173,7 +173,7 @@ class Scenario:
     def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
         for path, name in datafiles.named(self):
             if not os.path.isfile(self.file(name)):
-                yield path, f"{shown(name)} is no file beside the scenario or in the data folder"
+                yield path, f"{shown(name)} is no file beside the scenario or in {data_places()}"
 
     def _problem(self, path: KeyPath, message: str) -> Problem:
         return Problem(self.source.places.of(path), dotted(path), message)

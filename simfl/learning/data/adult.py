@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from simfl.errors import MissingError
-from simfl.files import data_root
+from simfl.files import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import read_csv
 from simfl.learning.data.images import broken
@@ -38,7 +38,7 @@ class Adult:
             if all(path.is_file() for path in paths):
                 return paths
         raise MissingError(
-            f"learning.data: no adult.data and adult.test in {root or 'the data folder'}; "
+            f"learning.data: no adult.data and adult.test in {root if self.root else data_places()}; "
             "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
         )
 

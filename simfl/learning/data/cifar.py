@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simfl.errors import MissingError
-from simfl.files import data_root
+from simfl.files import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.cache import cache_root, cached
 from simfl.learning.data.images import image_arrays
@@ -73,7 +73,9 @@ class Cifar10:
         return target / self.archive
 
     def _advice(self, root: Path | None) -> str:
-        missing = f"learning.data: neither {self.name}.npz nor {self.archive}/ in {root or 'the data folder'}"
+        missing = (
+            f"learning.data: neither {self.name}.npz nor {self.archive}/ in {root if self.root else data_places()}"
+        )
         if root is not None and (Path(root) / self.name).is_dir() and (Path(root) / "unpack_cifar.py").is_file():
             return f"{missing}; run  python {Path(root) / 'unpack_cifar.py'} DIR  and name DIR in learning.data.root"
         return (

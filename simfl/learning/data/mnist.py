@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from simfl.errors import MissingError
-from simfl.files import DataFolder, data_root
+from simfl.files import DataFolder, data_places, data_root
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.cache import cache_root, cached
 from simfl.learning.data.idx import idx_shape, read_idx
@@ -63,7 +63,8 @@ class Mnist:
             return found
         if not self.download:
             raise MissingError(
-                f"learning.data: no {self.torchvision_name}/raw/*-ubyte[.gz] in {root or 'the data folder'}; "
+                f"learning.data: no {self.torchvision_name}/raw/*-ubyte[.gz] in "
+                f"{root if self.root else data_places()}; "
                 f"set learning.data to {{name: {self.name}, download: true}}, or run  python -c "
                 f"\"from torchvision.datasets import {self.torchvision_name} as D; D('DIR', download=True)\"  "
                 "and name DIR in learning.data.root"
