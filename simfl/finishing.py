@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.results import DIVERGED, LOSSES, fill_columns, participation_matrix, summarise, summarise_jobs
+from simfl.accounting import accounts
+from simfl.results import DIVERGED, LOSSES, fill_columns, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.trace import Table, sha256, write_atomically
 
@@ -44,8 +45,7 @@ def finish(
         if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
             digests[name] = table.finish()
     tables["rounds.csv"].mark()
-    matrix = participation_matrix(folder / "participation.csv", rounds, scenario.clients)
-    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), scenario.privacy.columns(matrix))
+    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, folder, rounds))
     write_atomically(folder / "rounds.csv", text.encode())
     digests["rounds.csv"] = sha256(folder / "rounds.csv")
     if model is not None:

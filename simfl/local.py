@@ -1,66 +1,23 @@
 """Local training settings, shared by every rule: what one client does with the model it downloaded."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.registry import Registry
+from simfl.variant import CLIENTS, Plain
 
-__all__ = ["CLIENTS", "ClientVariant", "FedProx", "LocalTraining", "PlainSgd", "Scaffold"]
+__all__ = ["LocalTraining", "PlainSgd"]
 
 Rate = Annotated[float, Field(gt=0, le=1e6)]
-
-CLIENTS = Registry("client")
-
-
-class ClientVariant(Protocol):
-    """What the learner reads.
-
-    Attributes:
-        proximal: mu of the term mu/2 * |x - x(downloaded)|^2 added to the local loss.
-        control_variates: gradients are corrected by the difference of the server's and the client's variate.
-    """
-
-    proximal: float
-    control_variates: bool
 
 
 @CLIENTS("plain")
 @dataclass(frozen=True)
-class PlainSgd:
+class PlainSgd(Plain):
     """Nothing is added."""
-
-    proximal = 0.0
-    control_variates = False
-
-
-@CLIENTS("fedprox")
-@dataclass(frozen=True)
-class FedProx:
-    """A proximal term keeps the local model near the downloaded one. Reference: Li et al. 2020 (MLSys)."""
-
-    mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
-
-    control_variates = False
-
-    @property
-    def proximal(self) -> float:
-        return self.mu
-
-
-@CLIENTS("scaffold")
-@dataclass(frozen=True)
-class Scaffold:
-    """Control variates correct the clients' drift; messages are twice as large.
-
-    Reference: Karimireddy et al. 2020, algorithm 1 with option II for the variates.
-    """
-
-    proximal = 0.0
-    control_variates = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +40,9 @@ class LocalTraining:
     client: Annotated[Any, CLIENTS, Field(description="variant of local training")] = PlainSgd()
 
     def check(self, scenario: Any) -> list[tuple[str, str]]:
-        if self.client.control_variates and self.momentum:
+        if self.momentum and not self.client.momentum:
             name = self.client.name
-            return [("momentum", f"is {self.momentum}, but {name}'s variates assume 0, the nearest valid value")]
+            return [("momentum", f"is {self.momentum}, but {name} assumes 0, the nearest valid value")]
         return []
 
     def rate(self, version: int) -> float:

@@ -14,19 +14,44 @@ class Tally:
     Attributes:
         rounds: rounds counted, skipped ones included.
         aggregated: client updates aggregated in all of them.
+        latest: in the last of them.
         participation: int64 (clients,): aggregations each client took part in.
     """
 
     def __init__(self, clients: int) -> None:
         self.rounds = 0
         self.aggregated = 0
+        self.latest = 0
         self.participation: NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
+        self._most = self._least = 0
+        self._at_least = clients  # how many clients have taken part in just so many
+
+    @classmethod
+    def of(cls, participation: NDArray[np.int64], rounds: int) -> "Tally":
+        """The tally that has led to this participation, int64 (clients,), in so many rounds."""
+        tally = cls(len(participation))
+        tally.rounds, tally.aggregated, tally.participation = rounds, int(participation.sum()), participation
+        tally._most = int(participation.max())
+        tally._find_least()
+        return tally
 
     def add(self, clients: NDArray[np.integer]) -> None:
         """Counts one round in which ``clients`` (distinct, maybe none) were aggregated."""
         self.rounds += 1
-        self.aggregated += len(clients)
-        self.participation[clients] += 1
+        self.latest = len(clients)
+        self.aggregated += self.latest
+        if not self.latest:
+            return
+        before = self.participation[clients]
+        self.participation[clients] = before + 1
+        self._most = max(self._most, int(before.max()) + 1)
+        self._at_least -= int(np.count_nonzero(before == self._least))
+        if not self._at_least:
+            self._find_least()
+
+    def _find_least(self) -> None:
+        self._least = int(self.participation.min())
+        self._at_least = int(np.count_nonzero(self.participation == self._least))
 
     @property
     def mean_cardinality(self) -> float:
@@ -36,7 +61,7 @@ class Tally:
     @property
     def fairness_gap(self) -> float:
         """F(t): largest minus smallest share of the rounds so far in which a client took part."""
-        return float(self.participation.max() - self.participation.min()) / self.rounds
+        return float(self._most - self._least) / self.rounds
 
 
 def staleness_histogram(staleness: NDArray[np.integer]) -> list[int]:

@@ -120,6 +120,8 @@ class Registry(Mapping[str, type]):
             name: core_schema.no_info_before_validator_function(_without_name, handler.generate_schema(self[name]))
             for name in self
         }
+        if not choices:
+            return core_schema.no_info_plain_validator_function(self._prepare)  # which refuses whatever it is given
         union = core_schema.tagged_union_schema(choices, discriminator="name")
         return core_schema.no_info_before_validator_function(self._prepare, union)
 
@@ -149,7 +151,7 @@ class Registry(Mapping[str, type]):
         ]
         if self.number:
             options.append({"type": "number", "title": f"{self.number[0]}: {self.number[1]}"})
-        for name, choice in schema["schema"]["choices"].items():
+        for name, choice in schema["schema"]["choices"].items() if options or len(self) else ():
             body = dict(handler.resolve_ref_schema(handler(choice["schema"])))
             body["description"] = summary(self[name])
             tag = {"const": name, "title": "name", "description": summary(self[name])}

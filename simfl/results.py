@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,18 @@ from simfl.errors import SimflError
 from simfl.metrics import mean_concurrency, staleness_histogram
 from simfl.scenario import Scenario
 from simfl.trace import PARTICIPATION
+from simfl.types import SERVER
 
-__all__ = ["DIVERGED", "LOSSES", "Result", "fill_columns", "participation_matrix", "summarise", "summarise_jobs"]
+__all__ = [
+    "DIVERGED",
+    "LOSSES",
+    "Result",
+    "fill_columns",
+    "participation_matrices",
+    "participation_matrix",
+    "summarise",
+    "summarise_jobs",
+]
 
 LOSSES = ("train_loss", "test_loss")
 
@@ -74,13 +85,31 @@ class Result:
 
 
 def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
-    """The participation matrix of a ``participation.csv``, scipy CSR array of shape (rounds, clients)."""
+    """The server's participation matrix of a ``participation.csv``, scipy CSR array of shape (rounds, clients).
+
+    Where clients aggregate, too, it holds the largest weight with which anybody aggregated a client.
+    """
+    matrices = participation_matrices(path, rounds, clients)
+    if set(matrices) == {SERVER}:
+        return matrices[SERVER]
+    return reduce(lambda one, other: one.maximum(other), matrices.values())
+
+
+def participation_matrices(path: Path, rounds: int, clients: int) -> dict[int, Any]:
+    """The participation matrix of each aggregator of a ``participation.csv``, scipy CSR arrays (rounds, clients)."""
     import pandas
     from scipy.sparse import csr_array
 
-    table = pandas.read_csv(path, dtype={"round": np.int64, "client": np.int64, "weight": np.float64})
-    round, client, weight = (table[name].to_numpy() for name in PARTICIPATION)
-    return csr_array((weight, (round, client)), shape=(rounds, clients))
+    table = pandas.read_csv(path)
+    if "aggregator" not in table:
+        table["aggregator"] = SERVER
+    whose = table.groupby("aggregator") if len(table) else [(SERVER, table)]
+    found = {}
+    for who, rows in whose:
+        round, client, weight = (rows[name].to_numpy() for name in PARTICIPATION)
+        places = round.astype(np.int64), client.astype(np.int64)
+        found[int(who)] = csr_array((weight.astype(np.float64), places), shape=(rounds, clients))
+    return found
 
 
 def fill_columns(table: str, columns: dict[str, Iterable[Any]]) -> tuple[str, list[dict[str, str]]]:

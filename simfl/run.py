@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.agents import Parts, Round, Server, server
+from simfl.accounting import extra_columns
+from simfl.agents import SERVERS, Parts, Round, Server
 from simfl.api import CallableModule
 from simfl.errors import BusyError, IntegrityError, SimflError
-from simfl.finishing import finish, round_cells
+from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
 from simfl.selection.families import theory
 from simfl.timeline import write_timeline
-from simfl.trace import JOBS, PARTICIPATION, ROUNDS, Table, sha256, write_atomically
-from simfl.world import Message, World
+from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table, sha256, write_atomically
+from simfl.world import World
 
 __all__ = ["run", "verify", "Finished", "build"]
 
@@ -80,6 +81,9 @@ def build(scenario: Scenario) -> Parts:
         rule=scenario.training,
         learner=scenario.learning.build(scenario, streams),
         evaluate_every=scenario.learning.evaluate_every,
+        protocol=scenario.secagg,
+        stages=scenario.privacy.stages,
+        observers=scenario.attacks,
     )
 
 
@@ -181,13 +185,8 @@ class _Run:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
         self.rounds = parts.rule.most_rounds
         self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
-        self.columns: dict[str, Any] = {"rounds.csv": ROUNDS, "participation.csv": PARTICIPATION}
-        self.columns["evaluation.csv"] = ("round", "name", "value")
-        self.asynchronous = hasattr(parts.rule, "arrivals")
-        if self.asynchronous:
-            self.columns["jobs.csv"] = JOBS
-        if events:
-            self.columns["events.jsonl"] = None
+        self.row = (*ROUNDS, *(column.name for column in extra_columns(scenario)))
+        self.columns = _tables(parts, self.row, events)
         self.tables: dict[str, Table] = {}
         self.server = self._start()
 
@@ -226,31 +225,32 @@ class _Run:
 
     def _server(self, start_s: float) -> Server:
         log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
-        world = World(start_s, None if log is None else _message_log(log))
-        return server(self.parts, world, self._round, log)
+        return SERVERS[self.parts.rule.server](self.parts, World(start_s), self._round, log)
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
-        tally = Tally(self.parts.clients)
         with open(self.folder / "participation.csv.part", newline="") as file:
-            clients = np.array([int(row["client"]) for row in csv.DictReader(file)], dtype=np.int64)
-        tally.rounds, tally.aggregated = rounds, len(clients)
-        tally.participation += np.bincount(clients, minlength=self.parts.clients)
-        return tally
+            pairs = {(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)}
+        clients = np.fromiter((client for _, client in pairs), dtype=np.int64, count=len(pairs))
+        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds)
 
     # -- while it plays ----------------------------------------------------------------------------
 
     def _round(self, done: Round) -> None:
-        row = round_cells(done.row)
-        self.tables["rounds.csv"].append([[row.get(column) for column in ROUNDS]])
-        self.tables["rounds.csv"].mark()  # so that who watches the run sees every round
-        self.tables["participation.csv"].append(
-            zip(itertools.repeat(done.number), done.clients.tolist(), done.weights.tolist())
+        tables, t, row = self.tables, done.number, round_cells(done.row)
+        tables["rounds.csv"].append([[row.get(column) for column in self.row]])
+        tables["rounds.csv"].mark()  # so that who watches the run sees every round
+        who = [] if done.aggregators is None else [done.aggregators.tolist()]
+        tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
+        tables["evaluation.csv"].append(
+            (t, name, value) for name, value in row.items() if name not in self.row and value is not None
         )
-        extra = [(done.number, name, value) for name, value in row.items() if name not in ROUNDS and value is not None]
-        self.tables["evaluation.csv"].append(extra)
-        if done.jobs:
-            self.tables["jobs.csv"].append(done.jobs)
+        for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
+            if rows:
+                tables[name].append(rows)
+        for name, found in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
+            if found:
+                tables[name].append((t, i, key, cell(it)) for i, each in enumerate(found) for key, it in each.items())
         if (done.number + 1) % self.every == 0 and not done.last:
             marks = {name: table.mark() for name, table in self.tables.items()}
             checkpoint.save(self.folder / "checkpoint", done.number + 1, self.server.state(), marks)
@@ -260,19 +260,32 @@ class _Run:
     # -- the end -----------------------------------------------------------------------------------
 
     def _finish(self) -> dict[str, Any]:
-        theoretical = None if self.asynchronous else theory(self.scenario)["expected_cardinality"]
+        by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators)
+        theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical)
         _tidy(self.folder)
         return summary
 
 
-def _message_log(log: Callable[[dict[str, Any]], None]) -> Callable[[Message, float, float], None]:
-    def record(message: Message, sent_s: float, arrives_s: float) -> None:
-        log({"event": "message", "kind": message.kind, "from": message.sender, "to": message.to,
-             "bytes": message.size_bytes, "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
-
-    return record
+def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
+    """The tables of a run, by file name, with their columns; None = JSON lines."""
+    tables: dict[str, tuple[str, ...] | None] = {
+        "rounds.csv": row,
+        "participation.csv": PEERS if parts.rule.many_aggregators else PARTICIPATION,
+        "evaluation.csv": ("round", "name", "value"),
+    }
+    if parts.rule.asynchronous:
+        tables["jobs.csv"] = JOBS
+    if parts.protocol.phases:
+        tables["phases.csv"] = PHASES
+    if parts.stages:
+        tables["facts.csv"] = FACTS
+    if parts.observers:
+        tables["attacks.csv"] = ATTACKS
+    if events:
+        tables["events.jsonl"] = None
+    return tables
 
 
 sys.modules[__name__].__class__ = CallableModule  # simfl.run(...) is simfl.api.run

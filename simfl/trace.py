@@ -10,7 +10,18 @@ from typing import Any
 
 from simfl.errors import IntegrityError
 
-__all__ = ["Table", "write_atomically", "sha256", "ROUNDS", "PARTICIPATION", "JOBS"]
+__all__ = [
+    "Table",
+    "write_atomically",
+    "sha256",
+    "ROUNDS",
+    "PARTICIPATION",
+    "PEERS",
+    "PHASES",
+    "FACTS",
+    "ATTACKS",
+    "JOBS",
+]
 
 ROUNDS = (
     "round", "time_s", "skipped", "cardinality", "mean_cardinality", "fairness_gap",
@@ -23,12 +34,24 @@ ROUNDS = (
 PARTICIPATION = ("round", "client", "weight")
 """Columns of participation.csv: the non-zero entries of the participation matrix."""
 
+PEERS = ("round", "aggregator", "client", "weight")
+"""Columns of participation.csv where clients aggregate, too: one matrix for each aggregator (-1 = the server)."""
+
+PHASES = ("round", "phase", "started_s", "ended_s", "asked", "answered", "bytes_down", "bytes_up", "failure")
+"""Columns of phases.csv: one row an exchange of an aggregation protocol; ``failure`` names what ended it badly."""
+
+FACTS = ("round", "stage", "name", "value")
+"""Columns of facts.csv: what each privacy stage (numbered from 0) says of an aggregation."""
+
+ATTACKS = ("round", "attack", "name", "value")
+"""Columns of attacks.csv: how far each attack's guess (numbered from 0) was from the truth."""
+
 JOBS = ("job", "client", "version", "started_s", "ended_s", "outcome", "round", "staleness")
 """Columns of jobs.csv, one row a job, in the order in which their fates were decided; asynchronous rules only.
 
 ``ended_s`` is when the job stopped occupying a slot. Outcomes: ``aggregated`` (in ``round``, with ``staleness``),
 ``failed``, ``late`` (after the deadline), ``forfeited`` (another client of its unit failed), ``stale`` (older than
-the rule takes), ``open`` (the run ended first).
+the rule takes), ``unrecovered`` (the protocol could not sum it), ``open`` (the run ended first).
 """
 
 

@@ -1,16 +1,19 @@
 """The values that pass between the rooms of simfl. No behaviour lives here."""
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-__all__ = ["SERVER", "Name", "Units", "View", "Job", "Updates"]
+__all__ = ["SERVER", "Arrays", "Job", "Name", "Total", "Units", "Updates", "View"]
 
 SERVER = -1
 """The server's address; clients are 0 .. clients-1."""
+
+Arrays = dict[str, NDArray[Any]]
+"""Named arrays: a state that a checkpoint can hold."""
 
 Name = Annotated[
     str,
@@ -43,8 +46,8 @@ class Job(NamedTuple):
     """One client's piece of work; it carries no tensor.
 
     Attributes:
-        id: unique in a run and the key of the job's random streams
-            (round * clients + client when synchronous, so that all policies meet the same draws).
+        id: unique in a run and the key of the job's random streams: selection * 2**32 + client, where a synchronous
+            round is its own selection, so that all policies meet the same draws.
         client: who works.
         version: the global model's version that was downloaded.
         started_at: simulated time at which the server started the job, seconds.
@@ -64,11 +67,13 @@ class Updates:
         deltas: float32, shape (n, d): trained model minus downloaded model.
         examples: int64, shape (n,): samples each client holds.
         loss: float64, shape (n,): mean training loss over the client's last local epoch.
+        holds: bool, shape (n, d): the coordinates that each update speaks about; None = all.
     """
 
     deltas: NDArray[np.float32]
     examples: NDArray[np.int64]
     loss: NDArray[np.float64]
+    holds: NDArray[np.bool_] | None = None
 
     @property
     def mean_loss(self) -> float | None:
@@ -77,3 +82,18 @@ class Updates:
         if not seen.any() or not self.deltas.shape[1]:
             return None
         return float(np.average(self.loss[seen], weights=self.examples[seen]))
+
+
+class Total(NamedTuple):
+    """One aggregate: all that a sum tells about the updates in it.
+
+    Attributes:
+        vector: float32, shape (d,): the weighted sum of the updates, divided by the rule's normaliser.
+        clients: int32, shape (n,), ascending: whose updates it holds.
+        weights: shape (n,): the row of the participation matrix at those clients; integer 1 where every update
+            counts once.
+    """
+
+    vector: NDArray[np.float32]
+    clients: NDArray[np.int32]
+    weights: NDArray[Any]

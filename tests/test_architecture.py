@@ -6,10 +6,23 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "columns", "registry", "trace", "errors", "files", "distributions", "local"}
-RULES = {"selection", "training", "learning", "secagg", "privacy", "network", "devices", "metrics"}
+VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local"}
+RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
-SHELL = {"cli", "scenario", "run", "finishing", "results", "audit", "sweep", "compare", "report", "export", "api"}
+SHELL = {
+    "cli",
+    "scenario",
+    "run",
+    "accounting",
+    "finishing",
+    "results",
+    "audit",
+    "sweep",
+    "compare",
+    "report",
+    "export",
+    "api",
+}
 SHELL |= {"__main__", "examine"}
 ONLY = {
     "simpy": {"world"},

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from simfl.errors import ScenarioError
-from simfl.learning import memory
+from simfl.learning import capacity
 from simfl.learning.data import DATA, limits
-from simfl.learning.memory import machine_bytes, refuse_too_large
+from simfl.learning.capacity import machine_bytes, refuse_too_large
 from simfl.rng import Streams
 
 MIB = 2**20
@@ -186,7 +186,7 @@ def test_an_estimate_beyond_the_machine_is_one_line():
 
 
 def test_a_containers_limit_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "CONTROL_GROUPS", (tmp_path / "memory.max", tmp_path / "none"))
+    monkeypatch.setattr(capacity, "CONTROL_GROUPS", (tmp_path / "memory.max", tmp_path / "none"))
     (tmp_path / "memory.max").write_text("123456789\n")
     assert machine_bytes() == 123456789
     (tmp_path / "memory.max").write_text("max\n")

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from simfl.learning.variates import ControlVariates
 from test_learning import aggregate, build, jobs
 
-from simfl.learning.variates import ControlVariates
 from simfl.types import Job
 
 SMALL = {"data": {"name": "synthetic", "samples": 90, "shape": [6], "classes": 3}, "model": "logistic"}

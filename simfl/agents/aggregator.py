@@ -1,4 +1,4 @@
-"""The global model of an asynchronous run: its versions, the server's step and the row that each step leaves."""
+"""The global model: its versions, the server's step, and the row that each round leaves."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,18 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.evaluation import Evaluation
-from simfl.agents.parts import Parts, Round
+from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
+from simfl.agents.summing import Sum, Summing
+from simfl.attacks.base import Seen, Truth
 from simfl.metrics import Tally
-from simfl.types import Job, Updates
+from simfl.secagg.base import Summed
+from simfl.training.base import Progress
+from simfl.types import Job
 
 __all__ = ["Aggregator"]
 
 
 class Aggregator:
-    """What every asynchronous server does with a full buffer, however it came to be full.
+    """What every server does with the updates that count, however they came together.
 
-    A version of the model is kept while it is the current one or somebody holds it.
+    Training, stages, the protocol's sum, the rule's step, observers, the row: this is the one place. A version of the
+    model is kept while it is the current one or somebody holds it.
 
     Args:
         parts: the built scenario.
@@ -33,14 +38,17 @@ class Aggregator:
         self.parts = parts
         self.tally = Tally(parts.clients)
         self.evaluation = Evaluation(parts)
+        self.summing = Summing(parts)
         self.model = parts.learner.initial()
         self.optimiser = parts.rule.start(parts.learner.dimension)
+        self.observed = [each.start(parts.clients, parts.learner.dimension) for each in parts.observers]
         self.holders: Counter[int] = Counter()
+        self.traffic_bytes = 0
         parts.learner.put(0, self.model)
 
     @property
     def version(self) -> int:
-        """The current model's version: aggregations so far."""
+        """The current model's version: rounds so far."""
         return self.tally.rounds
 
     def hold(self, version: int, times: int = 1) -> None:
@@ -58,63 +66,101 @@ class Aggregator:
             if version != self.version:
                 self.parts.learner.drop(version)
 
-    def aggregate(self, jobs: Sequence[Job], staleness: NDArray[np.int64], now_s: float) -> Round:
-        """Trains exactly these updates, in one batch, and takes the server's step.
+    def aggregate(
+        self,
+        jobs: Sequence[Job],
+        staleness: NDArray[np.int64] | None,
+        done: Summed | None,
+        now_s: float,
+        cost: Cost,
+        *,
+        table: Sequence[tuple[Any, ...]] = (),
+        phases: Sequence[Phase] = (),
+        row: dict[str, Any] | None = None,
+    ) -> Round:
+        """Takes the server's step on these updates; with none the model stays, and the round counts as skipped.
 
         Args:
-            jobs: what the buffer holds, by ascending client.
-            staleness: the staleness that weighs each, shape (n,).
+            jobs: whose updates count, n, by ascending client.
+            staleness: the staleness that weighs each, (n,); None where updates are never stale.
+            done: the protocol's good end; None without jobs.
             now_s: simulated time, seconds.
+            cost: what this round cost.
+            table: rows of jobs.csv.
+            phases: rows of phases.csv.
+            row: further cells of rounds.csv.
         """
-        parts, t = self.parts, self.version
-        updates = parts.learner.train(jobs)
-        if parts.learner.dimension:
-            self._step(jobs, updates, staleness)
-        clients = np.fromiter((job.client for job in jobs), dtype=np.int32, count=len(jobs))
-        parts.learner.put(t + 1, self.model)
+        t, found, loss = self.version, None, None
+        if jobs and done is not None:
+            ages = np.zeros(len(jobs), dtype=np.int64) if staleness is None else staleness
+            updates = self.summing.train(jobs)
+            loss = updates.mean_loss
+            found = self.summing.sum(t, jobs, updates, ages, self.model, done)
+        before = self.model
+        clients, weights = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+        if found is not None:
+            clients, weights = found.total.clients, found.total.weights
+            if self.parts.learner.dimension:
+                self.model, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
+        errors = [] if found is None else self._observed(t, now_s, found)
+        self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
-        row, last = self._row(t, staleness, updates.mean_loss, now_s)
-        return Round(t, clients, parts.rule.discount(staleness), row, last)
+        ages_row = {} if staleness is None or not len(clients) else _ages(staleness)
+        cells = ages_row | cost.row() | (row or {}) | (found.row if found else {})
+        cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
+        facts = found.facts if found else ()
+        return Round(t, clients, weights, cells, last, jobs=table, phases=phases, facts=facts, errors=errors)
 
-    def _step(self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64]) -> None:
-        rule, deltas = self.parts.rule, updates.deltas
-        if rule.mix == "models":
-            deltas = deltas + np.stack([self.parts.learner.get(job.version) for job in jobs]) - self.model
-        weights, divisor = rule.weights(updates.examples, staleness), rule.divisor(updates.examples, staleness)
-        self.model, self.optimiser = rule.step(self.model, deltas, weights, self.optimiser, divisor)
+    def _observed(self, t: int, now_s: float, found: Sum) -> list[dict[str, float]]:
+        parts, given, errors = self.parts, found.given, []
+        if not parts.observers:
+            return []
+        sent = {job.version: parts.learner.get(job.version) for job in given.jobs}
+        vectors = given.vectors if parts.protocol.shows_updates else None
+        seen = Seen(t, now_s, found.total, given.jobs, sent, vectors, self.model)
+        truth = Truth(given.clients, found.updates.deltas)
+        for i, observer in enumerate(parts.observers):
+            guess, self.observed[i] = observer.see(seen, self.observed[i], parts.streams)
+            errors.append({} if guess is None else dict(observer.error(guess, truth)))
+        return errors
 
     def _row(
-        self, t: int, staleness: NDArray[np.int64], loss: float | None, now_s: float
+        self, t: int, cells: dict[str, Any], loss: float | None, now_s: float, changed: bool
     ) -> tuple[dict[str, Any], bool]:
         rule, tally = self.parts.rule, self.tally
-        last = rule.ends(tally.rounds, tally.aggregated, now_s, None)
-        measured = self.evaluation.after(t, changed=True, last=last)
+        self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
+        so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
+        last = rule.ends(so_far)
+        measured = self.evaluation.after(t, changed=changed, last=last)
         row = {
             "round": t,
             "time_s": now_s,
-            "skipped": 0,
-            "cardinality": len(staleness),
+            "skipped": int(not changed),
+            "cardinality": tally.latest,
             "mean_cardinality": tally.mean_cardinality,
             "fairness_gap": tally.fairness_gap,
-            "staleness_mean": float(staleness.mean()),
-            "staleness_max": int(staleness.max()),
             "train_loss": loss,
+            **cells,
             **measured,
         }
-        return row, last or rule.ends(tally.rounds, tally.aggregated, now_s, measured.get("test_accuracy"))
+        return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> Arrays:
         """All of this as named arrays; the versions that are held, too."""
         learner = self.parts.learner
+        observed = [prefixed(f"observed/{i}", state) for i, state in enumerate(self.observed)]
         return {
             "rounds": np.int64(self.version),
+            "traffic_bytes": np.int64(self.traffic_bytes),
             "model": self.model,
             **{f"version/{version}": learner.get(version) for version in sorted(self.holders)},
             **prefixed("evaluation", self.evaluation.state()),
             **prefixed("optimiser", self.optimiser),
+            **prefixed("stages", self.summing.state()),
+            **{name: value for state in observed for name, value in state.items()},
             **prefixed("learner", learner.state()),
         }
 
@@ -122,9 +168,16 @@ class Aggregator:
         """Goes back to a :meth:`state`; whoever held versions must hold them again."""
         learner = self.parts.learner
         self.tally, self.model, self.optimiser = tally, state["model"], under("optimiser", state)
+        self.traffic_bytes = int(state["traffic_bytes"])
         self.evaluation.restore(under("evaluation", state))
+        self.summing.restore(under("stages", state))
+        self.observed = [under(f"observed/{i}", state) for i in range(len(self.observed))]
         learner.restore(under("learner", state))
         learner.drop(0)
         for version, model in under("version", state).items():
             learner.put(int(version), model)
         learner.put(self.version, self.model)
+
+
+def _ages(staleness: NDArray[np.int64]) -> dict[str, Any]:
+    return {"staleness_mean": float(staleness.mean()), "staleness_max": int(staleness.max())}

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
@@ -11,23 +11,28 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
 from simfl.agents.asking import PATIENCE, Asking, stalled
-from simfl.agents.client import Clients, Flight, plan
+from simfl.agents.client import Flight, plan, records
+from simfl.agents.exchange import Conversation, converse, message
 from simfl.agents.flights import Unit, flights_of, saved
-from simfl.agents.parts import Parts, Round
+from simfl.agents.parts import Cost, Parts, Phase, Round
+from simfl.agents.servers import SERVERS, Log
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
+from simfl.rng import Address
+from simfl.secagg.base import Cohort, Failed
 from simfl.types import SERVER
-from simfl.world import Message, World
+from simfl.world import World
 
 __all__ = ["BufferedServer"]
 
-Log = Callable[[dict[str, Any]], None]
 Row = tuple[Any, ...]
 
 DEADLINES, REFILL = 1, 2
 """Phases of an instant: what arrives comes first, then deadlines, then new work is given out."""
 
 
+@SERVERS("buffered")
+@dataclass(eq=False)
 class BufferedServer:
     """Keeps up to ``concurrency`` clients at work and takes a step whenever its buffer holds K updates.
 
@@ -36,31 +41,39 @@ class BufferedServer:
     they wait in the roster and start, whole, as slots get free. A unit enters the buffer when all of it has
     delivered; a member that fails, or is late, takes its unit with it.
 
-    Everything happens in reaction to a message, so that the state after an aggregation is explicit.
+    A protocol prepares each unit before its models go out, and recovers the sum of a full buffer; what arrives
+    meanwhile waits for the next one. Everything happens in reaction to what arrives, so that the state after an
+    aggregation is explicit.
 
     Args:
         parts: the built scenario.
-        world: clock and post.
+        world: the clock.
         on_round: called with each finished :class:`Round`.
         log: called with a record for every event, or None.
     """
 
-    def __init__(self, parts: Parts, world: World, on_round: Callable[[Round], None], log: Log | None = None) -> None:
-        self.parts, self.world, self.on_round, self.log = parts, world, on_round, log
-        self.aggregator = Aggregator(parts)
-        self.clients = Clients(world, log)
-        self.stop = world.event()
+    parts: Parts
+    world: World
+    on_round: Callable[[Round], None]
+    log: Log | None = None
+
+    def __post_init__(self) -> None:
+        self.aggregator = Aggregator(self.parts)
+        self.stop = self.world.event()
         self.stopped = False
-        self.free = parts.rule.concurrency
-        self.busy = np.zeros(parts.clients, dtype=bool)
+        self.free = self.parts.rule.concurrency
+        self.busy = np.zeros(self.parts.clients, dtype=bool)
         self.live: dict[int, Flight] = {}
-        self.buffer: list[Flight] = []
+        self.buffer: list[Unit] = []
         self.roster: deque[list[Flight]] = deque()
-        self.asking = Asking(parts, log)
+        self.asking = Asking(self.parts, self.log)
+        self.serial = 0
+        self.held = 0
+        self.recoveries = 0
+        self.recovering = False
         self.retry_at = 0.0
         self.refilling = False
         self._begin_round()
-        world.listen(self._receive, SERVER)
 
     @property
     def tally(self) -> Tally:
@@ -76,6 +89,7 @@ class BufferedServer:
         """Goes on until the rule says that the run ends."""
         if not self.aggregator.version:
             self._note("round_start", round=0)
+        self._recover()
         self._refill_soon()
         yield self.stop
 
@@ -83,7 +97,9 @@ class BufferedServer:
 
     def _refill_soon(self) -> None:
         """New work is given out when all that happens at this instant has happened."""
-        if not self.refilling:
+        if self.world.settled:
+            self._refill(None)
+        elif not self.refilling:
             self.refilling = True
             self.world.at(self.world.now, self._refill, phase=REFILL)
 
@@ -101,7 +117,7 @@ class BufferedServer:
         if now < self.retry_at:
             return False
         most = max(self.free, rule.lookahead or rule.buffer)
-        deserted = self.free == rule.concurrency
+        deserted = self.free == rule.concurrency and not self.recovering
         tick, units = self.asking.ask(self.aggregator.version, self.busy, tally.participation, most, now, deserted)
         if not units.size:
             self.retry_at = now + rule.retry_s
@@ -111,73 +127,141 @@ class BufferedServer:
         return True
 
     def _enrol(self, tick: int, units: NDArray[np.int32]) -> None:
-        flights = plan(self.parts, tick, self.aggregator.version, units.ravel(), self.world.now)
+        flights = plan(self.parts, tick, self.aggregator.version, units.ravel(), self.world.now, sized=False)
         size = units.shape[1]
         self.roster.extend(flights[first : first + size] for first in range(0, len(flights), size))
 
     def _start(self, flights: list[Flight]) -> None:
-        now, version = self.world.now, self.aggregator.version
-        whole = Unit(flights)
-        for flight in flights:
-            client = flight.job.client
-            flight.job = flight.job._replace(version=version, started_at=now)
-            flight.unit = Unit([flight]) if self.parts.rule.partial else whole
-            self.live[flight.job.id] = flight
-            self.busy[client] = True
-            self.bytes_down += flight.size_bytes
-            self.clients.start(flight)
-            self._set_deadline(flight)
+        """Takes slots for the clients of a unit; its models go out once it is prepared."""
+        now, version, phases = self.world.now, self.aggregator.version, self.parts.protocol.phases
         self.free -= len(flights)
-        self.aggregator.hold(version, len(flights))
+        for flight in flights:
+            if phases:
+                flight.job = flight.job._replace(version=version, started_at=now)
+            self.live[flight.job.id] = flight
+            self.busy[flight.job.client] = True
+        for members in [[flight] for flight in flights] if self.parts.rule.partial else [flights]:
+            unit = Unit(members, now)
+            for flight in members:
+                flight.unit = unit
+            if phases:
+                unit.serial = self._next()
+                self._await(unit, self._prepared(unit))
+            else:
+                self._depart(unit)
+
+    def _prepared(self, unit: Unit) -> Conversation:
+        """The protocol's talk before a unit's models go out; known when it begins."""
+        clients = np.array([[flight.job.client for flight in unit.members]], dtype=np.int32)
+        cohort = Cohort(unit.tick, clients, self.parts.learner.dimension)
+        talk = self.parts.protocol.prepare(cohort, self.parts.streams)
+        return converse(self.parts, talk, unit.tick, unit.begun_s, "prepare")
+
+    def _await(self, unit: Unit, said: Conversation) -> None:
+        if said.exchanges:
+            self.world.at(said.ends_s, self._ready, (unit, said))
+        else:
+            self._ready((unit, said))
+
+    def _ready(self, prepared: tuple[Unit, Conversation]) -> None:
+        unit, said = prepared
+        if self.stopped:
+            return
+        self._spend(said)
+        if isinstance(said.result, Failed):
+            for flight in unit.members:
+                self._free_slot(flight)
+                self._end(flight, "failed")
+            self._patience(said.result.reason)
+            self._refill_soon()
+            return
+        unit.prepared = said.result
+        self._depart(unit)
+
+    def _depart(self, unit: Unit) -> None:
+        """The models leave the server."""
+        now, version = self.world.now, self.aggregator.version
+        unit.departed = True
+        if self.parts.learner.sizes_vary:
+            self._resize(unit, version)
+        for flight in unit.members:
+            flight.depart(version, now, self._next())
+            self.cost.bytes_down += flight.down_bytes
+            self.world.at(flight.arrives_s, self._receive, flight)
+            self._set_deadline(flight)
+        self.aggregator.hold(version, len(unit.members))
+
+    def _resize(self, unit: Unit, version: int) -> None:
+        """Sizes that depend on the version are known only now; the draws stay the same."""
+        clients = np.array([flight.job.client for flight in unit.members], dtype=np.int32)
+        sized = plan(self.parts, unit.tick, version, clients, self.world.now, sized=True)
+        for flight, fresh in zip(unit.members, sized, strict=True):
+            flight.download_s, flight.reply_s = fresh.download_s, fresh.reply_s
+            flight.down_bytes, flight.up_bytes = fresh.down_bytes, fresh.up_bytes
 
     def _set_deadline(self, flight: Flight) -> None:
         """Durations are known when a job starts, so that only late ones need an alarm."""
         deadline_s, started = self.parts.rule.deadline_s, flight.job.started_at
-        if deadline_s is not None:
-            arrives = started + flight.download_s + flight.compute_s + flight.reply_s
-            if arrives > started + deadline_s:
-                self.world.at(started + deadline_s, self._late, flight, phase=DEADLINES)
+        if deadline_s is not None and flight.arrives_s > started + deadline_s:
+            self.world.at(started + deadline_s, self._late, flight, phase=DEADLINES)
+
+    def _next(self) -> int:
+        self.serial += 1
+        return self.serial
 
     # -- what arrives --------------------------------------------------------------------------------
 
-    def _receive(self, message: Message) -> None:
-        flight = message.body
+    def _receive(self, flight: Flight) -> None:
         if self.stopped or flight.cancelled:
             return
+        if self.log is not None:
+            records(flight, self.world.now, self.log)
         self._free_slot(flight)
-        if message.kind == "failure":
+        if flight.lives:
+            self.cost.bytes_up += flight.up_bytes
+            flight.heard = self.aggregator.version
+            unit = flight.unit
+            unit.missing -= 1
+            if not unit.missing:
+                self._admit(unit)
+        else:
             self._forfeit(flight, "failed")
-            return
-        self.bytes_up += flight.size_bytes
-        flight.heard = self.aggregator.version
-        unit = flight.unit
-        unit.missing -= 1
-        if not unit.missing:
-            self._admit(unit)
+        self._refill_soon()
 
     def _late(self, flight: Flight) -> None:
         if not (self.stopped or flight.cancelled) and isnan(flight.ended_s):
             self._cancel(flight)
             self._forfeit(flight, "late")
+            self._refill_soon()
 
     def _free_slot(self, flight: Flight) -> None:
         flight.ended_s = self.world.now
         self.free += 1
-        self._refill_soon()
 
     def _cancel(self, flight: Flight) -> None:
+        """The server no longer waits for a client, and tells it so; a message of no bytes."""
         flight.cancelled = True
         self._free_slot(flight)
-        self._note("cancel", job=flight.job.id, client=flight.job.client)
+        if self.log is not None:
+            now, job = self.world.now, flight.job
+            records(flight, now, self.log)
+            where = Address(job.id >> 32, np.array([job.client]), self.parts.clients)
+            delay = float(self.parts.links.down_s(where.index, 0, where, "/cancel")[0])
+            self.log(message("cancel", SERVER, job.client, 0, now, now + delay))
+            self._note("cancel", job=job.id, client=job.client)
 
     def _forfeit(self, culprit: Flight, outcome: str) -> None:
         """A member did not deliver: its unit is given up, and all of it is free to be selected again."""
-        if self.failed > PATIENCE + 100 * self.parts.rule.buffer:
-            raise stalled(f"{self.failed} jobs failed since the last server update", self.world.now)
+        self._patience("")
         for flight in culprit.unit.members:
             if flight is not culprit and flight.heard < 0:
                 self._cancel(flight)
             self._end(flight, outcome if flight is culprit else "forfeited")
+
+    def _patience(self, reason: str) -> None:
+        if self.cost.failed > PATIENCE + 100 * self.parts.rule.buffer:
+            why = f"{self.cost.failed} jobs failed since the last server update"
+            raise stalled(f"{why} ({reason})" if reason else why, self.world.now)
 
     def _admit(self, unit: Unit) -> None:
         staleness = self.aggregator.version - unit.members[0].job.version
@@ -185,46 +269,109 @@ class BufferedServer:
             for flight in unit.members:
                 self._end(flight, "stale", staleness=staleness)
             return
-        self.buffer += unit.members
-        if len(self.buffer) >= self.parts.rule.buffer:
-            self._aggregate()
+        self.buffer.append(unit)
+        self.held += len(unit.members)
+        self._recover()
 
     # -- aggregation ---------------------------------------------------------------------------------
 
-    def _aggregate(self) -> None:
-        flights = sorted(self.buffer, key=lambda flight: flight.job.client)
-        self.buffer = []
+    def _recover(self) -> None:
+        """Has the protocol recover the sum of a full buffer, unless it is at it."""
+        if self.held < self.parts.rule.buffer or self.recovering or self.stopped:
+            return
+        units = self._take()
+        clients = np.array([[flight.job.client for flight in unit.members] for unit in units], dtype=np.int32)
+        cohort = Cohort(self.aggregator.version, clients, self.parts.learner.dimension)
+        prepared = [unit.prepared for unit in units]
+        everybody = np.ones(clients.shape, dtype=bool)
+        talk = self.parts.protocol.recover(cohort, everybody, prepared, self.parts.streams)
+        said = converse(self.parts, talk, self.recoveries, self.world.now, "recover")
+        self.recoveries += 1
+        if said.exchanges:
+            self.recovering = True
+            self.world.at(said.ends_s, self._recovered, (units, said))
+        else:
+            self._sum(units, said)
+
+    def _take(self) -> list[Unit]:
+        """The units that fill the buffer first."""
+        taken, left = 0, self.held
+        while self.held - left < self.parts.rule.buffer:
+            left -= len(self.buffer[taken].members)
+            taken += 1
+        units, self.buffer, self.held = self.buffer[:taken], self.buffer[taken:], left
+        return units
+
+    def _recovered(self, answer: tuple[list[Unit], Conversation]) -> None:
+        self.recovering = False
+        self._sum(*answer)
+        self._refill_soon()
+
+    def _sum(self, units: list[Unit], said: Conversation) -> None:
+        self._spend(said)
+        good = [False] * len(units) if isinstance(said.result, Failed) else said.result.kept.tolist()
+        kept: list[Flight] = []
+        for unit, summed in zip(units, good, strict=True):
+            if summed:
+                kept += unit.members
+                continue
+            for flight in unit.members:
+                self._end(flight, "unrecovered")
+        if kept:
+            self._step(kept, said)
+        else:
+            self._patience(said.result.reason if isinstance(said.result, Failed) else "nothing could be recovered")
+        self._recover()
+
+    def _step(self, flights: list[Flight], said: Conversation) -> None:
+        flights = sorted(flights, key=lambda flight: flight.job.client)
         t, own = self.aggregator.version, self.parts.rule.unit_weights == "own"
         staleness = np.array([(flight.heard if own else t) - flight.job.version for flight in flights], dtype=np.int64)
-        done = self.aggregator.aggregate([flight.job for flight in flights], staleness, self.world.now)
+        jobs, row = [flight.job for flight in flights], said.result.row
+        done = self.aggregator.aggregate(
+            jobs, staleness, said.result, self.world.now, self.cost, phases=self.phases, row=row
+        )
         for flight, age in zip(flights, staleness.tolist(), strict=True):
             self._end(flight, "aggregated", t, age)
-        self._note("round_end", round=t, cardinality=len(flights))
+        self._note("round_end", round=t, cardinality=len(done.clients))
         self.stopped = done.last
         if done.last:
             for flight in self.live.values():
+                if self.log is not None and flight.unit.departed and isnan(flight.ended_s):
+                    records(flight, self.world.now, self.log, open_end=True)
                 self.rows.append(self._row(flight, "open"))
             self.stop.succeed()
         else:
             self._note("round_start", round=t + 1)
-        cost = {"failed": self.failed, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
         rows = self.rows
         self._begin_round()
-        self.on_round(replace(done, row=done.row | cost, jobs=rows))
+        self.on_round(replace(done, jobs=rows))
 
     def _begin_round(self) -> None:
         """A new model: what was counted for the last one is reported, and there is a reason to ask again."""
-        self.failed = self.bytes_down = self.bytes_up = 0
+        self.cost = Cost()
+        self.phases: list[Phase] = []
         self.rows: list[Row] = []
         self.retry_at = 0.0
+
+    def _spend(self, said: Conversation) -> None:
+        self.phases += said.phases(self.aggregator.version)
+        for one in said.exchanges:
+            one.charge(self.cost)
+            if self.log is not None:
+                for record in one.records():
+                    self.log(record)
 
     def _end(self, flight: Flight, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
         """A job's one and only end; its client is idle again."""
         del self.live[flight.job.id]
         self.busy[flight.job.client] = False
-        self.failed += outcome != "aggregated"
         self.rows.append(self._row(flight, outcome, round, staleness))
-        self.aggregator.release(flight.job.version)
+        if outcome != "aggregated":
+            self.cost.failed += 1
+            self.parts.learner.forget([flight.job])
+        if flight.unit.departed:
+            self.aggregator.release(flight.job.version)
 
     def _row(self, flight: Flight, outcome: str, round: int | None = None, staleness: int | None = None) -> Row:
         ended = self.world.now if isnan(flight.ended_s) else flight.ended_s
@@ -237,11 +384,14 @@ class BufferedServer:
     # -- checkpoints ---------------------------------------------------------------------------------
 
     def state(self) -> Arrays:
-        """Everything that happens after an aggregation depends on, as named arrays; the buffer is empty then."""
+        """Everything that happens after an aggregation depends on, as named arrays; nothing is being recovered then."""
         waiting = [flight.job.id for unit in self.roster for flight in unit]
         return {
             "time_s": np.float64(self.world.now),
+            "serial": np.int64(self.serial),
+            "recoveries": np.int64(self.recoveries),
             "roster": np.array(waiting, dtype=np.int64),
+            "buffer": np.array([unit.members[0].job.id for unit in self.buffer], dtype=np.int64),
             **self.aggregator.state(),
             **prefixed("flight", saved(self.live.values())),
             **prefixed("asking", self.asking.state()),
@@ -251,18 +401,37 @@ class BufferedServer:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         self.aggregator.restore(state, tally)
         self.asking.restore(under("asking", state))
+        self.serial, self.recoveries = int(state["serial"]), int(state["recoveries"])
         if waiting := state["roster"].tolist():
             clients = [job & 0xFFFFFFFF for job in waiting]
             units = np.array(clients, dtype=np.int32).reshape(-1, self.parts.policy.unit_size)
             self._enrol(waiting[0] >> 32, units)
-        flights = flights_of(under("flight", state), self.parts.learner.model_bytes)
+        flights = flights_of(under("flight", state))
         self.live = {flight.job.id: flight for flight in flights}
+        self.buffer = [self.live[job].unit for job in state["buffer"].tolist()]
+        self.held = sum(len(unit.members) for unit in self.buffer)
+        self.free -= sum(isnan(flight.ended_s) for flight in flights)
         for flight in flights:
             self.busy[flight.job.client] = True
-            self.aggregator.hold(flight.job.version)
-        working = [flight for flight in flights if flight.heard < 0]
-        self.free -= len(working)
-        for flight in sorted(working, key=lambda flight: (flight.leg_ends_s, flight.serial)):
-            self.clients.resume(flight)
-        for flight in working:
-            self._set_deadline(flight)
+            if flight.unit.departed:
+                self.aggregator.hold(flight.job.version)
+        self._resume(flights)
+
+    def _resume(self, flights: list[Flight]) -> None:
+        """Takes up everything that was going on, in the order in which it was set going."""
+        pending: list[tuple[int, Flight | Unit]] = []
+        units = list({id(flight.unit): flight.unit for flight in flights}.values())
+        if self.parts.protocol.phases:
+            said = {unit: self._prepared(unit) for unit in units}
+            for unit in units:
+                if unit.departed:
+                    unit.prepared = said[unit].result
+                else:
+                    pending.append((unit.serial, unit))
+        pending += [(flight.serial, flight) for flight in flights if flight.unit.departed and isnan(flight.ended_s)]
+        for _, each in sorted(pending, key=lambda item: item[0]):
+            if isinstance(each, Unit):
+                self._await(each, said[each])
+            else:
+                self.world.at(each.arrives_s, self._receive, each)
+                self._set_deadline(each)

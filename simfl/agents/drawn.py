@@ -1,7 +1,7 @@
 """The asynchronous server without a clock: staleness is drawn, as in arXiv 2110.02177, section 6."""
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,39 +9,65 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
 from simfl.agents.asking import PATIENCE, Asking, stalled
-from simfl.agents.parts import Parts, Round
+from simfl.agents.exchange import WORK, Conversation, computation, converse, message
+from simfl.agents.parts import Cost, Parts, Phase, Round
+from simfl.agents.servers import SERVERS, Log
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
 from simfl.rng import Address
+from simfl.secagg.base import Cohort, Failed
 from simfl.trace import JOBS
-from simfl.types import Job, Units
+from simfl.types import SERVER, Job, Units
 from simfl.world import World
 
 __all__ = ["DrawnServer"]
 
-Log = Callable[[dict[str, Any]], None]
 Row = tuple[Any, ...]
 OUTCOME = JOBS.index("outcome")
+Member = tuple[Job, int]
+"""A job and the staleness of its update."""
 
 
+@dataclass
+class _Filling:
+    """What comes together for one aggregation: whole units with what prepared them, and what was lost on the way."""
+
+    units: list[tuple[list[Member], Any]]
+    lost: list[Row]
+    cost: Cost
+    phases: list[Phase]
+
+    @property
+    def clients(self) -> list[int]:
+        return [job.client for unit, _ in self.units for job, _ in unit]
+
+
+@SERVERS("drawn")
+@dataclass(eq=False)
 class DrawnServer:
     """Aggregation t takes K clients by the policy; each has worked on the model of τ aggregations ago.
 
     τ is uniform on 0 ... min(max, t): one draw for a unit, or one for each client where the rule weighs its members
     apart. Nothing prevents a client from taking part while an older update of its own is on its way: there is no way.
+    A protocol's phases cost bytes, and those that recover the sum cost time.
 
     Args:
         parts: the built scenario.
-        world: clock; every aggregation takes the same time.
+        world: the clock; every aggregation takes the same time.
         on_round: called with each finished :class:`Round`.
         log: called with a record for every event, or None.
     """
 
-    def __init__(self, parts: Parts, world: World, on_round: Callable[[Round], None], log: Log | None = None) -> None:
-        self.parts, self.world, self.on_round, self.log = parts, world, on_round, log
-        self.aggregator = Aggregator(parts)
+    parts: Parts
+    world: World
+    on_round: Callable[[Round], None]
+    log: Log | None = None
+
+    def __post_init__(self) -> None:
+        self.aggregator = Aggregator(self.parts)
         self.aggregator.hold(0)
-        self.asking = Asking(parts, log)
+        self.asking = Asking(self.parts, self.log)
+        self.recoveries = 0
 
     @property
     def tally(self) -> Tally:
@@ -58,28 +84,30 @@ class DrawnServer:
         last = False
         while not last:
             begin = self.world.now
-            kept, lost = yield from self._fill()
-            yield self.world.wait(self.parts.rule.arrivals.seconds)
-            done = self._aggregate(kept, lost, begin)
+            done = None
+            filling = _Filling([], [], Cost(), [])
+            while done is None:
+                yield from self._fill(filling)
+                yield self.world.wait(self.parts.rule.arrivals.seconds)
+                done = yield from self._recover(filling, begin)
             last = done.last
             self.on_round(done)
 
-    def _fill(self) -> Generator[Any, Any, tuple[dict[int, tuple[Job, int]], list[Row]]]:
-        """Selects until K clients have delivered; their jobs and staleness by client, and the rows of other jobs."""
-        rule, kept, lost = self.parts.rule, {}, []
-        while len(kept) < rule.buffer:
-            missing, taken = rule.buffer - len(kept), np.zeros(self.parts.clients, dtype=bool)
-            taken[list(kept)] = True
+    def _fill(self, filling: _Filling) -> Generator[Any, Any, None]:
+        """Selects until K clients have delivered."""
+        rule = self.parts.rule
+        while (missing := rule.buffer - len(filling.clients)) > 0:
+            taken = np.zeros(self.parts.clients, dtype=bool)
+            taken[filling.clients] = True
             tick, units = self.asking.ask(
                 self.aggregator.version, taken, self.tally.participation, missing, self.world.now, True
             )
             if not units.size:
                 yield self.world.wait(rule.retry_s)
-            if len(lost) > PATIENCE + 100 * rule.buffer:
-                raise stalled(f"{len(lost)} jobs failed since the last server update", self.world.now)
+            if len(filling.lost) > PATIENCE + 100 * rule.buffer:
+                raise stalled(f"{len(filling.lost)} jobs failed since the last server update", self.world.now)
             for unit in self._units(self._at_most(missing, units, tick), tick):
-                self._judge(unit, kept, lost)
-        return kept, lost
+                self._judge(unit, filling)
 
     def _at_most(self, clients: int, units: Units, tick: int) -> Units:
         """The units, clients one by one where the rule takes them so; a random part of them if more than fit."""
@@ -99,7 +127,7 @@ class DrawnServer:
         if rule.unit_weights == "common":
             u = np.broadcast_to(u[:, :1], units.shape)
         staleness = (u * (min(rule.arrivals.max, t) + 1)).astype(np.int64)
-        lives = np.isnan(parts.failing.draw(clients, where)).reshape(units.shape)
+        lives = np.isnan(parts.failing.draw(clients, where, WORK)).reshape(units.shape)
         return [
             [
                 (Job((tick << 32) | client, client, t - age, self.world.now), age, alive)
@@ -108,28 +136,96 @@ class DrawnServer:
             for columns in zip(units.tolist(), staleness.tolist(), lives.tolist(), strict=True)
         ]
 
-    def _judge(self, unit: list[tuple[Job, int, bool]], kept: dict[int, tuple[Job, int]], lost: list[Row]) -> None:
+    def _judge(self, unit: list[tuple[Job, int, bool]], filling: _Filling) -> None:
+        said = self._prepared(unit, filling)
         whole, oldest = all(alive for _, _, alive in unit), max(age for _, age, _ in unit)
-        if whole and not self.parts.rule.refuses(oldest):
-            kept.update((job.client, (job, age)) for job, age, _ in unit)
+        ready = said is None or not isinstance(said.result, Failed)
+        if ready and whole and not self.parts.rule.refuses(oldest):
+            filling.units.append(([(job, age) for job, age, _ in unit], None if said is None else said.result))
             return
+        stale = ready and whole
         for job, age, alive in unit:
-            outcome = "stale" if whole else "forfeited" if alive else "failed"
-            lost.append((*job, self.world.now, outcome, None, age if whole else None))
+            outcome = "stale" if stale else "forfeited" if ready and alive else "failed"
+            filling.lost.append((*job, self.world.now, outcome, None, age if stale else None))
+        self._charge(unit, filling.cost)
+        self.parts.learner.forget(job for job, _, _ in unit)
 
-    def _aggregate(self, kept: dict[int, tuple[Job, int]], lost: list[Row], begin_s: float) -> Round:
-        t, now, size = self.aggregator.version, self.world.now, self.parts.learner.model_bytes
-        chosen = [kept[client] for client in sorted(kept)]
-        staleness = np.array([age for _, age in chosen], dtype=np.int64)
-        done = self.aggregator.aggregate([job for job, _ in chosen], staleness, now)
-        rows = [*lost, *((*job, now, "aggregated", t, age) for job, age in chosen)]
+    def _prepared(self, unit: list[tuple[Job, int, bool]], filling: _Filling) -> Conversation | None:
+        """The protocol's talk before a unit's models went out; when that was, nobody says."""
+        parts = self.parts
+        if not parts.protocol.phases:
+            return None
+        clients, tick = np.array([[job.client for job, _, _ in unit]], dtype=np.int32), unit[0][0].id >> 32
+        cohort = Cohort(tick, clients, parts.learner.dimension)
+        said = converse(parts, parts.protocol.prepare(cohort, parts.streams), tick, self.world.now, "prepare")
+        self._spend(said, filling)
+        return said
+
+    def _charge(self, unit: list[tuple[Job, int, bool]], cost: Cost) -> None:
+        """The models and updates of a unit."""
+        down, up = self.parts.learner.sizes([job for job, _, _ in unit])
+        up = self.parts.protocol.upload_bytes(up, self.parts.learner.dimension)
+        alive = np.array([delivers for _, _, delivers in unit])
+        cost.bytes_down += int(np.broadcast_to(down, len(unit)).sum())
+        cost.bytes_up += int(np.broadcast_to(up, len(unit))[alive].sum())
+
+    def _recover(self, filling: _Filling, begin_s: float) -> Generator[Any, Any, Round | None]:
+        """The protocol's sum of what was filled in; None if there is none, and it must be filled in again."""
+        parts, t = self.parts, self.aggregator.version
+        units = [unit for unit, _ in filling.units]
+        clients = np.array([[job.client for job, _ in unit] for unit in units], dtype=np.int32)
+        cohort = Cohort(t, clients, parts.learner.dimension)
+        everybody, prepared = np.ones(clients.shape, dtype=bool), [made for _, made in filling.units]
+        talk = parts.protocol.recover(cohort, everybody, prepared, parts.streams)
+        said = converse(parts, talk, self.recoveries, self.world.now, "recover")
+        self.recoveries += 1
+        if said.exchanges:
+            yield self.world.until(said.ends_s)
+            self._spend(said, filling)
+        failed = isinstance(said.result, Failed)
+        kept = [False] * len(units) if failed else said.result.kept.tolist()
+        members: list[Member] = []
+        for unit, good in zip(units, kept, strict=True):
+            self._charge([(job, age, True) for job, age in unit], filling.cost)
+            if good:
+                members += unit
+            else:
+                filling.lost += [(*job, self.world.now, "unrecovered", None, None) for job, _ in unit]
+                parts.learner.forget(job for job, _ in unit)
+        filling.units = []
+        return self._aggregate(members, filling, said, begin_s) if members else None
+
+    def _aggregate(self, members: list[Member], filling: _Filling, said: Conversation, begin_s: float) -> Round:
+        t, now = self.aggregator.version, self.world.now
+        members = sorted(members, key=lambda member: member[0].client)
+        staleness = np.array([age for _, age in members], dtype=np.int64)
+        filling.cost.failed = len(filling.lost)
+        jobs = [job for job, _ in members]
+        done = self.aggregator.aggregate(
+            jobs, staleness, said.result, now, filling.cost, phases=filling.phases, row=said.result.row
+        )
+        rows = [*filling.lost, *((*job, now, "aggregated", t, age) for job, age in members)]
         self._slide()
         if self.log is not None:
-            self.log({"event": "round_start", "time_s": begin_s, "round": t})
-            self.log({"event": "round_end", "time_s": now, "round": t, "cardinality": len(chosen)})
-        uploaded = sum(row[OUTCOME] != "failed" for row in rows)
-        cost = {"failed": len(lost), "bytes_down": size * len(rows), "bytes_up": size * uploaded}
-        return replace(done, row=done.row | cost, jobs=rows)
+            self._log(rows, begin_s, len(done.clients))
+        return replace(done, jobs=rows)
+
+    def _log(self, rows: list[Row], begin_s: float, cardinality: int) -> None:
+        """Nothing takes time here: all that a round's jobs did is noted at its end."""
+        t, now, size = self.aggregator.version - 1, self.world.now, self.parts.learner.model_bytes
+        self.log({"event": "round_start", "time_s": begin_s, "round": t})
+        for number, client, *_, ended, outcome, _, _ in rows:
+            self.log(message("model", SERVER, client, size, ended, ended))
+            self.log(computation(number, client, ended, ended, outcome != "failed"))
+            failed = outcome == "failed"
+            kind, sent = ("failure", 0) if failed else ("update", size)
+            self.log(message(kind, client, SERVER, sent, ended, ended))
+        self.log({"event": "round_end", "time_s": now, "round": t, "cardinality": cardinality})
+
+    def _spend(self, said: Conversation, filling: _Filling) -> None:
+        filling.phases += said.phases(self.aggregator.version)
+        for one in said.exchanges:
+            one.charge(filling.cost)
 
     def _slide(self) -> None:
         """Keeps the versions that an update of the next aggregation can have worked on."""
@@ -144,6 +240,7 @@ class DrawnServer:
         """Everything that the next aggregation depends on and no table holds, as named arrays."""
         return {
             "time_s": np.float64(self.world.now),
+            "recoveries": np.int64(self.recoveries),
             **self.aggregator.state(),
             **prefixed("asking", self.asking.state()),
         }
@@ -154,4 +251,5 @@ class DrawnServer:
         self.aggregator.restore(state, tally)
         for version in range(max(0, tally.rounds - self.parts.rule.arrivals.max), tally.rounds + 1):
             self.aggregator.hold(version)
+        self.recoveries = int(state["recoveries"])
         self.asking.restore(under("asking", state))

@@ -1,20 +1,23 @@
 """What the agents work with and what they leave behind."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.attacks.base import Observer
 from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
 from simfl.network.base import Links
+from simfl.privacy.base import Stage
 from simfl.rng import Streams
+from simfl.secagg.base import Protocol
+from simfl.secagg.plain import Plain
 from simfl.selection.base import Policy
-from simfl.training.base import Rule
 
-__all__ = ["Parts", "Round"]
+__all__ = ["Cost", "Parts", "Phase", "Round"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,29 @@ class Parts:
     computing: Computing
     failing: Failing
     policy: Policy
-    rule: Rule
+    rule: Any  # what its server reads: a synchronous or a buffered rule
     learner: Learner
     evaluate_every: int
+    protocol: Protocol = Plain()
+    stages: tuple[Stage, ...] = ()
+    observers: tuple[Observer, ...] = ()
+
+
+@dataclass
+class Cost:
+    """What happened since the last round was reported."""
+
+    failed: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+
+    def row(self) -> dict[str, int]:
+        """As cells of rounds.csv."""
+        return {"failed": self.failed, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
+
+
+Phase = tuple[Any, ...]
+"""A row of phases.csv: round, phase, started_s, ended_s, asked, answered, bytes_down, bytes_up, failure."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +66,11 @@ class Round:
         weights: (n,): the row of the participation matrix at those clients; integer 1 where every update counts once.
         row: the cells of rounds.csv that the server knows.
         last: whether the run ends with it.
+        aggregators: int32 (n,): who aggregated each; None = the server all of them.
         jobs: rows of jobs.csv; asynchronous servers only.
+        phases: rows of phases.csv.
+        facts: of each stage, by name.
+        errors: of each observer, by name.
     """
 
     number: int
@@ -51,4 +78,8 @@ class Round:
     weights: NDArray[Any]
     row: dict[str, Any]
     last: bool
+    aggregators: NDArray[np.int32] | None = None
     jobs: Sequence[tuple[Any, ...]] = ()
+    phases: Sequence[Phase] = ()
+    facts: Sequence[dict[str, float]] = field(default=())
+    errors: Sequence[dict[str, float]] = field(default=())

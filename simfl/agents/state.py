@@ -1,12 +1,8 @@
 """Parts of a server's state under one roof: named arrays, ``part/name``."""
 
-from typing import Any
-
-from numpy.typing import NDArray
+from simfl.types import Arrays
 
 __all__ = ["Arrays", "prefixed", "under"]
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def prefixed(part: str, arrays: Arrays) -> Arrays:

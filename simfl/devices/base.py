@@ -79,6 +79,12 @@ class Computing(Protocol):
 class Failing(Protocol):
     """A built mid-round failure model."""
 
-    def draw(self, clients: NDArray[np.integer], where: Address) -> NDArray[np.float64]:
-        """Fraction of its computation after which each job dies, shape (n,); NaN = it does not fail."""
+    def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
+        """Fraction of its work after which each client dies, shape (n,); NaN = it does not fail.
+
+        Args:
+            clients: who is at work, shape (n,).
+            where: address of the draws.
+            phase: at what: ``"work"`` = local training, else a protocol's phase.
+        """
         ...

@@ -52,7 +52,7 @@ class BernoulliFailure:
 class Reliable:
     """No job fails, and nothing is drawn."""
 
-    def draw(self, clients: NDArray[np.integer], where: Address) -> NDArray[np.float64]:
+    def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
         return np.full(len(clients), np.nan)
 
 
@@ -63,7 +63,9 @@ class RandomFailure:
     probability: NDArray[np.float64]
     streams: Streams
 
-    def draw(self, clients: NDArray[np.integer], where: Address) -> NDArray[np.float64]:
+    def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
+        if phase != "work":
+            return np.full(len(clients), np.nan)
         u = self.streams.at("failure", where, lambda rng, size: rng.random(size))
         p = self.probability[clients]
         return np.divide(u, p, out=np.full(len(clients), np.nan), where=u < p)

@@ -1,6 +1,6 @@
 """What a learner is: it turns jobs into updates, in one batch, only when they are used."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,12 +20,14 @@ class Learner(Protocol):
 
     Attributes:
         dimension: parameters of the model, d.
-        model_bytes: size of one model or update on the wire.
+        model_bytes: size of one dense model on the wire.
+        sizes_vary: whether :meth:`sizes` depends on the client or the version.
         samples: int64, shape (clients,): training samples of each client.
     """
 
     dimension: int
     model_bytes: int
+    sizes_vary: bool
     samples: NDArray[np.int64]
 
     def initial(self) -> NDArray[np.float32]:
@@ -44,11 +46,23 @@ class Learner(Protocol):
         """Forgets a version that no job refers to."""
         ...
 
-    def train(self, jobs: Sequence[Job]) -> Updates:
-        """Local training of all jobs from their versions.
+    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
+        """Bytes sent to and by each job's client, numbers or int64 (n,).
 
-        Same bits in whatever batches the jobs come, unless the backend says otherwise (vmap, GPUs).
+        Where a client variant's size depends on training, the jobs are trained now, and remembered.
         """
+        ...
+
+    def train(self, jobs: Sequence[Job]) -> Updates:
+        """Local training of all jobs from their versions; these jobs count, so that what their clients keep is kept.
+
+        A job is asked for once at most. Same bits in whatever batches the jobs come, unless the backend says
+        otherwise (vmap, GPUs).
+        """
+        ...
+
+    def forget(self, jobs: Iterable[Job]) -> None:
+        """These jobs will never be asked for."""
         ...
 
     def evaluate(self, version: int) -> dict[str, float]:
@@ -56,7 +70,7 @@ class Learner(Protocol):
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What training has left behind besides the models (e.g. control variates), for checkpoints."""
+        """What training has left behind besides the models (what client variants keep), for checkpoints."""
         ...
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:

@@ -1,6 +1,6 @@
 """The supervised learner. Imported only when one is built, because it imports torch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,15 @@ from simfl.errors import MissingError, ScenarioError
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, Task
 from simfl.learning.measure import Measure
+from simfl.learning.memory import Memory
 from simfl.learning.models.build import build
-from simfl.learning.models.flat import layout, size
+from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
 from simfl.learning.scores import class_scores, client_scores, correct, overall_scores
-from simfl.learning.variates import ControlVariates
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.types import Job, Updates
+from simfl.variant import Begun, Done, Visit
 
 __all__ = ["SupervisedLearner"]
 
@@ -47,9 +48,12 @@ class SupervisedLearner:
         self.measure = Measure(module, self.device)
         self.task = self._task(module.to(self.device))
         self.engine = choice.backend.build(self.task)
-        scaffold = self.local.client.control_variates
-        self.variates = ControlVariates(scenario.clients, self.dimension) if scaffold else None
-        self.model_bytes = 4 * self.dimension * (2 if scaffold else 1)  # a variate travels beside the model
+        self.variant = self.local.client
+        common = self.variant.common(parameters(module), self.dimension)
+        self.memory = Memory(self.variant, scenario.clients, common)
+        self.model_bytes = 4 * self.dimension
+        self.sizes_vary = not self.variant.dense
+        self.early: dict[int, tuple[Done, float]] = {}
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
 
@@ -91,26 +95,72 @@ class SupervisedLearner:
     def drop(self, version: int) -> None:
         self.models.pop(version, None)
 
-    def train(self, jobs: Sequence[Job]) -> Updates:
-        deltas = np.zeros((len(jobs), self.dimension), dtype=np.float32)
-        examples = self.samples[np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))]
-        loss = np.full(len(jobs), np.nan)
-        busy = np.flatnonzero(examples)
-        if len(busy):
-            works = [self._work(jobs[i]) for i in busy]
-            deltas[busy], loss[busy] = self.engine.train(works)
-            if self.variates is not None:
-                for i, made in zip(busy, works, strict=True):
-                    self.variates.report(jobs[i], made.shift, deltas[i], made.steps * made.rate)
-        return Updates(deltas, examples, loss)
+    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
+        if not self.sizes_vary:
+            return self.variant.bytes_down(self.model_bytes, {}), self.variant.bytes_up(self.model_bytes, {}, None)
+        if self.variant.sized_by_training:
+            self.early |= zip((job.id for job in jobs), self._finished(jobs), strict=True)
+        own = [self.memory.own(job.client) for job in jobs]
+        done = [self.early[job.id][0] if job.id in self.early else None for job in jobs]
+        dense, n = self.model_bytes, len(jobs)
+        down = (self.variant.bytes_down(dense, mine) for mine in own)
+        up = (self.variant.bytes_up(dense, mine, end) for mine, end in zip(own, done, strict=True))
+        return np.fromiter(down, np.int64, n), np.fromiter(up, np.int64, n)
 
-    def _work(self, job: Job) -> Work:
-        shift = None
-        if self.variates is not None:
-            self.variates.begin(job.version)
-            shift = self.variates.shift(job.client)
-        start = self.models[job.version]
-        return work(job, self.partition[job.client], start, self.local, self.streams, self.augment, shift)
+    def train(self, jobs: Sequence[Job]) -> Updates:
+        late = [job for job in jobs if job.id not in self.early]
+        known = self.early | dict(zip((job.id for job in late), self._finished(late), strict=True))
+        self.forget(jobs)
+        ends = [known[job.id][0] for job in jobs]
+        for job, end in zip(jobs, ends, strict=True):
+            self.memory.end(job.client, end)
+        examples = self.samples[np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))]
+        loss = np.array([known[job.id][1] for job in jobs])
+        deltas = np.stack([end.delta for end in ends])
+        return Updates(deltas, examples, loss, _holds(ends, deltas.shape))
+
+    def forget(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self.early.pop(job.id, None)
+
+    def _finished(self, jobs: Sequence[Job]) -> list[tuple[Done, float]]:
+        """Each job's end and its loss in the last pass; a client without samples changes nothing."""
+        found: list[tuple[Done, float]] = [(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan)] * len(jobs)
+        visits = {i: self._visit(job) for i, job in enumerate(jobs) if self.samples[job.client]}
+        begun = {i: self.variant.begin(visit) for i, visit in visits.items()}
+        turn = 0
+        while begun:
+            works = [self._work(visits[i].job, this, turn) for i, this in begun.items()]
+            deltas, losses = self.engine.train(works)
+            again = {}
+            for (i, this), made, delta, loss in zip(begun.items(), works, deltas, losses.tolist(), strict=True):
+                end = self.variant.end(visits[i], this, delta, made.steps, made.rate)
+                if isinstance(end, Begun):
+                    again[i] = end
+                else:
+                    found[i] = (end, loss)
+            begun, turn = again, turn + 1
+        return found
+
+    def _visit(self, job: Job) -> Visit:
+        self.memory.begin(job.version)
+        held = self.partition[job.client]
+        return Visit(
+            job,
+            self.models[job.version],
+            self.memory.own(job.client),
+            self.memory.common,
+            lambda model: float(self._right(model, held).mean()),
+        )
+
+    def _work(self, job: Job, begun: Begun, turn: int) -> Work:
+        return work(job, self.partition[job.client], begun, self.local, self.streams, self.augment, turn)
+
+    def _right(self, model: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Whether a model classifies these training samples rightly (:func:`simfl.learning.scores.correct`)."""
+        index = torch.from_numpy(chosen).to(self.device)
+        loss, predicted = self.measure(model, self.task.x[index], self.task.y[index])
+        return correct(loss, predicted, self.data.y_train[chosen])
 
     def evaluate(self, version: int) -> dict[str, float]:
         model, classes = self.models[version], self.data.classes
@@ -121,18 +171,33 @@ class SupervisedLearner:
         if self.choice.evaluate.per_class:
             scores |= class_scores(loss, predicted, labels, classes)
         if self.choice.evaluate.per_client:
-            loss, predicted = self.measure(model, self.task.x, self.task.y)
-            right = correct(loss, predicted, self.data.y_train)[self.partition.indices]
             owners = np.repeat(np.arange(len(self.partition)), self.samples)
-            scores |= client_scores(right, owners, len(self.partition))
+            scores |= client_scores(self._right_for_each(model), owners, len(self.partition))
         return scores
 
+    def _right_for_each(self, model: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Whether each client's samples, client after client, are classified rightly by the model that it uses."""
+        loss, predicted = self.measure(model, self.task.x, self.task.y)
+        right = correct(loss, predicted, self.data.y_train)[self.partition.indices]
+        edges = np.append(0, np.cumsum(self.samples))
+        for client in np.flatnonzero(self.samples):
+            personal = self.variant.personal(model, self.memory.own(int(client)))
+            if personal is not None:
+                right[edges[client] : edges[client + 1]] = self._right(personal, self.partition[int(client)])
+        return right
+
     def state(self) -> dict[str, NDArray[Any]]:
-        return {} if self.variates is None else self.variates.state()
+        return self.memory.state()
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        if self.variates is not None:
-            self.variates.restore(state)
+        self.memory.restore(state)
+
+
+def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """The coordinates that each update speaks about; None where each speaks about all."""
+    if all(end.holds is None for end in ends):
+        return None
+    return np.stack([np.ones(shape[1], dtype=bool) if end.holds is None else end.holds for end in ends])
 
 
 def _device(name: str) -> torch.device:

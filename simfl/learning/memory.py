@@ -1,42 +1,82 @@
-"""What fits: refused in one line before it is allocated, not killed by the system in the middle."""
+"""The arrays that a client variant keeps: the server's, and each client's own."""
 
-import os
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
-from simfl.errors import ScenarioError
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["gib", "machine_bytes", "refuse_too_large"]
+from simfl.types import Arrays
+from simfl.variant import ClientVariant, Done
 
-CONTROL_GROUPS = ("memory.max", "memory/memory.limit_in_bytes")
-
-
-def machine_bytes() -> int:
-    """The memory that this process may use: the machine's, or its container's where that is less."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in CONTROL_GROUPS:
-        try:
-            limits.append(int(Path("/sys/fs/cgroup", name).read_text()))
-        except (OSError, ValueError):  # no such group, or "max"
-            continue
-    return min(limits)
+__all__ = ["Memory"]
 
 
-def refuse_too_large(needed_bytes: float, key: str, what: str) -> None:
-    """Compares an estimate with the machine.
+class Memory:
+    """Keeps a variant's arrays between jobs; a client that has never finished a job takes no room.
+
+    What clients report reaches the server's arrays when a job of a later version is trained, so that all jobs of one
+    version meet the same ones, in whatever batches they come.
 
     Args:
-        needed_bytes: what will be allocated at once, about.
-        key: the scenario's key that asks for it.
-        what: the subject of the message.
-
-    Raises:
-        ScenarioError: the machine has less.
+        variant: whose arrays they are.
+        clients: number of all clients, N.
+        common: the server's arrays before the first job.
     """
-    if needed_bytes > (there := machine_bytes()):
-        problem = f"{what} would take about {gib(needed_bytes)} of memory"
-        raise ScenarioError(key, f"{problem}; this machine has {gib(there)}")
 
+    def __init__(self, variant: ClientVariant, clients: int, common: Arrays) -> None:
+        self.variant, self.clients, self.common = variant, clients, common
+        self._own: dict[int, Arrays] = {}
+        self._reported: Arrays = {}
+        self._version = -1
 
-def gib(size_bytes: float) -> str:
-    """A size in words, ``1.5 GiB``."""
-    return f"{size_bytes / 2**30:,.1f} GiB"
+    def own(self, client: int) -> Mapping[str, NDArray[Any]]:
+        """A client's own arrays."""
+        return self._own.get(client, {})
+
+    def begin(self, version: int) -> None:
+        """Jobs of this version are about to train."""
+        if version > self._version:
+            if self._reported:
+                self.common = self.variant.absorb(self.common, self._reported, self.clients)
+                self._reported = {}
+            self._version = version
+
+    def end(self, client: int, done: Done) -> None:
+        """A client's work counts: its arrays are kept, its report is added."""
+        if done.own is not None:
+            self._own[client] = done.own
+        for name, value in done.report.items():
+            if name in self._reported:
+                self._reported[name] += value
+            else:
+                self._reported[name] = np.array(value, dtype=np.float64)
+
+    def state(self) -> Arrays:
+        """For checkpoints."""
+        named: dict[str, dict[int, NDArray[Any]]] = {}
+        for client in sorted(self._own):
+            for name, value in self._own[client].items():
+                named.setdefault(name, {})[client] = value
+        return {
+            "version": np.int64(self._version),
+            **{f"common/{name}": value for name, value in self.common.items()},
+            **{f"reported/{name}": value.copy() for name, value in self._reported.items()},
+            **{f"holders/{name}": np.array(list(values), dtype=np.int64) for name, values in named.items()},
+            **{f"own/{name}": np.stack(list(values.values())) for name, values in named.items()},
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+
+        def under(part: str) -> Arrays:
+            return {key[len(part) :]: value for key, value in state.items() if key.startswith(part)}
+
+        self._version = int(state["version"])
+        self.common = {name: np.array(value) for name, value in under("common/").items()}
+        self._reported = {name: np.array(value) for name, value in under("reported/").items()}
+        self._own = {}
+        holders = under("holders/")
+        for name, values in under("own/").items():
+            for client, value in zip(holders[name].tolist(), np.array(values), strict=True):
+                self._own.setdefault(client, {})[name] = value

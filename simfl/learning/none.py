@@ -1,6 +1,6 @@
 """Protocol-only simulation: messages have sizes and clients have samples, but nothing is learned."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -39,6 +39,7 @@ class IdleLearner:
     model_bytes: int
     samples: NDArray[np.int64]
     dimension: int = field(default=0, init=False)
+    sizes_vary: bool = field(default=False, init=False)
 
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)
@@ -50,6 +51,12 @@ class IdleLearner:
         return self.initial()
 
     def drop(self, version: int) -> None:
+        pass
+
+    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
+        return self.model_bytes, self.model_bytes
+
+    def forget(self, jobs: Iterable[Job]) -> None:
         pass
 
     def train(self, jobs: Sequence[Job]) -> Updates:

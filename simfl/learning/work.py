@@ -10,6 +10,7 @@ from simfl.learning.augment import Augment
 from simfl.local import LocalTraining
 from simfl.rng import Streams
 from simfl.types import Job
+from simfl.variant import Begun
 
 __all__ = ["Work", "work"]
 
@@ -24,7 +25,8 @@ class Work:
         bounds: steps + 1 numbers: step s uses ``order[bounds[s]:bounds[s + 1]]``.
         last_pass: first step of the last pass over the samples; the reported loss is its mean.
         rate: learning rate.
-        shift: float32, shape (d,): added to every gradient (SCAFFOLD's c - c_i), or None.
+        shift: float32, shape (d,): added to every gradient, or None.
+        mask: bool, shape (d,): coordinates that move; None = all.
         versions: int64, shape (t,): the version of each image (:class:`simfl.learning.augment.Augment`), or None.
     """
 
@@ -34,6 +36,7 @@ class Work:
     last_pass: int
     rate: float
     shift: NDArray[np.float32] | None = None
+    mask: NDArray[np.bool_] | None = None
     versions: NDArray[np.int64] | None = None
 
     @property
@@ -44,22 +47,23 @@ class Work:
 def work(
     job: Job,
     held: NDArray[np.int64],
-    start: NDArray[np.float32],
+    begun: Begun,
     local: LocalTraining,
     streams: Streams,
     augment: Augment | None = None,
-    shift: NDArray[np.float32] | None = None,
+    turn: int = 0,
 ) -> Work:
-    """The work of a job whose client holds the training samples ``held``, at least one.
+    """One pass of a job whose client holds the training samples ``held``, at least one.
 
-    Its draws come from the streams "shuffle" and "augment" of the job's number.
+    Its draws come from the streams "shuffle" and "augment" of the job's number and, after the first pass, its turn.
     """
     bounds, last_pass, passes = _steps(len(held), local)
-    rng = streams("shuffle", job.id)
+    key = (job.id, turn) if turn else (job.id,)
+    rng = streams("shuffle", *key)
     order = rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
     order = order[: bounds[-1]]
-    versions = augment.draw(streams("augment", job.id), len(order)) if augment else None
-    return Work(start, order, bounds, last_pass, local.rate(job.version), shift, versions)
+    versions = augment.draw(streams("augment", *key), len(order)) if augment else None
+    return Work(begun.start, order, bounds, last_pass, local.rate(job.version), begun.shift, begun.mask, versions)
 
 
 @lru_cache(maxsize=4096)

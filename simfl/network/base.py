@@ -18,7 +18,8 @@ class Links(Protocol):
 
     A message takes the latency of its path, plus its bytes over the bandwidth of the path's narrowest link, plus
     jitter. ``where`` addresses the jitter's draws, one a message; they lie in the streams "jitter/down",
-    "jitter/up" and "jitter/between", so two messages in one direction differ only if their addresses do.
+    "jitter/up" and "jitter/between", followed by the ``leg``: two messages in one direction at one address share their
+    jitter unless their legs differ.
 
     Attributes:
         names: a name for each client, or None where they have only their numbers.
@@ -27,13 +28,13 @@ class Links(Protocol):
     names: tuple[str, ...] | None
 
     def down_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from the server to each of ``clients``, shape (n,)."""
         ...
 
     def up_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from each of ``clients`` to the server, shape (n,)."""
         ...
@@ -44,6 +45,7 @@ class Links(Protocol):
         destinations: NDArray[np.integer],
         size_bytes: float | NDArray[Any],
         where: Address,
+        leg: str = "",
     ) -> NDArray[np.float64]:
         """Seconds from each source to the destination of the same position, shape (n,).
 

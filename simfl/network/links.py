@@ -56,14 +56,14 @@ class PathLinks:
     streams: Streams
 
     def down_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
     ) -> NDArray[np.float64]:
-        return self._delay_s(self.down.take(clients), size_bytes, "jitter/down", where)
+        return self._delay_s(self.down.take(clients), size_bytes, "jitter/down" + leg, where)
 
     def up_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
     ) -> NDArray[np.float64]:
-        return self._delay_s(self.up.take(clients), size_bytes, "jitter/up", where)
+        return self._delay_s(self.up.take(clients), size_bytes, "jitter/up" + leg, where)
 
     def between_s(
         self,
@@ -71,9 +71,10 @@ class PathLinks:
         destinations: NDArray[np.integer],
         size_bytes: float | NDArray[Any],
         where: Address,
+        leg: str = "",
     ) -> NDArray[np.float64]:
         sources, destinations = np.asarray(sources), np.asarray(destinations)
-        delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between", where)
+        delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between" + leg, where)
         return np.where(sources == destinations, 0.0, delay)
 
     def _delay_s(

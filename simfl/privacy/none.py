@@ -1,17 +1,21 @@
 """No privacy metric."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
-from simfl.privacy.base import COLUMNS, PRIVACY
+from simfl.columns import Column
+from simfl.privacy.base import PRIVACY, History, Privacy
 
 __all__ = ["NoMetric"]
 
 
 @PRIVACY("none")
-@dataclass(frozen=True)
-class NoMetric:
+@dataclass(frozen=True, kw_only=True)
+class NoMetric(Privacy):
     """Leaves the privacy columns empty."""
 
-    def columns(self, P: Any) -> dict[str, list[float | int | None]]:
-        return {column: [None] * P.shape[0] for column in COLUMNS}
+    columns: ClassVar[tuple[Column, ...]] = ()
+
+    def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
+        return {}

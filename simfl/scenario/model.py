@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
+from simfl.attacks import OBSERVERS
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
 from simfl.files import DATA_PATH, data_places
@@ -101,6 +102,9 @@ class Scenario:
     privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(
         default_factory=lambda: PRIVACY.of("multi_round")
     )
+    attacks: Annotated[
+        tuple[Annotated[Any, OBSERVERS], ...], Field(description="observers of what the server sees")
+    ] = ()
     trace: Annotated[
         Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
     ] = "rounds"

@@ -1,6 +1,6 @@
 """How updates are added up without showing them: one file per protocol."""
 
 from simfl.secagg import plain
-from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS, Protocol
 
-__all__ = ["PROTOCOLS", "plain"]
+__all__ = ["PROTOCOLS", "Protocol", "plain"]

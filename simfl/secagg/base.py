@@ -1,7 +1,159 @@
-"""The family of aggregation protocols."""
+"""What an aggregation protocol is: whom it asks for what, and the sum that comes of it; no clock, no messages.
 
+A protocol speaks to its cohort in *talks*: generators that yield an :class:`Ask` a phase and are sent who answered.
+The world decides who answers and when. A talk is pure: what it does depends on its arguments and the answers only,
+so that the answers so far are its checkpoint. The mathematics of the sum happens later, in one batch, in
+:meth:`Protocol.add`, and only for sums that count.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from typing import Protocol as Interface
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.columns import Column
 from simfl.registry import Registry
+from simfl.rng import Streams
+from simfl.types import Job, Total, Units
 
-__all__ = ["PROTOCOLS"]
+__all__ = ["PROTOCOLS", "Ask", "Cohort", "Contributions", "Failed", "Protocol", "Summed", "Talk"]
 
 PROTOCOLS = Registry("secagg")
+
+
+class Ask(NamedTuple):
+    """One phase of a conversation with a whole cohort: sizes and times, no tensors.
+
+    Attributes:
+        kind: names the phase in traces, timelines and failure models, e.g. ``"share"``.
+        to: who is asked, int32 (n,), distinct.
+        down_bytes, up_bytes: sizes of the request and of the answer, a number or (n,).
+        compute_s: seconds each needs for its answer, a number or (n,).
+        quorum: answers after which the server goes on; None = all that can come.
+        deadline_s: seconds after which it goes on with what it has; None = it waits.
+    """
+
+    kind: str
+    to: NDArray[np.int32]
+    down_bytes: Any = 0
+    up_bytes: Any = 0
+    compute_s: Any = 0.0
+    quorum: int | None = None
+    deadline_s: float | None = None
+
+
+class Cohort(NamedTuple):
+    """Whom a protocol serves.
+
+    Attributes:
+        number: of the aggregation; with "secagg" the address of the protocol's random streams.
+        units: int32 (units, size): clients that are summed together or not at all.
+        dimension: coordinates of an update, d.
+    """
+
+    number: int
+    units: Units
+    dimension: int
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A protocol's good end.
+
+    Attributes:
+        kept: bool (units,): the units that are in the sum.
+        secret: what :meth:`Protocol.add` needs of the talks, e.g. who answered which phase.
+        row: values of the protocol's columns in rounds.csv.
+    """
+
+    kept: NDArray[np.bool_]
+    secret: Any = None
+    row: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A protocol's bad end: nothing is summed.
+
+    Attributes:
+        reason: what failed, in words; it is reported.
+        row: values of the protocol's columns in rounds.csv.
+    """
+
+    reason: str
+    row: dict[str, Any] = field(default_factory=dict)
+
+
+Talk = Generator[Ask, NDArray[np.bool_], Any]
+"""Yields phases, is sent who answered each in time, bool (n,), and returns its end."""
+
+
+class Contributions(NamedTuple):
+    """Updates that are to be summed, by ascending client.
+
+    Attributes:
+        jobs: the jobs they come from, n.
+        vectors: float32 (n, d), as they leave the clients.
+        holds: bool (n, d): the coordinates each speaks about; None = all.
+        weights: float64 (n,): what each counts, not normalised.
+        row: (n,): the row of the participation matrix.
+        divisor: the normaliser of these weights, or of those that a protocol makes of them.
+        combine: the rule's aggregate: (vectors, weights, normaliser, holds) -> float32 (d,); linear unless the
+            protocol shows single updates.
+    """
+
+    jobs: tuple[Job, ...]
+    vectors: NDArray[np.float32]
+    holds: NDArray[np.bool_] | None
+    weights: NDArray[np.float64]
+    row: NDArray[Any]
+    divisor: Callable[[NDArray[np.float64]], float]
+    combine: Callable[..., NDArray[np.float32]]
+
+    @property
+    def clients(self) -> NDArray[np.int32]:
+        """Whose updates they are, int32 (n,)."""
+        return np.fromiter((job.client for job in self.jobs), dtype=np.int32, count=len(self.jobs))
+
+
+class Protocol(Interface):
+    """A frozen dataclass whose fields are its YAML keys.
+
+    Attributes:
+        joint: it needs one cohort from the first phase to the last. Such a protocol is refused where clients come and
+            go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
+        shows_updates: the server sees each update, not only their sum.
+        phases: the kinds of its asks, in order; without any, nothing is prepared.
+        columns: what it adds to rounds.csv.
+    """
+
+    joint: bool
+    phases: tuple[str, ...]
+    shows_updates: bool
+    columns: tuple[Column, ...]
+
+    def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
+        """Size on the wire of updates of ``update_bytes``, a number or (n,)."""
+        ...
+
+    def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
+        """Everything before the models go out; returns what :meth:`recover` gets, or :class:`Failed`."""
+        ...
+
+    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Any, streams: Streams) -> Talk:
+        """Everything after the upload; returns :class:`Summed` or :class:`Failed`.
+
+        Args:
+            cohort: whom it serves; a buffered server's are those whose updates its buffer holds.
+            uploaded: bool (units, size): whose update has arrived.
+            prepared: what :meth:`prepare` returned; a buffered server gives a list, one for each unit.
+            streams: the run's streams.
+        """
+        ...
+
+    def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
+        """The sum, or weighted mean, of the updates of the units kept; it replays the clients' sessions."""
+        ...

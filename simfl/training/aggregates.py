@@ -26,7 +26,11 @@ class Aggregate(Protocol):
     sum_only: bool
 
     def combine(
-        self, deltas: NDArray[np.float32], weights: NDArray[np.float64], normaliser: float
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        normaliser: float,
+        holds: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         """One update, float32 (d,), of n >= 1 updates (n, d) and their weights (n,), some of them positive.
 
@@ -34,6 +38,8 @@ class Aggregate(Protocol):
             deltas: the updates.
             weights: of each update.
             normaliser: what a weighted sum is divided by, above 0; the sum of the weights unless a rule says otherwise.
+            holds: the coordinates that each update speaks about, (n, d); None = all. A coordinate is averaged over
+                those who hold it, and is 0 where nobody does.
         """
         ...
 
@@ -47,10 +53,19 @@ class Mean:
     sum_only = True
 
     def combine(
-        self, deltas: NDArray[np.float32], weights: NDArray[np.float64], normaliser: float
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        normaliser: float,
+        holds: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         # not a matrix product: the bits of BLAS depend on its number of threads
-        return np.einsum("n,nd->d", (weights / normaliser).astype(np.float32), deltas)
+        share = (weights / normaliser).astype(np.float32)
+        if holds is None:
+            return np.einsum("n,nd->d", share, deltas)
+        held = np.einsum("n,nd->d", share, holds)
+        total = np.einsum("n,nd->d", share, np.where(holds, deltas, 0))
+        return np.divide(total * share.sum(), held, out=np.zeros_like(total), where=held > 0)
 
 
 @AGGREGATES("masked")
@@ -68,13 +83,19 @@ class Masked:
     sum_only = False
 
     def combine(
-        self, deltas: NDArray[np.float32], weights: NDArray[np.float64], normaliser: float
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        normaliser: float,
+        holds: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
-        counted = deltas[weights > 0]
+        chosen = weights > 0
+        counted = deltas[chosen]
         votes = (counted > 0).sum(axis=0) - (counted < 0).sum(axis=0)
-        agreement = np.abs(votes) / len(counted)
+        voters = len(counted) if holds is None else np.maximum(holds[chosen].sum(axis=0), 1)
+        agreement = np.abs(votes) / voters
         mask = np.where(agreement >= self.tau, 1, agreement).astype(np.float32)
-        return mask * Mean().combine(deltas, weights, normaliser)
+        return mask * Mean().combine(deltas, weights, normaliser, holds)
 
 
 @AGGREGATES("median")
@@ -86,7 +107,11 @@ class Median:
     sum_only = False
 
     def combine(
-        self, deltas: NDArray[np.float32], weights: NDArray[np.float64], normaliser: float
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        normaliser: float,
+        holds: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         n = int((weights > 0).sum())
         return _middle(deltas[weights > 0], (n - 1) // 2)
@@ -103,7 +128,11 @@ class TrimmedMean:
     sum_only = False
 
     def combine(
-        self, deltas: NDArray[np.float32], weights: NDArray[np.float64], normaliser: float
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        normaliser: float,
+        holds: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         n = int((weights > 0).sum())
         return _middle(deltas[weights > 0], int(self.trim * n + 1e-9))

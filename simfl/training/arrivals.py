@@ -1,21 +1,36 @@
 """What decides how stale an update is when it arrives: the simulated clock, or a distribution."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
 
 from simfl.registry import Registry
 
-__all__ = ["ARRIVALS", "Clock", "UniformStaleness"]
+__all__ = ["ARRIVALS", "Arrivals", "Clock", "UniformStaleness"]
 
 ARRIVALS = Registry("arrivals")
+
+
+class Arrivals(Protocol):
+    """A frozen dataclass.
+
+    Attributes:
+        server: name of the server that plays it, of the family "server".
+        clocked: whether clients occupy slots on the simulated clock, so that ``concurrency`` means something.
+    """
+
+    server: str
+    clocked: bool
 
 
 @ARRIVALS("clock")
 @dataclass(frozen=True)
 class Clock:
     """Updates arrive when the network and the devices let them; staleness is what comes of it."""
+
+    server: ClassVar[str] = "buffered"
+    clocked: ClassVar[bool] = True
 
 
 @ARRIVALS("uniform_staleness")
@@ -26,6 +41,9 @@ class UniformStaleness:
     The setting of "Secure Aggregation for Buffered Asynchronous FL" (arXiv 2110.02177, section 6). Network,
     computation times, deadlines and the rule's concurrency have no effect; availability and failures have.
     """
+
+    server: ClassVar[str] = "drawn"
+    clocked: ClassVar[bool] = False
 
     max: Annotated[int, Field(ge=0, le=100_000, description="largest staleness, in server updates")] = 10
     seconds: Annotated[float, Field(ge=0, le=1e12, description="simulated time between two aggregations")] = 1.0

@@ -1,39 +1,86 @@
-"""What a training rule is: weights for the updates that arrived, and the server's step. Flat vectors only."""
+"""What a training rule is: when updates are asked for, what each counts, and the server's step. Flat vectors only."""
 
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.registry import Registry
+from simfl.types import Arrays
 
-__all__ = ["RULES", "Rule", "State"]
+__all__ = ["RULES", "BufferedRule", "Progress", "Rule", "State", "SynchronousRule"]
 
 RULES = Registry("training")
 
-State = dict[str, NDArray[Any]]
+State = Arrays
 """The server optimiser's explicit state, name -> array; saved in checkpoints."""
 
 
-class Rule(Protocol):
-    """A frozen dataclass: YAML keys in, pure functions of updates out.
-
-    The world reads the rule's schedule (``rounds``, ``deadline_s``, ``on_failure``, ``announce``), the learner
-    its local training settings (:class:`simfl.local.LocalTraining`), the server the methods below.
-
-    A rule with a field ``arrivals`` is asynchronous: its server is the one that plays these arrivals, and it needs
-    the methods of :class:`simfl.training.fedbuff.FedBuff` instead.
+class Progress(NamedTuple):
+    """How far a run has come with a server update.
 
     Attributes:
-        rounds: rounds to play.
-        most_rounds: rounds after which the run ends at the latest; None if something else ends it.
+        rounds: server rounds, skipped ones included.
+        client_updates: updates aggregated.
+        time_s: simulated seconds.
+        traffic_bytes: bytes sent in both directions.
+        accuracy: test accuracy, None where it was not measured.
     """
 
     rounds: int
+    client_updates: int
+    time_s: float
+    traffic_bytes: int
+    accuracy: float | None
+
+
+class Rule(Protocol):
+    """A frozen dataclass: YAML keys in, pure functions of updates out. This is what every server reads of it.
+
+    Attributes:
+        server: name of the server that plays it, of the family "server".
+        most_rounds: rounds after which the run ends at the latest; None if something else ends it.
+        asynchronous: jobs are not bound to rounds: each has a row in jobs.csv.
+        many_aggregators: clients aggregate, too: participation.csv names the aggregator of each row.
+        aggregate: how updates become one, see :class:`simfl.training.aggregates.Aggregate`.
+    """
+
+    server: str
     most_rounds: int | None
+    asynchronous: bool
+    many_aggregators: bool
+    aggregate: Any
+
+    def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Passes over its samples that a job makes, shape (n,): what its computation time is proportional to."""
+        ...
+
+    def contributions(
+        self,
+        deltas: NDArray[np.float32],
+        downloaded: Callable[[], Sequence[NDArray[np.float32]]],
+        model: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """What is summed, float32 (n, d), of the clients' changes since their downloads.
+
+        Args:
+            deltas: the changes, (n, d).
+            downloaded: the models they began from, n of (d,).
+            model: the current global model, (d,).
+        """
+        ...
+
+    def row(self, staleness: NDArray[np.int64]) -> NDArray[Any]:
+        """What the participation matrix holds for updates of this staleness, shape (n,); integer 1 = counts once."""
+        ...
 
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The weight each update carries in the sum, float64, shape (n,); what the participation row holds."""
+        """The weight each update carries in the sum, shape (n,)."""
+        ...
+
+    def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
+        """What the weighted sum is divided by."""
         ...
 
     def start(self, dimension: int) -> State:
@@ -41,7 +88,44 @@ class Rule(Protocol):
         ...
 
     def step(
-        self, model: NDArray[np.float32], deltas: NDArray[np.float32], weights: NDArray[np.float64], state: State
+        self, model: NDArray[np.float32], change: NDArray[np.float32], state: State
     ) -> tuple[NDArray[np.float32], State]:
-        """The next global model, float32 (d,), from n >= 1 deltas (n, d) and their weights (n,); pure."""
+        """The next global model, float32 (d,), from the aggregate of the updates, (d,); pure."""
+        ...
+
+    def ends(self, progress: Progress) -> bool:
+        """Whether the run ends with the server update that brought it so far."""
+        ...
+
+
+class SynchronousRule(Rule, Protocol):
+    """What the server "synchronous" reads besides.
+
+    Attributes:
+        on_failure: ``drop_unit``, ``abort`` or ``partial``.
+        deadline_s: of the updates, or None.
+        skipped_round_s: how long a round takes in which too few are available.
+        announce: the new model is sent to the round's clients as soon as it exists.
+    """
+
+    on_failure: str
+    deadline_s: float | None
+    skipped_round_s: float
+    announce: bool
+
+
+class BufferedRule(Rule, Protocol):
+    """What the servers "buffered" and "drawn" read besides; see :class:`simfl.training.fedbuff.FedBuff`."""
+
+    concurrency: int
+    buffer: int
+    partial: bool
+    unit_weights: str
+    deadline_s: float | None
+    retry_s: float
+    lookahead: int | None
+    arrivals: Any
+
+    def refuses(self, staleness: int) -> bool:
+        """Whether an update (of a unit) this old is not used at all."""
         ...

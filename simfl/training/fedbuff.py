@@ -7,41 +7,29 @@ The server's step on a buffer of K updates, each Δ_i from the model version tha
 with e_i = the client's samples or 1 and Z = Σ e_i (``count``), Σ e_i s(τ_i) (``weight_sum``) or 1 (``none``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from simfl.local import LocalTraining
 from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES
 from simfl.training.server import ServerStep
 from simfl.training.staleness import STALENESS, Constant
+from simfl.training.stop import Schedule
 
-__all__ = ["FedBuff", "Stop"]
+__all__ = ["FedBuff"]
 
 Problem = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Stop:
-    """When a run ends besides after ``rounds``: with the first server update at which one of these is reached."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-
-    client_updates: Annotated[int | None, Field(ge=1, description="client updates aggregated")] = None
-    time_s: Annotated[float | None, Field(gt=0, description="simulated seconds")] = None
-    target_accuracy: Annotated[
-        float | None, Field(gt=0, le=1, description="test accuracy, where it is measured (learning.evaluate.every)")
-    ] = None
-
-
 @RULES("fedbuff")
 @dataclass(frozen=True, kw_only=True)
-class FedBuff(LocalTraining, ServerStep):
+class FedBuff(Schedule, LocalTraining, ServerStep):
     """Clients train at their own pace; the server steps whenever its buffer holds K updates."""
 
     concurrency: Annotated[int | None, Field(ge=1, description="clients at work at once; null = the selection's k")] = (
@@ -50,17 +38,12 @@ class FedBuff(LocalTraining, ServerStep):
     buffer: Annotated[
         int | None, Field(ge=1, description="client updates in an aggregation, K; null = the selection's k")
     ] = None
-    rounds: Annotated[int | None, Field(ge=1, le=10**9, description="server updates to make; null = see stop")] = None
-    stop: Annotated[Stop, Field(description="what else ends the run")] = Stop()
     staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
         Constant()
     )
     reference_staleness: Annotated[
         float, Field(ge=0, le=1e9, description="the staleness at which s is scaled to 1")
     ] = 0.0
-    weighting: Annotated[
-        Literal["samples", "equal"], Field(description="what s(τ) is multiplied with: the client's samples, or 1")
-    ] = "samples"
     normaliser: Annotated[
         Literal["count", "weight_sum", "none"],
         Field(description="the sum is divided by the updates' count (or samples), by the sum of their weights, or not"),
@@ -94,10 +77,26 @@ class FedBuff(LocalTraining, ServerStep):
     ] = None
     arrivals: Annotated[Any, ARRIVALS, Field(description="what decides how stale an update is")] = Clock()
 
+    asynchronous: ClassVar[bool] = True
+
+    @property
+    def server(self) -> str:
+        """Who plays it: the server that its arrivals name."""
+        return self.arrivals.server
+
     # -- the server's arithmetic -------------------------------------------------------------------
 
-    def discount(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """s(τ), shape (n,): the row of the participation matrix at the aggregated clients."""
+    def contributions(
+        self,
+        deltas: NDArray[np.float32],
+        downloaded: Callable[[], Sequence[NDArray[np.float32]]],
+        model: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """The changes or, where models are mixed, the way from the current model to each client's."""
+        return deltas if self.mix == "deltas" else deltas + np.stack(downloaded()) - model
+
+    def row(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """s(τ), shape (n,)."""
         if self.max_staleness is not None:
             staleness = np.minimum(staleness, self.max_staleness)
         scale = self.staleness.weight(np.float64(self.reference_staleness))
@@ -109,46 +108,29 @@ class FedBuff(LocalTraining, ServerStep):
 
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """e_i s(τ_i), shape (n,)."""
-        return self._examples(examples) * self.discount(staleness)
+        return ServerStep.weights(self, examples, staleness) * self.row(staleness)
 
-    def divisor(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> float:
+    def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
         """Z, what the weighted sum is divided by."""
         match self.normaliser:
             case "count":
-                return float(self._examples(examples).sum())
+                return float(ServerStep.weights(self, examples, examples).sum())
             case "weight_sum":
-                return float(self.weights(examples, staleness).sum())
+                return float(weights.sum())
             case _:
                 return 1.0
 
-    def _examples(self, examples: NDArray[np.int64]) -> NDArray[np.float64]:
-        return examples.astype(float) if self.weighting == "samples" else np.ones(len(examples))
-
-    # -- the run's end -----------------------------------------------------------------------------
-
     @property
     def most_rounds(self) -> int | None:
-        """Server updates after which the run ends at the latest; None if only time or accuracy can end it."""
+        """Server updates after which the run ends at the latest; None if only something else can end it."""
         updates = self.stop.client_updates
         bounds = [self.rounds, None if updates is None else -(-updates // self.buffer)]
         return min((bound for bound in bounds if bound is not None), default=None)
 
-    def ends(self, rounds: int, client_updates: int, time_s: float, accuracy: float | None) -> bool:
-        """Whether the run ends with the server update that brought these."""
-        reached = (rounds, client_updates, time_s, accuracy)
-        return any(
-            limit is not None and value is not None and value >= limit
-            for value, limit in zip(reached, self._limits, strict=True)
-        )
-
-    @property
-    def _limits(self) -> tuple[float | None, ...]:
-        return self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.target_accuracy
-
     def resolve(self, scenario: Any) -> Self:
         """With as many updates in an aggregation, and as many clients at work, as a synchronous round would have."""
         k = scenario.selection.k or scenario.clients
-        slots = k if self.concurrency is None and isinstance(self.arrivals, Clock) else self.concurrency
+        slots = k if self.concurrency is None and self.arrivals.clocked else self.concurrency
         return replace(self, concurrency=slots, buffer=self.buffer or k)
 
     # -- impossible settings -----------------------------------------------------------------------
@@ -157,8 +139,9 @@ class FedBuff(LocalTraining, ServerStep):
         """What cannot work in this scenario, with the values that would."""
         policy, clients = scenario.selection, scenario.clients
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
-        problems += [*self._buffer(policy, clients), *self._endless(scenario.learning), *self._pointless()]
-        return [*self._slots(policy.unit_size, clients), *problems] if isinstance(self.arrivals, Clock) else problems
+        problems += [*self._buffer(policy, clients), *self.endless(scenario.learning), *self._pointless()]
+        problems += self._one_by_one(scenario.secagg)
+        return [*self._slots(policy.unit_size, clients), *problems] if self.arrivals.clocked else problems
 
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
         slots = self.concurrency
@@ -187,15 +170,18 @@ class FedBuff(LocalTraining, ServerStep):
                 f"is {self.buffer}, no multiple of the selection's unit of {unit} clients; valid are {valid}",
             )
 
-    def _endless(self, learning: Any) -> Iterator[Problem]:
-        if all(limit is None for limit in self._limits):
-            yield "rounds", "nothing ends the run: give rounds, or client_updates, time_s or target_accuracy in stop"
-        elif self.stop.target_accuracy is not None and not learning.evaluate_every:
-            yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"
-
     def _pointless(self) -> Iterator[Problem]:
-        if self.client.control_variates:
-            yield "client", f"is {self.client.name}, whose variates need rounds; use plain or fedprox"
+        if self.client.needs_rounds:
+            yield "client", f"is {self.client.name}, which needs synchronous rounds; use plain or fedprox"
         if not (self.aggregate.weighted or isinstance(self.staleness, Constant)):
             name = self.aggregate.name
             yield "staleness", f"is {self.staleness.name}, but {name} counts every update once; use constant"
+
+    @staticmethod
+    def _one_by_one(protocol: Any) -> Iterator[Problem]:
+        if protocol.joint:
+            yield (
+                "name",
+                f"clients come and go one by one, but secagg: {protocol.name} needs one cohort from its first phase to "
+                "its last; use training: fedavg, or a protocol whose masks belong to jobs",
+            )

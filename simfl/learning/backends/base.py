@@ -20,7 +20,8 @@ class Sgd:
     """What every step of every job has in common.
 
     The gradient of the mean loss over the step's samples plus proximal / 2 * |x - start|^2 is clipped to
-    ``clip_norm``; the job's shift and weight_decay * x are added; then the momentum of torch.optim.SGD.
+    ``clip_norm``; the job's shift and weight_decay * x are added; the job's mask is applied; then the momentum of
+    torch.optim.SGD.
     """
 
     momentum: float = 0.0

@@ -1,7 +1,7 @@
 """Many works at once, step by step. Imported only where torch is."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -76,12 +76,12 @@ class CohortEngine:
         n, device = len(works), self.x.device
         width = self.limit if self.fixed else n
         start = self._stack([work.start for work in works], width)
-        shift = None if works[0].shift is None else self._stack([work.shift for work in works], width)
         plan = schedule(works, width, self.task.batch_size, device)
         loss = torch.zeros(width, dtype=torch.float64, device=device)
         with torch.no_grad():
             blocks = self.network.blocks(start)
-            step = stepper(blocks, works[0].rate, self.task.sgd, None if shift is None else self.network.blocks(shift))
+            shift, mask = (self._blocks(vectors, width) for vectors in zip(*((w.shift, w.mask) for w in works)))
+            step = stepper(blocks, works[0].rate, self.task.sgd, shift, mask)
             for s, active in enumerate(plan.frame.active):
                 k = width if self.fixed else active
                 chosen = plan.chosen[s, :k]
@@ -93,6 +93,11 @@ class CohortEngine:
                     loss[:k].add_(row.double() * plan.frame.share[s, :k])
             delta = self.network.flat(blocks)[:n].sub_(start[:n])
         return delta.cpu().numpy(), loss[:n].cpu().numpy()
+
+    def _blocks(self, vectors: Sequence[NDArray[Any] | None], width: int) -> list[torch.Tensor] | None:
+        if vectors[0] is None:
+            return None
+        return self.network.blocks(self._stack([np.asarray(vector, dtype=np.float32) for vector in vectors], width))
 
     def _stack(self, vectors: Sequence[NDArray[np.float32]], width: int) -> torch.Tensor:
         """Flat vectors as rows, (width, d); what stands after the last one does not matter."""

@@ -9,12 +9,13 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +27,9 @@ from simfl.learning.backends.base import Backend, Engine, Task
 from simfl.learning.work import Work
 
 __all__ = ["ProcessEngine"]
+
+OPTIONAL: dict[str, Callable[[Work], Any]] = {"shifts": lambda work: work.shift, "masks": lambda work: work.mask}
+"""Vectors that a work may have, by the name of the file that carries them."""
 
 
 class ProcessEngine:
@@ -55,16 +59,20 @@ class ProcessEngine:
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         n, dimension = len(works), len(works[0].start)
         rows = {id(work.start): i for i, work in enumerate(works)}  # clients that start from one model share a row
-        shifted = [i for i, work in enumerate(works) if work.shift is not None]
         starts, deltas = (self._file(name, n, dimension) for name in ("starts", "deltas"))
         for row in rows.values():
             starts[row] = works[row].start
-        if shifted:
-            shifts = self._file("shifts", n, dimension)
-            for i in shifted:
-                shifts[i] = works[i].shift
+        for name in OPTIONAL:
+            for i, work in enumerate(works):
+                if (vector := OPTIONAL[name](work)) is not None:
+                    self._file(name, n, dimension)[i] = vector
         light = [  # row numbers stand for the vectors
-            replace(work, start=rows[id(work.start)], shift=None if work.shift is None else i)
+            replace(
+                work,
+                start=rows[id(work.start)],
+                shift=None if work.shift is None else i,
+                mask=None if work.mask is None else i,
+            )
             for i, work in enumerate(works)
         ]
         size = 1 if self.one_by_one else -(-n // self.workers)
@@ -139,7 +147,12 @@ def _train(names: dict[str, str], rows: range, works: Sequence[Work]) -> NDArray
     files = {name: _Worker.file(name, path) for name, path in names.items()}
     start = {work.start: np.asarray(files["starts"][work.start]) for work in works}  # one object for one model
     full = [
-        replace(work, start=start[work.start], shift=None if work.shift is None else files["shifts"][work.shift])
+        replace(
+            work,
+            start=start[work.start],
+            shift=None if work.shift is None else files["shifts"][work.shift],
+            mask=None if work.mask is None else files["masks"][work.mask],
+        )
         for work in works
     ]
     files["deltas"][rows.start : rows.stop], loss = _Worker.engine.train(full)

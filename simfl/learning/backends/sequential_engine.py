@@ -38,7 +38,7 @@ class SequentialEngine:
         device = task.x.device
         start = torch.from_numpy(work.start).to(device)
         self.flat.copy_(start)
-        plain = work.shift is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm)
+        plain = work.shift is None and work.mask is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm)
         step = self._plain_step if plain else _Step(self, work, start)
         order = torch.from_numpy(work.order).to(device)
         versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
@@ -74,6 +74,7 @@ class _Step:
         self.gradient = torch.zeros_like(self.x)
         self.parts = views(self.gradient, engine.slots)
         self.shift = None if work.shift is None else torch.from_numpy(work.shift).to(self.x.device)
+        self.mask = None if work.mask is None else torch.from_numpy(work.mask).to(self.x.device)
         self.velocity: torch.Tensor | None = None
 
     def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
@@ -87,6 +88,8 @@ class _Step:
             g.add_(self.shift)
         if sgd.weight_decay:
             g.add_(self.x, alpha=sgd.weight_decay)
+        if self.mask is not None:
+            g.mul_(self.mask)
         if sgd.momentum:
             if self.velocity is None:
                 self.velocity = g.clone()

@@ -24,7 +24,7 @@ class Product(NamedTuple):
     inputs: torch.Tensor
 
 
-def stepper(blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None):
+def stepper(blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None, mask: Blocks | None = None):
     """A function (blocks, gradients) that makes one step in place, see :class:`simfl.learning.backends.base.Sgd`.
 
     It may be given the blocks of the first few models only; further models' gradients are left aside.
@@ -34,10 +34,11 @@ def stepper(blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None):
         rate: learning rate.
         sgd: settings.
         shift: added to every gradient, shaped as the blocks.
+        mask: what every gradient is multiplied with, shaped as the blocks.
     """
-    if shift is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm):
+    if shift is None and mask is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm):
         return _Plain(rate, sgd.weight_decay)
-    return _Full(blocks, rate, sgd, shift)
+    return _Full(blocks, rate, sgd, shift, mask)
 
 
 class _Plain:
@@ -57,10 +58,10 @@ class _Plain:
 
 
 class _Full:
-    """Every other step: proximal term, clipping, shift, weight decay, momentum."""
+    """Every other step: proximal term, clipping, shift, weight decay, mask, momentum."""
 
-    def __init__(self, blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None) -> None:
-        self.rate, self.sgd, self.shift = rate, sgd, shift
+    def __init__(self, blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None, mask: Blocks | None) -> None:
+        self.rate, self.sgd, self.shift, self.mask = rate, sgd, shift, mask
         self.start = [block.clone() for block in blocks] if sgd.proximal else None
         self.velocity = [torch.zeros_like(block) for block in blocks] if sgd.momentum else None
 
@@ -82,6 +83,8 @@ class _Full:
             torch._foreach_add_(g, _first(self.shift, k))
         if sgd.weight_decay:
             torch._foreach_add_(g, list(blocks), alpha=sgd.weight_decay)
+        if self.mask is not None:
+            torch._foreach_mul_(g, _first(self.mask, k))
         if self.velocity is not None:
             velocity = _first(self.velocity, k)
             torch._foreach_mul_(velocity, sgd.momentum)

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from simfl.learning.memory import refuse_too_large
+from simfl.learning.capacity import refuse_too_large
 from simfl.registry import Registry
 
 __all__ = ["MODELS", "Model", "check_size"]

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["Slot", "layout", "size", "views", "attach"]
+from simfl.variant import Parameter
+
+__all__ = ["Slot", "layout", "parameters", "size", "views", "attach"]
 
 
 class Slot(NamedTuple):
@@ -24,6 +26,15 @@ def layout(module: torch.nn.Module) -> list[Slot]:
         slots.append(Slot(name, start, tuple(parameter.shape)))
         start += parameter.numel()
     return slots
+
+
+def parameters(module: torch.nn.Module) -> list[Parameter]:
+    """The slots with the layers that own them, for client variants."""
+    layers = dict(module.named_modules())
+    return [
+        Parameter(slot.name, type(layers[slot.name.rpartition(".")[0]]).__name__, slot.start, slot.shape)
+        for slot in layout(module)
+    ]
 
 
 def size(slots: Sequence[Slot]) -> int:

@@ -1,0 +1,59 @@
+"""What a run's accountants are told, and the columns of rounds.csv that they and other plugins fill."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.columns import ROUND_COLUMNS, Column
+from simfl.privacy.base import Accountant, History
+from simfl.results import participation_matrices
+from simfl.scenario import Scenario
+
+__all__ = ["accounts", "extra_columns", "history"]
+
+
+def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
+    """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
+    owners = (scenario.secagg, *_accountants(scenario), *scenario.privacy.stages)
+    known = {column.name for column in ROUND_COLUMNS}
+    added = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
+    return tuple(added.values())
+
+
+def accounts(scenario: Scenario, folder: Path, rounds: int) -> dict[str, Iterable[Any]]:
+    """What the accountants say, column by column, a value a round.
+
+    Args:
+        scenario: what was played.
+        folder: its folder, with participation.csv and, where there are stages, facts.csv.
+        rounds: rounds played.
+    """
+    seen = history(scenario, folder, rounds)
+    found: dict[str, Iterable[Any]] = {}
+    for accountant in _accountants(scenario):
+        found |= accountant.accounts(seen)
+    return found
+
+
+def history(scenario: Scenario, folder: Path, rounds: int) -> History:
+    """All that accountants see of a run."""
+    participation = participation_matrices(folder / "participation.csv", rounds, scenario.clients)
+    return History(participation, _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages)))
+
+
+def _accountants(scenario: Scenario) -> tuple[Accountant, ...]:
+    return (scenario.privacy, *scenario.privacy.accountants)
+
+
+def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
+    found: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
+    if stages:
+        import pandas
+
+        table = pandas.read_csv(path, dtype={"round": np.int64, "stage": np.int64, "value": np.float64})
+        for round, stage, name, value in table.itertuples(index=False):
+            found[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
+    return found

@@ -1,0 +1,115 @@
+"""From jobs to one aggregate: training, the clients' stages, the protocol's sum, the server's stages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.parts import Parts
+from simfl.agents.state import Arrays, prefixed, under
+from simfl.privacy.base import Members
+from simfl.secagg.base import Contributions, Summed
+from simfl.types import Job, Total, Updates
+
+__all__ = ["Sum", "Summing"]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """An aggregate and how it came about.
+
+    Attributes:
+        total: as the protocol gives it; its clients are those who hold samples.
+        change: what the server's stages make of its vector, float32 (d,).
+        given: what was added up.
+        updates: what training made.
+        facts: of each stage.
+        row: the stages' columns of rounds.csv.
+    """
+
+    total: Total
+    change: NDArray[np.float32]
+    given: Contributions
+    updates: Updates
+    facts: tuple[dict[str, float], ...]
+    row: dict[str, float]
+
+
+class Summing:
+    """The one way from jobs to an aggregate, for every server.
+
+    A client without samples is in no sum: it counts with weight 0 and is no member of the total.
+
+    Args:
+        parts: the built scenario.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.states: list[Arrays] = [stage.start(parts.learner.dimension) for stage in parts.stages]
+
+    def train(self, jobs: Sequence[Job]) -> Updates:
+        """Trains exactly these jobs, in one batch."""
+        return self.parts.learner.train(jobs)
+
+    def sum(
+        self,
+        number: int,
+        jobs: Sequence[Job],
+        updates: Updates,
+        staleness: NDArray[np.int64],
+        model: NDArray[np.float32],
+        done: Summed,
+    ) -> Sum | None:
+        """The aggregate of trained jobs; None if nobody among them holds samples.
+
+        Args:
+            number: of the aggregation.
+            jobs: by ascending client, n.
+            updates: what training made of them.
+            staleness: the staleness that weighs each, (n,).
+            model: the current model, (d,).
+            done: the protocol's good end.
+        """
+        parts, streams, given = self.parts, self.parts.streams, self._given(jobs, updates, staleness, model)
+        held = given.weights > 0
+        if not held.any():
+            return None
+        total = parts.protocol.add(done, given, streams)
+        total = Total(total.vector, total.clients[held], total.weights[held])
+        members = Members(number, given.jobs, given.weights, given.divisor(given.weights))
+        facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
+        change = total.vector
+        for i in reversed(range(len(parts.stages))):
+            change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
+        shown = {column.name for stage in parts.stages for column in stage.columns}
+        row = {name: value for known in facts for name, value in known.items() if name in shown}
+        return Sum(total, change, given, updates, facts, row)
+
+    def _given(
+        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], model: NDArray[np.float32]
+    ) -> Contributions:
+        rule, learner = self.parts.rule, self.parts.learner
+        vectors = rule.contributions(updates.deltas, lambda: [learner.get(job.version) for job in jobs], model)
+        for stage, state in zip(self.parts.stages, self.states, strict=True):
+            vectors = stage.client(vectors, tuple(jobs), state, self.parts.streams)
+        examples = updates.examples
+        weights = rule.weights(examples, staleness)
+        if learner.dimension:
+            weights = weights * (examples > 0)
+        divisor: Any = partial(rule.divisor, examples=examples)
+        combine = rule.aggregate.combine
+        return Contributions(tuple(jobs), vectors, updates.holds, weights, rule.row(staleness), divisor, combine)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """The stages' states as named arrays."""
+        return {name: value for i, state in enumerate(self.states) for name, value in prefixed(str(i), state).items()}
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        self.states = [under(str(i), state) for i in range(len(self.states))]

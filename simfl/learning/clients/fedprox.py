@@ -1,0 +1,22 @@
+"""FedProx: local models stay near the downloaded one."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from simfl.variant import CLIENTS, Plain
+
+__all__ = ["FedProx"]
+
+
+@CLIENTS("fedprox")
+@dataclass(frozen=True)
+class FedProx(Plain):
+    """A proximal term keeps the local model near the downloaded one. Reference: Li et al. 2020 (MLSys)."""
+
+    mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
+
+    @property
+    def proximal(self) -> float:  # type: ignore[override]
+        return self.mu

@@ -1,0 +1,57 @@
+"""SCAFFOLD: the clients' drift is corrected by control variates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.types import Arrays
+from simfl.variant import CLIENTS, Begun, Done, Parameter, Plain, Visit
+
+__all__ = ["Scaffold"]
+
+Vector = NDArray[np.float32]
+
+
+@CLIENTS("scaffold")
+@dataclass(frozen=True)
+class Scaffold(Plain):
+    """Control variates correct the clients' drift; messages are twice as large.
+
+    The server keeps c, every client that has trained its own c_i; all begin at zero. Gradients are shifted by c - c_i;
+    a job leaves c_i - c + (x - y_i) / (steps * rate) as the new c_i, and c moves by the mean change over all clients.
+
+    Reference: Karimireddy et al. 2020, algorithm 1 with option II for the variates.
+    """
+
+    momentum = False
+    needs_rounds = True
+
+    def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
+        return {"variate": np.zeros(dimension, dtype=np.float32)}
+
+    def begin(self, visit: Visit) -> Begun:
+        shift = visit.common["variate"]
+        if "variate" in visit.own:
+            shift = shift - visit.own["variate"]
+        return Begun(visit.downloaded, shift if shift.any() else None)
+
+    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
+        new = delta * np.float32(-1 / (steps * rate))
+        if begun.shift is not None:
+            new -= begun.shift
+        change = new.astype(np.float64)
+        if "variate" in visit.own:
+            change -= visit.own["variate"]
+        return Done(delta, {"variate": new}, {"variate": change})
+
+    def absorb(self, common: Mapping[str, NDArray[Any]], reported: Arrays, clients: int) -> Arrays:
+        return {"variate": (common["variate"] + reported["variate"] / clients).astype(np.float32)}
+
+    def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
+        return 2 * dense
+
+    def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
+        return 2 * dense

@@ -1,0 +1,60 @@
+"""When a run ends: after so many rounds, or with the first server update at which something else is reached."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from simfl.training.base import Progress
+
+__all__ = ["Schedule", "Stop"]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a run ends besides after ``rounds``: with the first server update at which one of these is reached."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    client_updates: Annotated[int | None, Field(ge=1, description="client updates aggregated")] = None
+    time_s: Annotated[float | None, Field(gt=0, description="simulated seconds")] = None
+    traffic_bytes: Annotated[int | None, Field(ge=1, description="bytes sent by the server and the clients")] = None
+    target_accuracy: Annotated[
+        float | None, Field(gt=0, le=1, description="test accuracy, where it is measured (learning.evaluate.every)")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long a rule goes on."""
+
+    rounds: Annotated[
+        int | None, Field(ge=1, le=10**9, description="server rounds, skipped ones included; null = see stop")
+    ] = None
+    stop: Annotated[Stop, Field(description="what else ends the run")] = Stop()
+
+    @property
+    def most_rounds(self) -> int | None:
+        """Rounds after which the run ends at the latest; None if only something else can end it."""
+        return self.rounds
+
+    def ends(self, progress: Progress) -> bool:
+        stop = self.stop
+        limits = (self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy)
+        return any(
+            limit is not None and value is not None and value >= limit
+            for value, limit in zip(progress, limits, strict=True)
+        )
+
+    def endless(self, learning: Any) -> Iterator[tuple[str, str]]:
+        """Problems of a run that nothing ends."""
+        stop = self.stop
+        if (self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy) == (None,) * 5:
+            yield (
+                "rounds",
+                "nothing ends the run: give rounds, or client_updates, time_s, traffic_bytes or target_accuracy "
+                "in stop",
+            )
+        elif stop.target_accuracy is not None and not learning.evaluate_every:
+            yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"

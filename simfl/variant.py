@@ -1,0 +1,181 @@
+"""What a client variant is: where a client starts from, what it keeps for itself, and what it sends.
+
+A variant says how local training departs from plain SGD on the downloaded model. Its methods are pure: arrays in,
+arrays out; whoever trains keeps the arrays, fills them on first use and saves them in checkpoints.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.registry import Registry
+from simfl.types import Arrays, Job
+
+__all__ = ["CLIENTS", "Begun", "ClientVariant", "Done", "Parameter", "Plain", "Visit"]
+
+CLIENTS = Registry("client")
+
+Vector = NDArray[np.float32]
+
+
+class Parameter(NamedTuple):
+    """One parameter of the model: elements ``start`` .. ``start + prod(shape)`` of the flat vector.
+
+    Attributes:
+        name: e.g. ``"0.weight"``.
+        layer: class name of the layer that owns it, e.g. ``"Linear"``.
+        start: its first element.
+        shape: its shape.
+    """
+
+    name: str
+    layer: str
+    start: int
+    shape: tuple[int, ...]
+
+
+class Visit(NamedTuple):
+    """What a client has before it works.
+
+    Attributes:
+        job: its job.
+        downloaded: the global model it received, (d,); not to be changed.
+        own: the arrays it kept from earlier jobs, empty at first.
+        common: the server's arrays, as they were for the job's version.
+        accuracy: share of its own training samples that a model (d,) classifies rightly.
+    """
+
+    job: Job
+    downloaded: Vector
+    own: Mapping[str, NDArray[Any]]
+    common: Mapping[str, NDArray[Any]]
+    accuracy: Callable[[Vector], float]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A pass of local training.
+
+    Attributes:
+        start: the model it starts from, (d,).
+        shift: added to every gradient, (d,), or None.
+        mask: bool (d,): coordinates that move; None = all.
+    """
+
+    start: Vector
+    shift: Vector | None = None
+    mask: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """A client's work, finished.
+
+    Attributes:
+        delta: its update, (d,): what is added up, relative to the downloaded model.
+        own: the arrays it keeps; None = as they were.
+        report: added up over the clients for the server's arrays.
+        holds: bool (d,): coordinates the update speaks about; None = all.
+    """
+
+    delta: Vector
+    own: Arrays | None = None
+    report: Arrays = field(default_factory=dict)
+    holds: NDArray[np.bool_] | None = None
+
+
+class ClientVariant(Protocol):
+    """A frozen dataclass whose fields are its YAML keys; :class:`Plain` has the defaults.
+
+    Attributes:
+        proximal: mu of the term mu/2 * |x - start|^2 added to the local loss.
+        momentum: whether clients may use momentum.
+        needs_rounds: it assumes synchronous rounds.
+        partial: updates may speak about some coordinates only.
+        dense: messages have the same sizes for all clients and versions.
+        sized_by_training: the size of an upload is known only after training; such jobs are trained when they start.
+    """
+
+    proximal: float
+    momentum: bool
+    needs_rounds: bool
+    partial: bool
+    dense: bool
+    sized_by_training: bool
+
+    def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
+        """The server's arrays before the first job."""
+        ...
+
+    def begin(self, visit: Visit) -> Begun:
+        """The first pass of a client's work."""
+        ...
+
+    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
+        """What comes after a pass: the end, or another pass.
+
+        Args:
+            visit: what the client had.
+            begun: the pass.
+            delta: trained model minus ``begun.start``, (d,).
+            steps: SGD steps of the pass.
+            rate: their learning rate.
+        """
+        ...
+
+    def absorb(self, common: Mapping[str, NDArray[Any]], reported: Arrays, clients: int) -> Arrays:
+        """The server's arrays for the next version.
+
+        Args:
+            common: as they were.
+            reported: float64 sums of the clients' reports since then.
+            clients: number of all clients, N.
+        """
+        ...
+
+    def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
+        """Size of what is sent to a client that keeps ``own``, where a dense model has ``dense`` bytes."""
+        ...
+
+    def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
+        """Size of its update; ``done`` is known where the variant is ``sized_by_training``."""
+        ...
+
+    def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
+        """The model a client itself uses, (d,), given the global one; None = the global one."""
+        ...
+
+
+class Plain:
+    """The defaults of a variant: nothing is added, everything is dense, nothing is kept."""
+
+    proximal = 0.0
+    momentum = True
+    needs_rounds = False
+    partial = False
+    dense = True
+    sized_by_training = False
+
+    def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
+        return {}
+
+    def begin(self, visit: Visit) -> Begun:
+        return Begun(visit.downloaded)
+
+    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
+        return Done(delta if begun.start is visit.downloaded else delta + (begun.start - visit.downloaded))
+
+    def absorb(self, common: Mapping[str, NDArray[Any]], reported: Arrays, clients: int) -> Arrays:
+        return dict(common)
+
+    def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
+        return dense
+
+    def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
+        return dense
+
+    def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
+        return None
