@@ -12,8 +12,8 @@ import pytest
 
 from simfl.errors import ScenarioError
 from simfl.learning import capacity
-from simfl.learning.data import DATA, limits
 from simfl.learning.capacity import machine_bytes, refuse_too_large
+from simfl.learning.data import DATA, limits
 from simfl.rng import Streams
 
 MIB = 2**20

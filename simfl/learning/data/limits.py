@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from simfl.errors import ScenarioError
-from simfl.learning.data.images import broken
 from simfl.learning.capacity import gib, refuse_too_large
+from simfl.learning.data.images import broken
 
 __all__ = ["MAX_CATEGORIES", "MAX_CLASSES", "check_classes", "check_values", "first_line", "inflated"]
 
