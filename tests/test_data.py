@@ -226,6 +226,15 @@ def test_defective_tables_are_refused_in_one_line(tmp_path, text, fields, messag
     assert "\n" not in str(error.value)
 
 
+def test_rows_with_names_are_read_and_those_with_more_cells_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\nr1,1,0\nr2,2,1\nr3,nan,1\n")
+    with pytest.raises(ScenarioError, match="column 'a', row 3: no finite number"):
+        load("csv", tmp_path, path="a.csv", test_path="a.csv", label="y")
+    (tmp_path / "a.csv").write_text("a,y\nr1,s1,1,0\nr2,s2,2,1\n")
+    with pytest.raises(ScenarioError, match="rows have more cells than its header"):
+        load("csv", tmp_path, path="a.csv", test_path="a.csv", label="y")
+
+
 def test_a_defect_is_named_by_its_row_in_the_file_wherever_the_split_puts_it(tmp_path):
     rows = [f"{i},{i % 2}" for i in range(30)]
     for bad in range(30):

@@ -99,5 +99,7 @@ def read_csv(path: Path, **options: Any) -> Any:
             frame = pd.read_csv(file, skipinitialspace=True, **options)
     except UNREADABLE as error:
         raise _unreadable(path, error) from error
+    if frame.index.nlevels > 1:
+        raise broken(path, "its rows have more cells than its header has columns")
     frame.columns = [str(column) for column in frame.columns]
-    return frame
+    return frame.reset_index(drop=True)  # one cell more: names of the rows, as R writes them
