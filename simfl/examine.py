@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Examined", "examine"]
 
+MANY_CLIENTS = 1_000_000
+"""For more clients even the arrays of latencies and rates take their time."""
+
 
 @dataclass
 class Examined:
@@ -51,10 +54,13 @@ def examine(scenario: "Scenario", deep: bool = False) -> Examined:
         attempt(lambda: build(scenario))
         return found
     streams, devices = Streams(scenario.seed), scenario.devices
-    if (links := attempt(lambda: scenario.network.build(scenario, streams))) is not None:
-        attempt(lambda: devices.availability.build(scenario, streams, links.names))
-    attempt(lambda: devices.computation.build(scenario, streams))
-    attempt(lambda: devices.failure.build(scenario, streams))
+    if scenario.clients > MANY_CLIENTS:
+        found.unchecked.append(f"what is drawn for each of {scenario.clients:,} clients")
+    else:
+        if (links := attempt(lambda: scenario.network.build(scenario, streams))) is not None:
+            attempt(lambda: devices.availability.build(scenario, streams, links.names))
+        attempt(lambda: devices.computation.build(scenario, streams))
+        attempt(lambda: devices.failure.build(scenario, streams))
     if hasattr(scenario.learning, "preview"):
         found.unchecked += attempt(lambda: scenario.learning.preview(scenario)) or []
     else:

@@ -167,6 +167,11 @@ def test_what_is_examined_and_what_is_built_agree_on_shape_and_classes(folder):
         assert tuple(outline) == (whole.shape, whole.classes)
 
 
+def test_scenarios_of_very_many_clients_are_not_drawn():
+    text = WORLD.replace("clients: 2", "clients: 100000000").replace("{data: digits, model: logistic}", "none")
+    assert examine(Scenario.parse(text, "s")).unchecked == ["what is drawn for each of 100,000,000 clients"]
+
+
 def test_a_learning_of_somebodys_own_is_unchecked():
     scenario = Scenario.parse(WORLD, "s")
     object.__setattr__(scenario, "learning", type("Own", (), {"name": "own"})())
