@@ -25,6 +25,7 @@ __all__ = [
 
 MAX_BYTES = 64 * 2**20
 MAX_CELL = 200
+MAX_CELLS = 10_000_000
 
 DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
 """Mark the types of plugin fields that name a file or folder of the user."""
@@ -96,9 +97,11 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
     """The lines of a comma-separated UTF-8 file that are not blank: ("file:line", stripped cells).
 
     Raises:
-        ScenarioError: the file cannot be read, has more than 64 MiB, or is no such text.
+        ScenarioError: the file cannot be read, has more than 64 MiB or 10 million cells, or is no such text.
     """
     data = read_bytes(path, key)
+    if (cells := sum(map(data.count, (b",", b"\n", b"\r")))) > MAX_CELLS:
+        raise ScenarioError(key, f"{path.name}: about {cells:,} cells; at most {MAX_CELLS:,} are taken")
     reader = csv.reader(io.StringIO(_text(data, path, key), newline=""))
     rows = []
     try:

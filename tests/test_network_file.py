@@ -234,3 +234,10 @@ def test_damaged_files_give_a_network_or_one_clear_error(tmp_path, path):
             assert "\n" not in str(error)
             outcomes.add("refused")
     assert outcomes == {"built", "refused"}
+
+
+@pytest.mark.parametrize("line", [b"1,2\n", b"\n", b"\r", b",,,,,,,"])
+def test_a_file_of_very_many_cells_is_refused_before_it_is_split(tmp_path, line):
+    (tmp_path / "a.csv").write_bytes(b"src,dst,latency_s\n" + line * 11_000_000)
+    with pytest.raises(ScenarioError, match="a.csv: (about .* cells; at most 10,000,000|larger than)"):
+        build(tmp_path, "a.csv")
