@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from simfl.api import compare, load, open, run, sweep
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "load", "open", "run", "sweep"]
+
+RESULTS = 1
+"""Counts the changes that alter results of existing scenarios (CHANGELOG.md, Results); it is part of every digest, so
+that results of an older simfl are never taken for complete."""
+
+__all__ = ["RESULTS", "__version__", "compare", "load", "open", "run", "sweep"]
 
 _MODULES = {"run", "sweep", "compare"}
 """Modules that are functions too."""

@@ -24,24 +24,24 @@ class CallableModule(ModuleType):
         return globals()[self.__name__.rpartition(".")[2]](*arguments, **options)
 
 
-def load(file: Path | str, overrides: Overrides = (), **keys: Any) -> "Scenario":
-    """Reads a scenario file.
+def load(file: Path | str | Mapping[str, Any], overrides: Overrides = (), **keys: Any) -> "Scenario":
+    """Reads a scenario.
 
     Args:
-        file: YAML.
+        file: YAML, or a mapping with the keys of a scenario file.
         overrides: ``{"training.rounds": 50}`` or ``["training.rounds=50"]``; texts are read as on the command line.
         keys: further overrides of top-level keys, e.g. ``seed=3``.
 
     Raises:
         InvalidScenario: with everything that is wrong.
     """
-    from simfl.scenario import Scenario
+    from simfl.sweep.plan import source
 
-    return Scenario.load(file, [*_texts(overrides), *_texts(keys)])
+    return source(file)[1]([*_texts(overrides), *_texts(keys)])
 
 
 def run(
-    scenario: "Scenario | Path | str",
+    scenario: "Scenario | Mapping[str, Any] | Path | str",
     overrides: Overrides = (),
     *,
     out: Path | str = "results",
@@ -52,7 +52,7 @@ def run(
     """Plays a scenario, or opens its results if they are complete.
 
     Args:
-        scenario: a file, or what :func:`load` returned.
+        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
         overrides, keys: as for :func:`load`.
         out: root of all results.
         resume: go on where an interrupted run stopped.
@@ -61,16 +61,21 @@ def run(
     Raises:
         SimflError: the scenario is invalid, cannot be built, or another process is playing it.
     """
+    from simfl.errors import ScenarioError
     from simfl.results import Result
+    from simfl.scenario import Scenario
     from simfl.sweep.plan import source
 
     texts = [*_texts(overrides), *_texts(keys)]
-    chosen = scenario if _is_scenario(scenario) and not texts else source(scenario)[1](texts)
-    return Result.open(import_module("simfl.run").run(chosen, Path(out), resume=resume, force=force).path)
+    chosen = scenario if isinstance(scenario, Scenario) and not texts else source(scenario)[1](texts)
+    try:
+        return Result.open(import_module("simfl.run").run(chosen, Path(out), resume=resume, force=force).path)
+    except ScenarioError as error:
+        raise chosen.located(error) from None
 
 
 def sweep(
-    scenario: "Scenario | Path | str",
+    scenario: "Scenario | Mapping[str, Any] | Path | str",
     grid: Mapping[str, Any],
     *,
     replications: int = 1,
@@ -81,7 +86,7 @@ def sweep(
     """Plays a scenario for every combination of values; what is complete is kept.
 
     Args:
-        scenario: a file, or what :func:`load` returned.
+        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
         grid: values by key, e.g. ``{"selection": ["random", "partition"], "training.rounds": 20}``.
         replications: runs of each combination, with the seeds ``seed``, ``seed + 1``, ...
         out: root of all results.
@@ -108,7 +113,7 @@ def sweep(
 
 
 def compare(
-    scenario: "Scenario | Path | str",
+    scenario: "Scenario | Mapping[str, Any] | Path | str",
     grid: Mapping[str, Any],
     *,
     replications: int = 5,
@@ -121,11 +126,12 @@ def compare(
     """Plays a scenario with several choices under the same draws; means, and differences with their confidence.
 
     Args:
-        scenario: a file, or what :func:`load` returned.
+        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
         grid: what is compared (keys with several values) and fixed (keys with one).
         replications: seeds of each choice.
         baseline: the choice that the others are compared with; default: the first.
-        target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent that every run reached.
+        target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent reached by every run
+            that learned.
         out, progress, how: as for :func:`sweep`.
 
     Raises:
@@ -163,10 +169,6 @@ def open(path: Path | str) -> "Result | SweepResult | ComparisonResult":
             found: Any = kind.open(path)  # type: ignore[attr-defined]
             return found
     raise SimflError(f"{path}: no run, sweep or comparison here")
-
-
-def _is_scenario(value: Any) -> bool:
-    return not isinstance(value, (str, Path))
 
 
 def _texts(overrides: Overrides) -> list[str]:

@@ -1,11 +1,25 @@
-"""What a reported number is: its name, unit, heading and meaning. Everyone who shows numbers reads these."""
+"""What a reported number is: its name, unit, heading and meaning. Everyone who shows numbers reads these.
 
-from typing import Literal, NamedTuple
+``python -m simfl.columns`` prints ``docs/columns.md``.
+"""
 
-__all__ = ["Column", "ROUND_COLUMNS"]
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from simfl.errors import IntegrityError
+
+__all__ = [
+    "FILE", "GUARANTEES", "ROUND_COLUMNS", "SUMMARY_COLUMNS", "TARGET_COLUMNS", "Column", "described", "document",
+    "markdown", "telling", "unknown",
+]  # fmt: skip
 
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
-Final = Literal["last", "sum", "max", "min"]
+Final = Literal["last", "sum", "max", "min", "count"]
+
+FILE = "columns.json"
+"""Describes the columns of a finished run, in its results folder."""
 
 
 class Column(NamedTuple):
@@ -18,6 +32,9 @@ class Column(NamedTuple):
         sentence: what it means, one sentence.
         better: 1 if more is better, -1 if less is, 0 if neither.
         final: how a run's summary sums it up; None leaves it out.
+        source: the column of rounds.csv that ``final`` sums up, where it has another name.
+        shown: whether comparisons, reports and the live page show it unasked.
+        words: what a sentence calls it, if not by its heading.
     """
 
     name: str
@@ -26,38 +43,197 @@ class Column(NamedTuple):
     sentence: str
     better: Literal[-1, 0, 1] = 0
     final: Final | None = "last"
+    source: str = ""
+    shown: bool = True
+    words: str = ""
+
+    @property
+    def noun(self) -> str:
+        """The heading inside a sentence."""
+        return self.words or self.heading[:1].lower() + self.heading[1:]
 
 
 ROUND_COLUMNS: tuple[Column, ...] = (
-    Column("round", "Round", "count", "Number of the server round, from 0.", final=None),
+    Column("round", "Round", "count", "Number of the server round, from 0.", final=None, shown=False),
     Column("time_s", "Simulated time", "seconds", "Simulated time at which the round ended.", -1),
-    Column("skipped", "Skipped rounds", "count", "1 if nothing was aggregated in the round.", -1, "sum"),
-    Column("cardinality", "Updates", "count", "Updates aggregated in the round.", 1, None),
-    Column("mean_cardinality", "Cardinality", "number", "Updates aggregated per round, mean over all rounds so far.", 1),
+    Column(
+        "skipped", "Skipped rounds", "count",
+        "1 if nothing was aggregated in the round; in a summary, the number of such rounds.", -1, "sum",
+    ),
+    Column("cardinality", "Updates", "count", "Updates aggregated in the round.", 1, None, shown=False),
+    Column("mean_cardinality", "Cardinality", "number", "Updates aggregated per round, mean over the rounds so far.",
+           1),
     Column(
         "fairness_gap", "Fairness gap", "number",
         "Largest minus smallest share of the rounds so far in which a client took part.", -1,
     ),
-    Column("privacy_strong", "Strong", "number", "Smallest set of clients that always took part together.", 1),
+    Column(
+        "privacy_strong", "Strong", "number", "Smallest set of clients that always took part together.", 1,
+        words="strong guarantee",
+    ),
     Column(
         "privacy_semi_strong", "Semi-strong", "number",
         "Fewest clients behind which each one hides in every linear combination, weighted.", 1,
+        words="semi-strong guarantee",
     ),
     Column(
         "privacy_weak_lower", "Weak", "number",
         "Fewest clients in any linear combination of the aggregates; a lower bound where not exact.", 1,
+        words="weak guarantee",
     ),
     Column(
         "privacy_weak_upper", "Weak, at most", "number",
-        "Upper bound of the fewest clients in any linear combination of the aggregates.", 1,
+        "Upper bound of the fewest clients in any linear combination of the aggregates.", 1, shown=False,
     ),
-    Column("staleness_mean", "Mean staleness", "number", "Mean staleness of the updates aggregated.", -1, None),
-    Column("staleness_max", "Largest staleness", "count", "Largest staleness of the updates aggregated.", -1, None),
-    Column("failed", "Failed jobs", "count", "Clients that began to work and were not aggregated.", -1, "sum"),
-    Column("bytes_down", "Bytes down", "bytes", "Bytes sent by the server.", -1, "sum"),
-    Column("bytes_up", "Bytes up", "bytes", "Bytes that reached the server.", -1, "sum"),
+    Column("staleness_mean", "Mean staleness", "number", "Mean staleness of the updates aggregated.", -1, None,
+           shown=False),
+    Column("staleness_max", "Largest staleness", "count", "Largest staleness of the updates aggregated.", -1, None,
+           shown=False),
+    Column("failed", "Failed jobs", "count", "Clients that began to work and were not aggregated.", -1, "sum",
+           shown=False),
+    Column("bytes_down", "Bytes down", "bytes", "Bytes sent by the server.", -1, "sum", shown=False),
+    Column("bytes_up", "Bytes up", "bytes", "Bytes that reached the server.", -1, "sum", shown=False),
     Column("train_loss", "Training loss", "number", "Mean training loss of the updates aggregated.", -1),
-    Column("test_loss", "Test loss", "number", "Loss of the global model on the test samples.", -1),
+    Column("test_loss", "Test loss", "number", "Loss of the global model on the test samples.", -1, shown=False),
     Column("test_accuracy", "Accuracy", "share", "Test accuracy of the global model.", 1),
 )  # fmt: skip
 """What every rounds.csv begins with; plugins' columns follow."""
+
+GUARANTEES: tuple[Column, ...] = tuple(
+    Column(
+        f"guarantee_{notion}", f"{heading}, for ever", "count",
+        f"The {heading.lower()} guarantee that theory gives the policy for any number of rounds.", 1, None,
+        shown=notion == "semi_strong", words=f"{heading.lower()} guarantee for any number of rounds",
+    )
+    for notion, heading in (("strong", "Strong"), ("semi_strong", "Semi-strong"), ("weak", "Weak"))
+)  # fmt: skip
+"""What theory knows of a run's policy, beside the guarantees that the run came to."""
+
+SUMMARY_COLUMNS: tuple[Column, ...] = (
+    Column("rounds", "Rounds", "count", "Server rounds, skipped ones included.", final="count", source="round",
+           shown=False),
+    Column("best_test_accuracy", "Best accuracy", "share", "Highest test accuracy after any round.", 1, "max",
+           "test_accuracy"),
+    Column("expected_cardinality", "Expected cardinality", "number",
+           "Cardinality that theory expects of the selection alone.", final=None),
+    Column("no_skill_accuracy", "No-skill accuracy", "share",
+           "Test accuracy without training: of the untrained model, or of always naming the commonest class, "
+           "whichever is higher.", final=None, shown=False),
+    *GUARANTEES,
+    Column("diverged_round", "Diverged", "count", "First round in which a loss was no finite number.",
+           final=None, shown=False),
+    Column("client_updates", "Client updates", "count", "Client updates aggregated; asynchronous runs.", 1, None,
+           shown=False),
+    Column("wasted_updates", "Wasted updates", "count",
+           "Jobs that were failed, late, forfeited or stale; asynchronous runs.", -1, None, shown=False),
+    Column("mean_concurrency", "Concurrency", "number", "Clients at work, mean over time; asynchronous runs.", 0, None,
+           shown=False),
+    Column("bytes", "Traffic", "bytes", "Bytes sent by the server and by the clients.", -1, None),
+)  # fmt: skip
+"""What a summary holds beside the final values of rounds.csv; ``bytes`` is added up by those who read it."""
+
+TARGET_COLUMNS: tuple[Column, ...] = (
+    Column("time_to_target_s", "Time to target", "seconds",
+           "Simulated time until the test accuracy first reaches the target.", -1, None),
+    Column("rounds_to_target", "Rounds to target", "count",
+           "Rounds until the test accuracy first reaches the target, skipped ones included.", -1, None),
+    Column("bytes_to_target", "Traffic to target", "bytes",
+           "Bytes sent by the server and by the clients until the test accuracy first reaches the target.", -1, None),
+)  # fmt: skip
+"""What a comparison adds, given a target accuracy."""
+
+_FIRST = (
+    "test_accuracy", "best_test_accuracy", "privacy_semi_strong", "privacy_weak_lower", "privacy_strong",
+    "guarantee_semi_strong", "guarantee_weak", "guarantee_strong", "time_to_target_s", "rounds_to_target",
+    "bytes_to_target", "time_s", "mean_cardinality", "expected_cardinality", "fairness_gap", "skipped", "bytes",
+)  # fmt: skip
+"""What readers of tables want first, in this order; all other columns follow as they are listed."""
+
+
+def telling(columns: Iterable[Column]) -> list[Column]:
+    """The columns, the most telling first."""
+    place = {name: number for number, name in enumerate(_FIRST)}
+    return sorted(columns, key=lambda column: place.get(column.name, len(place)))
+
+
+def unknown(name: str) -> Column:
+    """A column of which only the name is known."""
+    unit: Unit = "seconds" if name.endswith("_s") else "bytes" if "bytes" in name.split("_") else "number"
+    return Column(name, name.removesuffix("_s").replace("_", " ").capitalize(), unit, "")
+
+
+def document(columns: Iterable[Column]) -> list[dict[str, Any]]:
+    """The columns as plain data, as ``columns.json`` holds them."""
+    return [column._asdict() for column in columns]
+
+
+def described(folder: Path) -> dict[str, Column]:
+    """Every column that the runs in a folder may have, by name: simfl's own, then those of its ``columns.json``.
+
+    Raises:
+        IntegrityError: ``columns.json`` is damaged.
+    """
+    found = {column.name: column for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)}
+    path = folder / FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:  # the run still plays
+        return found
+    except (OSError, ValueError) as error:
+        raise IntegrityError(f"{path}: cannot be read ({error})") from None
+    try:
+        theirs = [_sound(Column(**entry)) for entry in json.loads(text)]
+    except (ValueError, TypeError) as error:
+        raise IntegrityError(f"{path}: not a list of columns ({error})") from None
+    return {column.name: column for column in theirs} | found
+
+
+def _sound(column: Column) -> Column:
+    kinds = {"name": str, "heading": str, "sentence": str, "source": str, "words": str, "shown": bool}
+    allowed: dict[str, tuple[Any, ...]] = {
+        "unit": get_args(Unit), "final": (*get_args(Final), None), "better": (-1, 0, 1)
+    }  # fmt: skip
+    wrong = [key for key, kind in kinds.items() if not isinstance(getattr(column, key), kind)]
+    wrong += [key for key, values in allowed.items() if getattr(column, key) not in values]
+    if wrong:
+        raise ValueError(f"column {column.name!r}: bad {', '.join(wrong)}")
+    return column
+
+
+# -- docs/columns.md -----------------------------------------------------------------------------------
+
+_INTRODUCTION = """# Columns
+
+*Generated by `python -m simfl.columns > docs/columns.md`; a test compares the two.*
+
+Every number that simfl reports is described once, in `simfl/columns.py`, or by the plugin that fills it (`columns`).
+The same list gives the tables on disk their columns and the comparison, the report and the live page their headings,
+units and directions. A finished run describes its own columns, plugins' too, in `columns.json`.
+
+"Better" says which way is better; "in the summary" how `summary.json` sums the rounds up.
+"""
+
+_PARTS = (
+    ("`rounds.csv`, and its final values in `summary.json` and `index.csv`", ROUND_COLUMNS),
+    ("`summary.json` and `index.csv`", SUMMARY_COLUMNS),
+    ("`comparison.csv` and `paired.csv`, given a target accuracy", TARGET_COLUMNS),
+)
+
+
+def markdown() -> str:
+    """The text of ``docs/columns.md``."""
+    lines = [_INTRODUCTION]
+    for title, columns in _PARTS:
+        lines += [f"## {title}\n", "| column | heading | unit | better | in the summary | meaning |",
+                  "|---|---|---|---|---|---|"]  # fmt: skip
+        for column in columns:
+            better = {1: "more", -1: "less", 0: ""}[column.better]
+            final = f"{column.final or ''}{f' of `{column.source}`' if column.source else ''}"
+            cells = (f"`{column.name}`", column.heading, column.unit, better, final, column.sentence)
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -4,6 +4,7 @@ A number where a distribution may stand means the constant. Sampling is vectoris
 prefix property of :mod:`simfl.rng`. Samples are non-negative.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
@@ -13,6 +14,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simfl.errors import ScenarioError
 from simfl.registry import Registry
+from simfl.setting import Setting
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -31,8 +33,6 @@ __all__ = [
     "reaching",
 ]
 
-DISTRIBUTIONS = Registry("distribution", number=("constant", "value"))
-
 Positive = Annotated[float, Field(gt=0, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0, le=1e12)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -41,17 +41,21 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class Distribution(Protocol):
     """A distribution over the non-negative reals, in the unit of the field it stands in."""
 
+    @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         """``size`` independent draws."""
         ...
 
     @property
+    @abstractmethod
     def mean(self) -> float:
         """The expected value."""
         ...
 
     # A bounded distribution also has a property ``ends``: its least and its largest value.
 
+
+DISTRIBUTIONS = Registry("distribution", number=("constant", "value"), protocol=Distribution)
 
 DistributionField = Annotated[Any, DISTRIBUTIONS]
 """The type of a plugin field that holds a distribution (or a number)."""
@@ -63,6 +67,8 @@ class Constant:
     """Always the same value; a bare number is short for it."""
 
     value: Annotated[NonNegative, Field(description="the value")]
+
+    example = {"value": 1}
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return np.full(size, float(self.value))
@@ -84,7 +90,9 @@ class Uniform:
     low: Annotated[NonNegative, Field(description="lower end")]
     high: Annotated[NonNegative, Field(description="upper end, at least low")]
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    example = {"low": 1, "high": 2}
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         if self.low <= self.high:
             return []
         return [("high", f"is below low ({self.low}); the nearest valid value is {self.low}")]
@@ -108,6 +116,8 @@ class Exponential:
 
     mean: Annotated[NonNegative, Field(description="expected value")]
 
+    example = {"mean": 1}
+
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return self.mean * rng.standard_exponential(size)
 
@@ -118,6 +128,8 @@ class HalfNormal:
     """|N(0, sigma^2)|: the training durations of the FedBuff paper (arXiv 2106.06639, section 5)."""
 
     sigma: Annotated[Positive, Field(description="standard deviation of the underlying normal")]
+
+    example = {"sigma": 1}
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return self.sigma * np.abs(rng.standard_normal(size))
@@ -135,6 +147,8 @@ class LogNormal:
     median: Annotated[Positive, Field(description="median")]
     sigma: Annotated[float, Field(ge=0, le=10, description="standard deviation of the logarithm")]
 
+    example = {"median": 1, "sigma": 0.5}
+
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return self.median * np.exp(self.sigma * rng.standard_normal(size))
 
@@ -149,6 +163,8 @@ class Empirical:
     """Uniform over the listed measurements."""
 
     values: Annotated[tuple[NonNegative, ...], Field(min_length=1, description="measured values")]
+
+    example = {"values": [1, 2]}
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return np.asarray(self.values, dtype=float)[rng.integers(len(self.values), size=size)]
@@ -270,4 +286,4 @@ def equal(value: Any) -> bool:
         return len(set(value)) <= 1
     if isinstance(value, Choices):
         return len(set(value.choices)) == 1
-    return isinstance(value, (int, float)) or getattr(value, "name", None) == "constant"
+    return isinstance(value, (int, float, Constant))

@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["SimflError", "ScenarioError", "BusyError", "MissingError", "IntegrityError", "suggestion"]
+__all__ = [
+    "BusyError",
+    "IntegrityError",
+    "MissingError",
+    "PluginError",
+    "ScenarioError",
+    "SimflError",
+    "suggestion",
+]
 
 MAX_KNOWN = 5000
 
@@ -18,12 +26,13 @@ class ScenarioError(SimflError):
     """The scenario asks for something impossible (exit 2).
 
     Args:
-        key: dotted key in the scenario, e.g. ``"network.path"``.
+        key: dotted key. Where a plugin raises it, relative to the plugin (``"path"``, not ``"network.path"``; empty
+            for the plugin as a whole): the scenario knows where the plugin stands.
         message: what is wrong and the nearest valid value.
     """
 
     def __init__(self, key: str, message: str) -> None:
-        super().__init__(f"{key}: {message}")
+        super().__init__(f"{key}: {message}" if key else message)
         self.key = key
         self.message = message
 
@@ -36,6 +45,26 @@ class IntegrityError(SimflError):
     """A stored result or checkpoint does not match its digest (exit 4)."""
 
     exit_code = 4
+
+
+class PluginError(SimflError):
+    """A plugin, or what it has built, answered something impossible or failed (exit 1): its author can mend it.
+
+    Args:
+        plugin: the one that answered, or its name.
+        message: what it did and what is asked of it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, plugin: object, message: str) -> None:
+        super().__init__(f"{_called(plugin)}: {message}")
+        self.message = message
+
+
+def _called(plugin: object) -> str:
+    cls = type(plugin)
+    return plugin if isinstance(plugin, str) else f"{cls.__module__}.{cls.__qualname__}"
 
 
 class MissingError(SimflError):

@@ -3,7 +3,7 @@
 import io
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl import packages
 from simfl.accounting import accounts
+from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.results import DIVERGED, LOSSES, fill_columns, summarise, summarise_jobs
 from simfl.scenario import Scenario
+from simfl.selection.theory import guarantee
 from simfl.trace import Table, sha256, write_atomically
 
 __all__ = ["cell", "finish", "round_cells"]
@@ -26,6 +29,8 @@ def finish(
     rounds: int,
     model: NDArray[np.float32] | None,
     expected_cardinality: float | None,
+    columns: Sequence[Column] = ROUND_COLUMNS,
+    no_skill_accuracy: float | None = None,
 ) -> dict[str, Any]:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -36,6 +41,8 @@ def finish(
         rounds: rounds played.
         model: the final global model, shape (d,), or None.
         expected_cardinality: what theory says, to stand beside the simulated value.
+        columns: those of ``rounds.csv``: simfl's, then those of plugins.
+        no_skill_accuracy: test accuracy without training, where something is learned.
 
     Returns:
         The summary.
@@ -54,17 +61,23 @@ def finish(
         write_atomically(folder / "model.npy", buffer.getvalue())
         digests["model.npy"] = sha256(folder / "model.npy")
     jobs = summarise_jobs(folder / "jobs.csv", float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
+    finals = summarise(rows, columns)
     summary = {
         "name": scenario.name,
         "digest": scenario.digest,
         "seed": scenario.seed,
         "clients": scenario.clients,
         "expected_cardinality": cell(expected_cardinality),
-        **{name: cell(value) for name, value in summarise(rows).items()},
+        "no_skill_accuracy": cell(no_skill_accuracy),
+        **{name: cell(value) for name, value in finals.items()},
+        **_guarantee(scenario, finals),
         **jobs,
-        "sha256": dict(sorted(digests.items())),
     }
-    write_atomically(folder / "machine.json", _json(_versions()))
+    found = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
+    write_atomically(folder / FILE, _json(document((*columns, *found))))
+    digests[FILE] = sha256(folder / FILE)
+    summary["sha256"] = dict(sorted(digests.items()))
+    write_atomically(folder / "machine.json", _json(_versions(scenario)))
     write_atomically(folder / "summary.json", _json(summary))
     return summary
 
@@ -83,15 +96,29 @@ def round_cells(row: Mapping[str, Any]) -> dict[str, Any]:
     return cells | lost
 
 
-def _json(document: dict[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+def _guarantee(scenario: Scenario, finals: dict[str, Any]) -> dict[str, int | None]:
+    """What theory knows beside the guarantees that were computed; nothing where none was, or units are broken up."""
+    known = None
+    if finals["privacy_strong"] is not None and scenario.training.keeps_units:
+        known = guarantee(scenario)
+    if known is not None and known["weak"] > scenario.selection.unit_size:
+        known = None  # everyone in every round: it holds only until somebody fails
+    return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
 
 
-def _versions() -> dict[str, str | None]:
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _versions(scenario: Scenario) -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
     for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
+    for cls in scenario.foreign():
+        if about := packages.loaded.get(cls.__module__):
+            name, _, release = about.rpartition(" ")
+            found[name] = release
     return found

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.setting import Setting
 from simfl.variant import CLIENTS, Plain
 
 __all__ = ["LocalTraining", "PlainSgd"]
@@ -39,7 +40,7 @@ class LocalTraining:
     ] = None
     client: Annotated[Any, CLIENTS, Field(description="variant of local training")] = PlainSgd()
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    def check(self, scenario: Setting) -> list[tuple[str, str]]:
         if self.momentum and not self.client.momentum:
             name = self.client.name
             return [("momentum", f"is {self.momentum}, but {name} assumes 0, the nearest valid value")]

@@ -8,21 +8,35 @@ Registering a class gives it a YAML name, validation of its fields, an entry in 
     class LeastUsed:
         k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
 
-Packages add plugins through the entry point group ``simfl.<family>``.
+What a family's protocol gives a value or a body is optional: a class that lacks it gets that one when it is registered,
+so that everybody may read it from every plugin. Packages add plugins through the entry point group
+``simfl.<family>`` (:mod:`simfl.packages`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
+from inspect import getsourcefile
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema, to_json
 
-from simfl.errors import MissingError
+from simfl.packages import Broken, load_package, packages
+from simfl.plugin import Plugin, annotated, completed, is_plugin, registered
 
-__all__ = ["FAMILIES", "Registry", "default_of", "plain", "required", "summary", "validate"]
+__all__ = [
+    "FAMILIES",
+    "Registry",
+    "broken",
+    "default_of",
+    "plain",
+    "required",
+    "summary",
+    "undone",
+    "validate",
+]
 
 FAMILIES: dict[str, "Registry"] = {}
 """Every registry by family name, in order of definition."""
@@ -40,15 +54,27 @@ class Registry(Mapping[str, type]):
         family: singular noun shown in messages and ``simfl list``.
         number: (plugin name, field) that a bare number stands for.
         default: the plugin meant by a mapping without ``name``.
+        protocol: what a plugin of the family offers; what it gives a value or a body is optional, and what it marks
+            as abstract or only annotates is required.
+
+    Attributes:
+        broken: packages whose plugin does not load, by the plugin's name.
     """
 
-    def __init__(self, family: str, number: tuple[str, str] | None = None, default: str | None = None) -> None:
+    def __init__(
+        self, family: str, number: tuple[str, str] | None = None, default: str | None = None, protocol: type = Plugin
+    ) -> None:
         self.family = family
+        self.protocol = protocol
         self.number = number
         self.default = default
+        self.broken: dict[str, Broken] = {}
         self._plugins: dict[str, type] = {}
         self._loaded = False
         FAMILIES[family] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FAMILIES.__getitem__, (self.family,)  # there is one a process: what travels is its name
 
     # A mapping compares by content and cannot be hashed; what stands in a union of types must be.
     __eq__ = object.__eq__
@@ -58,13 +84,19 @@ class Registry(Mapping[str, type]):
         def register(cls: Class) -> Class:
             if not is_dataclass(cls):
                 raise TypeError(f"{self.family} '{name}' must be a dataclass")
-            if name in self._plugins:
-                raise ValueError(f"{self.family} '{name}' is registered twice")
+            known = self._plugins.get(name)
+            if known is not None and not _same_place(known, cls):
+                raise ValueError(f"{self.family} '{name}' is registered already, by {_origin(known)}")
             if any(f.name == "name" for f in fields(cls)):
                 raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
+            annotated(cls)
+            for wanted in (self.protocol, Plugin):
+                completed(cls, wanted, f"{self.family} '{name}'")
             cls.name = name
             cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
             self._plugins[name] = cls
+            registered.add(cls)
+            _adapter.cache_clear()
             return cls
 
         return register
@@ -72,11 +104,13 @@ class Registry(Mapping[str, type]):
     def _load(self) -> dict[str, type]:
         if not self._loaded:
             self._loaded = True
-            for entry in _entry_points().select(group=f"simfl.{self.family}"):
-                try:
-                    entry.load()
-                except Exception as error:  # somebody else's package may fail in any way
-                    raise MissingError(f"the plugin '{entry.name}' ({entry.value}) does not load: {error}") from error
+            for package in packages(f"simfl.{self.family}"):
+                with undone() as keep:
+                    problem = load_package(package, lambda name: name in self._plugins)
+                    if problem is None:
+                        keep()
+                    else:
+                        self.broken[package.name] = problem
         return self._plugins
 
     def __getitem__(self, name: str) -> type:
@@ -126,7 +160,7 @@ class Registry(Mapping[str, type]):
         return core_schema.no_info_before_validator_function(self._prepare, union)
 
     def _prepare(self, value: Any) -> Any:
-        if type(value) in self._plugins.values():
+        if is_plugin(value) and self._plugins.get(value.name) is type(value):
             return {"name": value.name, **{f.name: getattr(value, f.name) for f in fields(value)}}
         value = self.normalise(value)
         context = {"family": self.family, "known": ", ".join(self) or "none is installed"}
@@ -138,6 +172,8 @@ class Registry(Mapping[str, type]):
         if value.get("name") is None:
             raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
         if self.chosen(value) is None:
+            if broken := self.broken.get(str(value["name"])):
+                raise PydanticCustomError("plugin_broken", "{why}", {"why": str(broken)})
             raise PydanticCustomError("plugin_unknown", "unknown {family} (one of {known})", context)
         return value
 
@@ -159,12 +195,40 @@ class Registry(Mapping[str, type]):
             body["required"] = [*([] if name == self.default else ["name"]), *body.get("required", [])]
             body["title"] = f"{self.family} {name}"
             options.append(body)
-        return {"x-family": self.family, "anyOf": options}
+        return {"x-family": self.family, "anyOf": options or [{"not": {}}]}
 
 
-@cache
-def _entry_points() -> EntryPoints:
-    return entry_points()
+def broken() -> list[Broken]:
+    """The plugins of installed packages that do not load, of every family."""
+    for registry in list(FAMILIES.values()):
+        registry._load()
+    return [problem for registry in FAMILIES.values() for problem in registry.broken.values()]
+
+
+@contextmanager
+def undone() -> Iterator[Callable[[], None]]:
+    """What is registered inside is forgotten again, unless the function that it yields has been called."""
+    before = {family: dict(registry._plugins) for family, registry in FAMILIES.items()}
+    kept: list[bool] = []
+    try:
+        yield lambda: kept.append(True)
+    finally:
+        if not kept:
+            for family, plugins in before.items():
+                FAMILIES[family]._plugins = plugins
+            _adapter.cache_clear()
+
+
+def _same_place(known: type, cls: type) -> bool:
+    """Whether a class is a known one defined anew, as when a notebook's cell is run again."""
+    return known.__module__ == "__main__" == cls.__module__ and known.__qualname__ == cls.__qualname__
+
+
+def _origin(cls: type) -> str:
+    try:
+        return getsourcefile(cls) or cls.__module__
+    except (TypeError, OSError):
+        return cls.__module__
 
 
 def _with_defaults(cls: type, properties: dict[str, Any]) -> dict[str, Any]:
@@ -179,12 +243,13 @@ def validate(annotation: Any, value: Any) -> Any:
     Raises:
         pydantic.ValidationError: it does not fit.
     """
-    plugins = sum(len(family) for family in list(FAMILIES.values()))
-    return _adapter(annotation, plugins).validate_json(to_json(value), strict=True)
+    for family in list(FAMILIES.values()):
+        family._load()
+    return _adapter(annotation).validate_json(to_json(value), strict=True)
 
 
 @cache
-def _adapter(annotation: Any, plugins: int) -> TypeAdapter[Any]:
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
     """Made anew when plugins have been registered since."""
     return TypeAdapter(annotation)
 
@@ -221,7 +286,7 @@ def plain(value: Any) -> Any:
     A field with ``metadata={"yaml": False}`` is left out.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        named = {"name": value.name} if hasattr(type(value), "__pydantic_config__") and hasattr(value, "name") else {}
+        named = {"name": value.name} if is_plugin(value) else {}
         shown = (f.name for f in fields(value) if f.metadata.get("yaml", True))
         return named | {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, (list, tuple)):

@@ -8,15 +8,16 @@ SHA-256 of each table) and ``machine.json``, the one file that may differ betwee
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import isfinite, nan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.errors import SimflError
 from simfl.metrics import mean_concurrency, staleness_histogram
 from simfl.scenario import Scenario
@@ -125,38 +126,53 @@ def fill_columns(table: str, columns: dict[str, Iterable[Any]]) -> tuple[str, li
     return text.getvalue(), rows
 
 
-def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Final values of a run from the rows of its ``rounds.csv``.
+def summarise(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ROUND_COLUMNS) -> dict[str, Any]:
+    """Final values of a run from the rows of its ``rounds.csv``, each as its column's ``final`` says.
 
     Where a loss was not finite, ``diverged_round`` is the first such round; a final loss or accuracy that there is not
     is NaN, whatever went before.
+
+    Args:
+        rows: a mapping a round, cells as text or numbers.
+        columns: those of ``rounds.csv``.
+
+    Returns:
+        By name; None where no round has a value. Sums of whole numbers are whole.
     """
+    finals = [column for column in (*columns, *SUMMARY_COLUMNS) if column.final]
+    found: dict[str, Any] = {column.name: _final(column, rows) for column in _in_place(finals)}
+    diverged = next((i for i, row in enumerate(rows) if DIVERGED in (row.get(name) for name in LOSSES)), None)
+    if diverged is not None:
+        found["diverged_round"] = diverged
+        found["test_accuracy"] = nan if isnan(found["test_loss"] or 0) else found["test_accuracy"]
+    return found
 
-    def last(name: str) -> float | None:
-        return next((float(row[name]) for row in reversed(rows) if row[name] not in ("", None)), None)
 
-    def total(name: str) -> int:
-        return sum(int(row[name] or 0) for row in rows)
+def _in_place(columns: Sequence[Column]) -> list[Column]:
+    """What says how many rounds there were comes first."""
+    return sorted(columns, key=lambda column: column.final != "count")
 
-    accuracies = [float(row["test_accuracy"]) for row in rows if row["test_accuracy"] not in ("", None)]
-    diverged = next((i for i, row in enumerate(rows) if DIVERGED in (row[name] for name in LOSSES)), None)
-    test_loss = last("test_loss")
-    return {
-        "rounds": len(rows),
-        "skipped": total("skipped"),
-        "time_s": last("time_s"),
-        "mean_cardinality": last("mean_cardinality"),
-        "fairness_gap": last("fairness_gap"),
-        **{f"privacy_{of}": last(f"privacy_{of}") for of in ("strong", "semi_strong", "weak_lower", "weak_upper")},
-        "failed": total("failed"),
-        "bytes_down": total("bytes_down"),
-        "bytes_up": total("bytes_up"),
-        "train_loss": last("train_loss"),
-        "test_loss": test_loss,
-        "test_accuracy": last("test_accuracy") if test_loss is None or isfinite(test_loss) else nan,
-        "best_test_accuracy": max(accuracies, default=None),
-        **({} if diverged is None else {"diverged_round": diverged}),
-    }
+
+def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | None:
+    cells = [row.get(column.source or column.name) for row in rows]
+    values = [value for value in cells if value not in ("", None)]
+    if column.final == "count":
+        return len(values)
+    if column.final == "sum":
+        return sum(_number(value) for value in values)
+    numbers = [float(value) for value in values]
+    if not numbers:
+        return None
+    return {"last": numbers[-1], "max": max(numbers), "min": min(numbers)}[str(column.final)]
+
+
+def _number(value: Any) -> float | int:
+    """A cell as a number, whole where it is written so."""
+    text = str(value)
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def summarise_jobs(path: Path, until_s: float) -> dict[str, Any]:

@@ -19,13 +19,14 @@ from simfl import checkpoint
 from simfl.accounting import extra_columns
 from simfl.agents import SERVERS, Parts, Round, Server
 from simfl.api import CallableModule
+from simfl.columns import ROUND_COLUMNS
 from simfl.errors import BusyError, IntegrityError, SimflError
 from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.selection.base import shuffled
-from simfl.selection.families import theory
+from simfl.selection.theory import theory
 from simfl.timeline import write_timeline
 from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table, sha256, write_atomically
 from simfl.world import World
@@ -67,7 +68,7 @@ def build(scenario: Scenario) -> Parts:
     streams = Streams(scenario.seed)
     devices, n = scenario.devices, scenario.clients
     policy = scenario.selection
-    if getattr(policy, "shuffle", False):
+    if policy.shuffle:
         policy = shuffled(policy, streams("assignment").permutation(n))
     links = scenario.network.build(scenario, streams)
     return Parts(
@@ -263,7 +264,10 @@ class _Run:
         by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators)
         theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
-        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical)
+        no_skill = self.parts.learner.no_skill_accuracy()
+        columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
+                         no_skill)  # fmt: skip
         _tidy(self.folder)
         return summary
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from simfl.columns import ROUND_COLUMNS
 from simfl.errors import IntegrityError
 
 __all__ = [
@@ -23,12 +24,7 @@ __all__ = [
     "JOBS",
 ]
 
-ROUNDS = (
-    "round", "time_s", "skipped", "cardinality", "mean_cardinality", "fairness_gap",
-    "privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper",
-    "staleness_mean", "staleness_max", "failed", "bytes_down", "bytes_up",
-    "train_loss", "test_loss", "test_accuracy",
-)  # fmt: skip
+ROUNDS = tuple(column.name for column in ROUND_COLUMNS)
 """Columns of rounds.csv; one row a server round, empty where a column does not apply."""
 
 PARTICIPATION = ("round", "client", "weight")

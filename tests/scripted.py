@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simfl.agents import Parts, server
+from simfl.agents import SERVERS, Parts
 from simfl.learning.none import IdleLearner
 from simfl.rng import Streams
 from simfl.types import Updates
@@ -24,6 +24,7 @@ class Script:
         latency: seconds of every message.
     """
 
+    name, fixed_size = "scripted", True
     names = None
     dropout = None
 
@@ -35,7 +36,7 @@ class Script:
         self.away = away or {}
         self.planned = np.zeros(self.n, dtype=int)
 
-    def down_s(self, clients, size_bytes, where):
+    def down_s(self, clients, size_bytes, where, leg=""):
         return np.full(len(clients), self.latency)
 
     up_s = down_s
@@ -45,12 +46,12 @@ class Script:
         self.planned[clients] += 1
         return np.array(seconds, dtype=float)
 
-    def draw(self, first, second):
+    def draw(self, first, second, phase="work"):
         if isinstance(first, int):
             here = np.ones(self.n, dtype=bool)
             here[list(self.away.get(first, ()))] = False
             return here
-        return np.array([0.5 if (int(c), int(self.planned[c])) in self.failures else np.nan for c in first])
+        return np.array([0.5 if (int(c), int(self.planned[c]) - 1) in self.failures else np.nan for c in first])
 
     def select(self, view, k, rng):
         chosen, taken = [], set()
@@ -114,9 +115,8 @@ def play(script, rule, samples=5, evaluate_every=1, **learner):
     recorder = Recorder(BYTES, np.broadcast_to(np.int64(samples), script.n).copy(), **learner)
     parts = Parts(script.n, Streams(0), script, script, script, script, script, rule, recorder, evaluate_every)
     rounds, events = [], []
-    world = World(0.0, lambda m, sent, arrives: events.append({"event": m.kind, "from": m.sender, "to": m.to,
-                                                               "sent_s": sent, "arrives_s": arrives}))  # fmt: skip
-    agent = server(parts, world, rounds.append, events.append)
+    world = World()
+    agent = SERVERS[rule.server](parts, world, rounds.append, events.append)
     world.run(world.spawn(agent.play()))
     return agent, rounds, events
 

@@ -18,6 +18,8 @@ BYTES = 100
 class Fixed:
     """Devices, links and a policy that do exactly what a test says."""
 
+    name, fixed_size = "fixed", True
+
     def __init__(self, latency, compute=0.0, deaths=None, units=None, available=None, dropout=None):
         self.latency = np.asarray(latency, dtype=float)
         self.n = len(self.latency)
@@ -29,11 +31,10 @@ class Fixed:
         self.dropout = dropout
         self.k, self.unit_size = self.units.size, self.units.shape[1]
 
-    def down_s(self, clients, size_bytes, where):
+    def down_s(self, clients, size_bytes, where, leg=""):
         return self.latency[clients]
 
-    def up_s(self, clients, size_bytes, where):
-        return self.latency[clients]
+    up_s = down_s
 
     def duration_s(self, clients, samples, epochs, where):
         return self.compute[clients]
@@ -42,7 +43,7 @@ class Fixed:
         if len(arguments) == 2 and isinstance(arguments[0], int):
             round, _ = arguments
             return np.ones(self.n, bool) if self.available is None else np.asarray(self.available[round], dtype=bool)
-        clients, where = arguments
+        clients, where = arguments[:2]
         return np.array([self.deaths.get((where.tick, int(c)), np.nan) for c in clients])
 
     def select(self, view, k, rng):
@@ -77,13 +78,7 @@ def play(fixed, **training):
     learner = Recorder(BYTES, np.full(fixed.n, 5, dtype=np.int64))
     rule = FedAvg(**training)
     parts = Parts(fixed.n, Streams(0), fixed, fixed, fixed, fixed, fixed, rule, learner, 0)
-    rounds, events, world = [], [], None
-
-    def message(m, sent_s, arrives_s):
-        events.append({"event": "message", "kind": m.kind, "from": m.sender, "to": m.to, "bytes": m.size_bytes,
-                       "sent_s": sent_s, "arrives_s": arrives_s})  # fmt: skip
-
-    world = World(0.0, message)
+    rounds, events, world = [], [], World()
     server = SynchronousServer(parts, world, rounds.append, events.append)
     world.run(world.spawn(server.play()))
     return server, rounds, events

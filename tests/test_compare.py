@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from simfl.errors import SimflError
 from simfl.rng import Address
 from simfl.run import build
 from simfl.scenario import Scenario
-from simfl.selection.families import theory
+from simfl.selection.theory import theory
 from simfl.sweep import folders
 from simfl.sweep.grid import axes
 from simfl.sweep.plan import planned
@@ -101,7 +102,7 @@ def test_the_target_is_reached_at_the_first_round_whose_accuracy_is_there(tmp_pa
     (tmp_path / "rounds.csv").write_text(
         "round,time_s,bytes_down,bytes_up,test_accuracy\n0,1.5,10,5,\n1,2.5,10,,0.4\n2,4.0,20,7,0.5\n3,9.0,1,1,0.3\n"
     )
-    assert to_target(tmp_path, 0.5) == {"rounds_to_target": 3, "time_s_to_target": 4.0, "bytes_to_target": 52}
+    assert to_target(tmp_path, 0.5) == {"rounds_to_target": 3, "time_to_target_s": 4.0, "bytes_to_target": 52}
     assert to_target(tmp_path, 0.4)["rounds_to_target"] == 2
     assert to_target(tmp_path, 0.51) == {}
 
@@ -214,8 +215,9 @@ def test_tables_are_what_pandas_and_scipy_make_of_the_runs(compared):
             if len(above):
                 spent = rounds[: above.index[0] + 1]
                 reached.append((len(spent), above.time_s.iloc[0], (spent.bytes_down + spent.bytes_up).sum()))
-        for metric, column in zip(("rounds", "time_s", "bytes"), zip(*reached, strict=True), strict=True):
-            row = means.loc[policy, f"{metric}_to_target"]
+        names = "rounds_to_target", "time_to_target_s", "bytes_to_target"
+        for metric, column in zip(names, zip(*reached, strict=True), strict=True):
+            row = means.loc[policy, metric]
             assert (row["mean"], row["runs"]) == (pytest.approx(np.mean(column)), len(column))
         row = means.loc[policy, "expected_cardinality"]
         assert row["mean"] == pytest.approx(theory(results[policy, 0].scenario)["expected_cardinality"])
@@ -247,7 +249,7 @@ def test_the_command_prints_a_table_json_or_csv_and_writes_the_same_bytes(file, 
     assert ended.exit_code == 0, ended.output
     lines = ended.stdout.splitlines()
     assert Path(lines[-1]) == compared.path and "3 seeds; target accuracy 0.5" in lines[0]
-    for heading in ("final accuracy", "time to target", "MB to target", "fairness gap", "cardinality", "in theory"):
+    for heading in ("Accuracy", "Time to target, s", "Traffic to target, MB", "Fairness gap", "Expected cardinality"):
         assert heading in lines[1]
     row = next(line for line in lines if line.startswith("batch_partition:T=2"))
     mean = compared.means.set_index(["choice", "metric"]).loc["batch_partition:T=2", "test_accuracy"]
@@ -276,3 +278,119 @@ def test_a_failed_run_costs_its_pair_and_exit_code_3(file, compared):
     assert list(found.failed.error) == ["out of memory"]
     rows = found.paired.set_index(["choice", "metric"]).pairs
     assert rows["partition", "time_s"] == 2 and rows["batch_partition:T=2", "time_s"] == 3
+
+
+# -- what the terminal says ------------------------------------------------------------------------
+
+
+def printed(document, width):
+    """Lines on a terminal of so many columns."""
+    from rich.console import Console
+
+    from simfl.compare.show import show
+
+    file = io.StringIO()
+    show(
+        document, Console(file=file, force_terminal=True, width=width, color_system=None, highlight=False, markup=False)
+    )
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_every_number_is_whole_at_any_width(compared, width):
+    """C1: at 80 columns it printed "0.…"."""
+    lines, whole = printed(compared.document, width), printed(compared.document, 1000)
+    assert all(len(line) <= width for line in lines) and "…" not in "".join(lines)
+
+    def cells(lines, name):
+        return [cell for line in lines if line.startswith(name + " ") for cell in line[len(name) :].split("  ") if cell]
+
+    for name in ("random", "partition"):
+        assert [c.strip() for c in cells(lines, name)] == [c.strip() for c in cells(whole, name)]
+    assert sum("Accuracy" in line for line in lines) == sum("Accuracy" in line for line in whole)
+
+
+def test_a_long_name_is_wrapped_beside_its_numbers(compared):
+    document = json.loads(json.dumps(compared.document).replace("batch_partition:T=2", "x" * 100))
+    lines = printed(document, 80)
+    assert all(len(line) <= 80 for line in lines) and "x" * 100 in "".join(re.findall("x+", "\n".join(lines)))
+
+
+def test_nothing_is_called_certain_and_the_family_has_its_word(compared):
+    """A10: 40 intervals of 95 %, none of them corrected, are not "certain"."""
+    text = "\n".join(printed(compared.document, 1000))
+    count = sum(row["lower"] is not None for row in compared.document["paired"] if shown_better(row["metric"]))
+    assert "certain" not in text and "excludes zero" in text and "family-wise" in text
+    assert f"of these {count} intervals, about {0.05 * count:.2g} would by chance alone" in text
+
+
+def shown_better(name):
+    from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
+
+    known = {column.name: column for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)}
+    return known[name].shown and known[name].better
+
+
+def test_a_second_star_is_for_the_family():
+    from simfl.compare.show import _difference
+
+    def row(p):
+        return {"difference": 2.0, "lower": 1.0, "upper": 3.0, "unpaired_lower": 0.5, "unpaired_upper": 3.5,
+                "pairs": 5, "p_value": p}  # fmt: skip
+
+    def form(x):
+        return f"{x:g}"
+
+    assert _difference(row(0.02), form, 5, 0.01) == "+2 ±1 [1.5]*"
+    assert _difference(row(0.005), form, 6, 0.01) == "+2 ±1 [1.5]** (5/6)"
+    assert _difference(row(0.5) | {"lower": -1.0}, form, 5, 0.01).endswith("]")
+
+
+def test_never_is_said_of_targets_only(compared):
+    """C2: "In theory: never" was printed where theory says nothing."""
+    document = json.loads(json.dumps(compared.document))
+    lost = {("random", "rounds_to_target"), ("random", "expected_cardinality")}
+    document["means"] = [row for row in document["means"] if (row["choice"], row["metric"]) not in lost]
+    document["columns"] = [c for c in document["columns"] if c["name"] in ("rounds_to_target", "expected_cardinality")]
+    row = next(line for line in printed(document, 200) if line.startswith("random"))
+    assert row.split()[1:] == ["never", "–"]
+
+
+def test_the_target_lies_above_what_needs_no_training():
+    """A9: an untrained policy set the target at 5 % of ten classes, and then was the quickest to it."""
+    trained = [{"best_test_accuracy": a, "no_skill_accuracy": 0.12, "skipped": 1, "rounds": 20} for a in (0.8, 0.7)]
+    idle = {"best_test_accuracy": 0.05, "no_skill_accuracy": 0.12, "skipped": 20, "rounds": 20}
+    assert common_target([*trained, idle]) == 0.7
+    assert common_target([idle, idle]) is None
+    assert common_target([*trained, idle | {"best_test_accuracy": 0.125}]) == 0.7  # 12 % is not above 12 %
+    assert common_target([*trained, idle | {"best_test_accuracy": 0.13, "skipped": 0}]) == 0.13
+    old = [{"best_test_accuracy": a, "skipped": s, "rounds": 20} for a, s in ((0.8, 0), (0.05, 20))]
+    assert common_target(old) == 0.8
+
+
+def test_no_skill_is_the_commonest_class_or_the_untrained_model():
+    from simfl.run import build
+
+    learner = build(Scenario.parse(DIGITS, "x")).learner
+    labels = learner.tested[1].numpy()
+    learner.put(0, learner.initial())
+    untrained = learner.evaluate(0)["test_accuracy"]
+    assert learner.no_skill_accuracy() == max(np.bincount(labels).max() / len(labels), untrained)
+    assert build(Scenario.parse(DIGITS, "x", ["learning=none"])).learner.no_skill_accuracy() is None
+
+
+def test_who_skips_every_round_never_reaches_the_target_and_is_named(tmp_path):
+    """A9, played: a policy of groups larger than who is ever there."""
+    file = tmp_path / "digits.yaml"
+    file.write_text(DIGITS.replace("dropout: 0.3", "dropout: 0.6"))
+    grid = {"selection": ["random", "partition:k=10"], "training.rounds": 6}
+    made = simfl.compare(file, grid, replications=2, out=tmp_path / "r", jobs=1)
+    means = made.means.set_index(["choice", "metric"])["mean"]
+    assert means["partition:k=10", "skipped"] == 6
+    assert made.document["target_accuracy"] > means["random", "no_skill_accuracy"]
+    assert ("partition:k=10", "time_to_target_s") not in means.index
+    text = "\n".join(printed(made.document, 300))
+    assert (
+        "warning: partition:k=10 skipped 6 of 6 rounds: nothing was aggregated in them; its model is untrained" in text
+    )
+    assert next(line for line in printed(made.document, 300) if line.startswith("partition")).count("never") == 3

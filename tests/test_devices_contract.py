@@ -38,7 +38,7 @@ def _scenario(clients):
 
 def make(family, name, clients, seed=0):
     plugin, scenario = family.of({"name": name, **EXAMPLES[family][name]}), _scenario(clients)
-    assert not hasattr(plugin, "check") or plugin.check(scenario) == []
+    assert plugin.check(scenario) == []
     return plugin.build(scenario, Streams(seed))
 
 

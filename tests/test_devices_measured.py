@@ -47,7 +47,7 @@ def test_every_measurement_is_drawn_equally_often_times_the_client_s_factor(tmp_
     ],
 )
 def test_a_broken_file_is_one_clear_line(tmp_path, text, problem):
-    with pytest.raises(ScenarioError, match="devices.computation.path") as caught:
+    with pytest.raises(ScenarioError, match="^path") as caught:
         built(tmp_path, text)
     assert problem in str(caught.value)
 

@@ -107,7 +107,7 @@ def test_csv_files(tmp_path, header, unit):
 )
 def test_broken_files_name_the_line(tmp_path, content, message):
     (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(ScenarioError, match=f"devices.availability.path: {message}"):
+    with pytest.raises(ScenarioError, match=f"^path: {message}"):
         build(tmp_path, path="t.csv", period=10)
 
 
@@ -116,7 +116,7 @@ def test_broken_inline_intervals():
     found = dict(plugin.check(SimpleNamespace(clients=1)))
     assert set(found) == {"inline.1", "inline.2"}
     assert [key for key, _ in AVAILABILITY.of("trace").check(None)] == ["path"]
-    with pytest.raises(ScenarioError, match=r"devices.availability.inline.0: there is no client 'x'"):
+    with pytest.raises(ScenarioError, match=r"^inline.0: there is no client 'x'"):
         build(inline=[["x", 0, 1]])
 
 

@@ -101,15 +101,15 @@ def test_impossible_draws_are_refused_by_name_and_key(wrong):
 
     with refused("some.key"):
         per_client(gives, 4, streams("x"), "some.key")
-    with refused("network.latency_s"):
+    with refused("latency_s"):
         Star(latency_s=gives).build(scenario, streams)
-    with refused("network.bandwidth_bytes_per_s"):
+    with refused("bandwidth_bytes_per_s"):
         Star(bandwidth_bytes_per_s=gives).build(scenario, streams)
-    with refused("network.latency_s"):
+    with refused("latency_s"):
         NETWORKS["ring"](latency_s=gives).build(scenario, streams)
     with refused("network.jitter_s"):
         Star(jitter_s=gives).build(scenario, streams).up_s(CLIENTS, 1.0, WHERE)
-    with refused("devices.computation.speed"):
+    with refused("speed"):
         RandomTime(DISTRIBUTIONS.of(1), speed=gives).build(scenario, streams)
     with refused("devices.computation.distribution"):
         RandomTime(gives).build(scenario, streams).duration_s(CLIENTS, np.ones(4), 1.0, WHERE)

@@ -7,10 +7,11 @@ from scripted import BYTES, Script, jobs, play
 from simfl.errors import SimflError
 from simfl.metrics import concurrency
 from simfl.training.fedavg import FedAvg
-from simfl.training.fedbuff import FedBuff, Stop
+from simfl.training.fedbuff import FedBuff
 from simfl.training.optimisers import ServerSgd
 from simfl.training.presets import FedAsync, FedBuffPaper, FLSim
 from simfl.training.staleness import Constant, Hinge, Polynomial
+from simfl.training.stop import Stop
 
 SLOW_THIRD = [[1.0], [2.5], [9.0]]
 """Clients 0, 1, 2 with buffer 2: 0 and 1 fill the buffer at 2.5, 5.0 and 7.5 s, 0 is back at 8.5 s, 2 at 9.0 s."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scripted import Recorder, jobs
 
-from simfl.agents import Parts, server
+from simfl.agents import SERVERS, Parts
 from simfl.devices.bernoulli import Bernoulli
 from simfl.devices.computation import RandomTime
 from simfl.devices.failure import BernoulliFailure
@@ -35,7 +35,7 @@ class Watched:
 
     def __init__(self, policy, streams):
         self.policy, self.unit_size, self.k = policy, policy.unit_size, policy.k
-        self.fixed_size = getattr(policy, "fixed_size", True)
+        self.fixed_size, self.name = policy.fixed_size, policy.name
         self.unit_of, self.asked = {}, 0
 
     def select(self, view, k, rng):
@@ -51,7 +51,7 @@ def play(name, sizes, rule, seed=0):
     streams = Streams(seed)
     scenario = SimpleNamespace(clients=N, seed=seed, devices=SimpleNamespace(availability=Bernoulli(0.2)))
     policy = POLICIES[name](**sizes)
-    policy = policy.resolve(scenario) if hasattr(policy, "resolve") else policy
+    policy = policy.resolve(scenario)
     watched = Watched(policy, streams)
     parts = Parts(
         N,
@@ -67,7 +67,7 @@ def play(name, sizes, rule, seed=0):
     )
     rounds = []
     world = World()
-    agent = server(parts, world, rounds.append)
+    agent = SERVERS[rule.server](parts, world, rounds.append)
     world.run(world.spawn(agent.play()))
     return agent, rounds, watched
 

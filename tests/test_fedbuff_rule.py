@@ -47,20 +47,13 @@ def test_every_staleness_function_starts_at_one_and_never_rises(name):
     assert weights[0] == 1 and (np.diff(weights) <= 0).all() and (weights > 0).all() and weights.dtype == np.float64
 
 
-def test_a_buffer_of_clients_without_samples_changes_nothing():
-    rule, none = FedBuff(concurrency=1, rounds=1), np.zeros(3, dtype=np.int64)
-    weights, divisor = rule.weights(none, none), rule.divisor(none, none)
-    model, _ = rule.step(np.ones(2, np.float32), np.ones((3, 2), np.float32), weights, rule.start(2), divisor)
-    assert model.tolist() == [1, 1]
-
-
 @pytest.mark.parametrize("normaliser, divisor", [("count", 12.0), ("weight_sum", 5 + 2.5 + 0.5), ("none", 1.0)])
 def test_weights_and_what_their_sum_is_divided_by(normaliser, divisor):
     rule = FedBuff(concurrency=1, rounds=1, normaliser=normaliser, staleness=Polynomial(1.0))
     examples, staleness = np.array([5, 5, 2]), np.array([0, 1, 3])
-    assert rule.discount(staleness).tolist() == [1, 0.5, 0.25]
+    assert rule.row(staleness).tolist() == [1, 0.5, 0.25]
     assert rule.weights(examples, staleness).tolist() == [5, 2.5, 0.5]
-    assert rule.divisor(examples, staleness) == divisor
+    assert rule.divisor(rule.weights(examples, staleness), examples) == divisor
 
 
 def test_the_presets_are_fedbuff_with_the_choices_their_names_stand_for():

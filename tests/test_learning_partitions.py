@@ -124,7 +124,7 @@ def test_a_minimum_for_every_client():
     ],
 )
 def test_a_minimum_that_cannot_be_had(fields, message):
-    with pytest.raises(ScenarioError, match=f"learning.partition.min_samples: {message}"):
+    with pytest.raises(ScenarioError, match=f"min_samples: {message}"):
         split("dirichlet", dataset(np.arange(600) % 3), 12, **{"beta": 0.3, **fields})
 
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from simfl.learning.variates import ControlVariates
 from test_learning import aggregate, build, jobs
 
+from simfl.learning.clients.scaffold import Scaffold
+from simfl.learning.memory import Memory
 from simfl.types import Job
+from simfl.variant import Visit
 
 SMALL = {"data": {"name": "synthetic", "samples": 90, "shape": [6], "classes": 3}, "model": "logistic"}
 
@@ -43,7 +45,24 @@ def test_scaffold_begins_as_fedavg(backend):
     plain, _, _ = play(2, backend)
     scaffold, learner, _ = play(2, backend, client="scaffold")
     assert np.array_equal(plain[0], scaffold[0]) and not np.array_equal(plain[1], scaffold[1])
-    assert learner.model_bytes == 8 * learner.dimension
+    assert learner.sizes(jobs((0,))) == (8 * learner.dimension, 8 * learner.dimension)
+
+
+class Variates:
+    """SCAFFOLD's arithmetic without training: the shift of a job, and what a job leaves behind."""
+
+    def __init__(self, clients, dimension):
+        self.scaffold = Scaffold()
+        self.memory = Memory(self.scaffold, clients, self.scaffold.common((), dimension))
+        self.zero = np.zeros(dimension, dtype=np.float32)
+
+    def begin(self, client, version):
+        self.memory.begin(version)
+        visit = Visit(Job(0, client, version, 0.0), self.zero, self.memory.own(client), self.memory.common, None)
+        return visit, self.scaffold.begin(visit)
+
+    def report(self, visit, begun, delta, steps, rate):
+        self.memory.end(visit.job.client, self.scaffold.end(visit, begun, delta, steps, rate))
 
 
 def test_scaffold_of_two_quadratics_by_hand():
@@ -54,34 +73,34 @@ def test_scaffold_of_two_quadratics_by_hand():
     client 0: g = 2.25 - 1 - 1.5 = -0.25, y = 2.375; g = -0.125, y = 2.4375: delta 0.1875
     client 1: g = 2.25 - 5 + 1.5 = -1.25, y = 2.875; g = -0.625, y = 3.1875: delta 0.9375
     """
-    variates, x, a = ControlVariates(2, 1), 0.0, (1.0, 5.0)
+    variates, x, a = Variates(2, 1), 0.0, (1.0, 5.0)
     deltas = []
     for version in range(2):
         for client in (0, 1):
-            variates.begin(version)
-            shift = variates.shift(client)
+            visit, begun = variates.begin(client, version)
             y = x
             for _ in range(2):
-                y -= 0.5 * (y - a[client] + (0.0 if shift is None else float(shift[0])))
+                y -= 0.5 * (y - a[client] + (0.0 if begun.shift is None else float(begun.shift[0])))
             delta = np.array([y - x], dtype=np.float32)
-            variates.report(Job(0, client, version, 0.0), shift, delta, 2 * 0.5)
+            variates.report(visit, begun, delta, 2, 0.5)
             deltas.append(float(delta[0]))
         x += sum(deltas[-2:]) / 2
     assert deltas == [0.75, 3.75, 0.1875, 0.9375]
     # after round 2: c_i = mean gradient met = -(delta) - shift
-    assert variates.own[0].tolist() == [-0.1875 + 1.5] and variates.own[1].tolist() == [-0.9375 - 1.5]
-    variates.begin(2)
-    assert variates.common.tolist() == [(1.3125 - 2.4375) / 2]
+    assert variates.memory.own(0)["variate"].tolist() == [-0.1875 + 1.5]
+    assert variates.memory.own(1)["variate"].tolist() == [-0.9375 - 1.5]
+    variates.begin(0, 2)
+    assert variates.memory.common["variate"].tolist() == [(1.3125 - 2.4375) / 2]
 
 
 def test_the_servers_variate_is_the_mean_over_all_clients():
-    variates = ControlVariates(10, 2)
-    variates.begin(0)
-    variates.report(Job(0, 3, 0, 0.0), None, np.array([1, -2], dtype=np.float32), 1.0)
-    assert variates.shift(7) is None  # not before the next version
-    variates.begin(1)
-    np.testing.assert_allclose(variates.common, [-0.1, 0.2], rtol=1e-6)
-    np.testing.assert_allclose(variates.shift(3), [0.9, -1.8], rtol=1e-6)
+    variates = Variates(10, 2)
+    visit, begun = variates.begin(3, 0)
+    variates.report(visit, begun, np.array([1, -2], dtype=np.float32), 1, 1.0)
+    assert variates.begin(7, 0)[1].shift is None  # not before the next version
+    _, begun = variates.begin(3, 1)
+    np.testing.assert_allclose(variates.memory.common["variate"], [-0.1, 0.2], rtol=1e-6)
+    np.testing.assert_allclose(begun.shift, [0.9, -1.8], rtol=1e-6)
 
 
 def test_scaffold_reaches_the_optimum_where_fedavg_drifts():
@@ -90,17 +109,17 @@ def test_scaffold_reaches_the_optimum_where_fedavg_drifts():
     true = (curvature * optimum).sum() / curvature.sum()
 
     def run(corrected):
-        variates, x = ControlVariates(2, 1), 0.0
+        variates, x = Variates(2, 1), 0.0
         for version in range(200):
             deltas = []
             for client in (0, 1):
-                variates.begin(version)
-                shift = variates.shift(client) if corrected else None
+                visit, begun = variates.begin(client, version)
+                shift = 0.0 if begun.shift is None or not corrected else float(begun.shift[0])
                 y = x
                 for _ in range(10):
-                    y -= 0.1 * (curvature[client] * (y - optimum[client]) + (0 if shift is None else float(shift[0])))
+                    y -= 0.1 * (curvature[client] * (y - optimum[client]) + shift)
                 deltas.append(y - x)
-                variates.report(Job(0, client, version, 0.0), shift, np.float32([y - x]), 1.0)
+                variates.report(visit, begun, np.float32([y - x]), 10, 0.1)
             x += np.mean(deltas)
         return x
 
@@ -122,7 +141,8 @@ def test_variates_survive_a_checkpoint_and_do_not_depend_on_batches():
             other.put(2, parted[-1])
         work = jobs((0, 2, 3), version, 10 * version)
         one, two = other.train(work[:1]), other.train(work[1:])
-        both = type(one)(*(np.concatenate(pair) for pair in zip(vars(one).values(), vars(two).values(), strict=True)))
+        pairs = ((one.deltas, two.deltas), (one.examples, two.examples), (one.loss, two.loss))
+        both = type(one)(*map(np.concatenate, pairs))
         parted.append(aggregate(other, rule, both, version))
         other.put(version + 1, parted[-1])
     assert np.array_equal(parted, models)

@@ -181,7 +181,7 @@ def test_broken_tables(folder, file, content, message):
     (folder / file).write_text(content)
     scenario = SimpleNamespace(clients=1, file=data_file)
     network = plugin(server="East", cities=["North"], rtt="measured").resolve(scenario)
-    with pytest.raises(ScenarioError, match=f"network.tables: {message}"):
+    with pytest.raises(ScenarioError, match=f"^tables: {message}"):
         network.build(scenario, Streams(0))
     if file == "cities.csv":
         assert [key for key, _ in network.check(scenario)] == ["tables"]

@@ -172,7 +172,7 @@ def test_broken_and_hostile_files_name_file_and_line(tmp_path, name):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ScenarioError, match=message) as caught:
         build(tmp_path, name)
-    assert caught.value.key == "network.path" and "\n" not in str(caught.value)
+    assert caught.value.key == "path" and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [None, "fast", -1.0, float("nan"), True])
@@ -199,11 +199,11 @@ def test_parallel_edges_are_refused(tmp_path):
 
 def test_places_in_a_file_are_checked(tmp_path):
     write_all(tmp_path)
-    with pytest.raises(ScenarioError, match="network.server: there is no node 'hubb'; did you mean 'hub'?"):
+    with pytest.raises(ScenarioError, match="^server: there is no node 'hubb'; did you mean 'hub'?"):
         build(tmp_path, "rtt.csv", server="hubb")
-    with pytest.raises(ScenarioError, match="network.placement: there are 5 clients for 2 client nodes"):
+    with pytest.raises(ScenarioError, match="^placement: there are 5 clients for 2 client nodes"):
         build(tmp_path, "rtt.csv", clients=5)
-    with pytest.raises(ScenarioError, match="network.path: nowhere.csv: No such file"):
+    with pytest.raises(ScenarioError, match="^path: nowhere.csv: No such file"):
         build(tmp_path, "nowhere.csv")
     ((key, message),) = NETWORKS.of({"name": "file", "path": "g.pickle", "server": "a"}).check(None)
     assert key == "path" and ".csv, .graphml, .gexf" in message

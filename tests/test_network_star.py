@@ -99,7 +99,7 @@ def test_latency_and_bandwidth_come_from_their_own_streams():
 
 
 def test_a_bandwidth_of_zero_is_an_error():
-    with pytest.raises(ScenarioError, match="network.bandwidth_bytes_per_s: .* carries nothing"):
+    with pytest.raises(ScenarioError, match="^bandwidth_bytes_per_s: .* carries nothing"):
         star(2, bandwidth_bytes_per_s=[1, 0])
 
 

@@ -109,11 +109,9 @@ def test_paired_differences_use_the_common_seeds_only():
 def test_paired_differences_agree_with_compare(comparison):
     _, table = draw("differences", comparison)
     stored = pandas.read_csv(comparison / "paired.csv").set_index(["choice", "metric"])
-    metrics = {"test_accuracy": "test_accuracy", "time_to_target_s": "time_s_to_target",
-               "mean_cardinality": "mean_cardinality", "fairness_gap": "fairness_gap"}  # fmt: skip
-    assert len(table) == 2 * len(metrics)
+    assert len(table) == 2 * 4
     for row in table.itertuples():
-        there = stored.loc[(row.group, metrics[row.measure])]
+        there = stored.loc[(row.group, row.measure)]
         assert row.difference == pytest.approx(there.difference)
         assert row.half == pytest.approx((there.upper - there.lower) / 2)
 
@@ -134,7 +132,7 @@ def test_over_rounds_holds_the_last_value_and_starts_where_all_have_one():
         FakeRun(round=range(4), loss=[nan, 2.0, nan, 4.0]), FakeRun(round=range(5), loss=[1.0, nan, 3.0, nan, 9.0])
     )
     table = over_rounds(group, "loss")
-    assert list(table["round"]) == [1, 2, 3] and list(table["mean"]) == [1.5, 2.5, 3.5]
+    assert list(table["rounds"]) == [2, 3, 4] and list(table["mean"]) == [1.5, 2.5, 3.5]
 
 
 def test_over_time_reads_steps_at_common_times():
@@ -150,8 +148,8 @@ def test_long_lines_are_thinned_but_keep_their_ends():
 
 # -- figures -----------------------------------------------------------------------------------------
 
-LINES = {"accuracy": ("round", "test_accuracy"), "accuracy_time": ("time_s", "test_accuracy"),
-         "fairness": ("round", "fairness_gap"), "cardinality": ("round", "mean_cardinality")}  # fmt: skip
+LINES = {"accuracy": ("rounds", "test_accuracy"), "accuracy_time": ("time_s", "test_accuracy"),
+         "fairness": ("rounds", "fairness_gap"), "cardinality": ("rounds", "mean_cardinality")}  # fmt: skip
 
 
 def lines(fig):
@@ -168,7 +166,7 @@ def test_a_line_is_the_mean_of_the_runs_and_the_csv_is_the_line(comparison, name
     for group in study.groups:
         rows = table[table.group == group.label]
         np.testing.assert_array_equal(drawn[group.label], rows[[x, "mean"]])
-        if x == "round":
+        if x == "rounds":
             expected = np.mean([run.rounds[column] for run in group.runs], axis=0)
             np.testing.assert_allclose(rows["mean"], expected)
     (bands,) = ([c for c in axes.collections] for axes in fig.axes)
@@ -373,5 +371,5 @@ def test_plot_says_what_is_wrong(single, tmp_path, monkeypatch, arguments, messa
 
 
 def test_every_figure_has_a_caption_and_a_place():
-    assert {kind.section for kind in FIGURES.values()} == {"Learning", "Privacy", "Participation", "Time"}
+    assert {kind.section for kind in FIGURES.values()} == {"Learning", "Privacy", "Participation", "Time", "Plugins"}
     assert all(kind.caption and kind.title for kind in FIGURES.values())

@@ -51,7 +51,15 @@ def test_a_run_leaves_the_whole_layout_and_consistent_tables(tmp_path):
     done = run(Scenario.parse(PROTOCOL, "x", ["trace=events", "training.rounds=50"]), tmp_path)
     assert done.path == tmp_path / "protocol" / done.digest and not done.reused
     names = {p.name for p in done.path.iterdir()} - {".lock"}
-    assert names == {"scenario.yaml", "rounds.csv", "participation.csv", "events.jsonl", "summary.json", "machine.json"}
+    assert names == {
+        "scenario.yaml",
+        "rounds.csv",
+        "participation.csv",
+        "events.jsonl",
+        "summary.json",
+        "machine.json",
+        "columns.json",
+    }
     result = Result.open(done.path)
     rounds, matrix = result.rounds, result.participation.toarray()
     assert len(rounds) == 50 and list(rounds["round"]) == list(range(50))

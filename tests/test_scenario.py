@@ -121,6 +121,9 @@ def file_network():
         root: Annotated[DataFolder | None, Field(description="where")] = None
         more: tuple[DataPath, ...] = ()
 
+        def build(self, setting, streams):
+            raise NotImplementedError
+
     yield OfFiles
     del NETWORKS._plugins["of_files"]
 
@@ -200,6 +203,11 @@ def test_every_field_that_names_a_file_says_so():
 # -- automatic fields and cross checks -----------------------------------------------------------------
 
 
+PARTS = Registry("part of a test")
+del FAMILIES["part of a test"]
+
+
+@PARTS("inner")
 @dataclass(frozen=True)
 class Inner:
     size: int | None = None
@@ -211,6 +219,7 @@ class Inner:
         return [("size", f"is {self.size}")] if self.size > 5 else []
 
 
+@PARTS("outer")
 @dataclass(frozen=True)
 class Outer:
     parts: tuple[Inner, ...]
@@ -246,10 +255,11 @@ def test_problems_of_checks_have_full_paths():
 
 
 def test_a_resolve_that_fails_is_a_problem():
+    @PARTS("fails")
     @dataclass(frozen=True)
     class Fails:
-        def resolve(self, scenario):
-            raise ScenarioError("first.x", "cannot be")
+        def resolve(self, setting):
+            raise ScenarioError("x", "cannot be")
 
     assert resolved(Top(1, Fails()))[1] == [(("first", "x"), "cannot be")]
 
@@ -303,7 +313,7 @@ def test_a_plugin_registered_late_is_known_at_once(shapes):
 
 
 def test_a_registry_refuses_what_cannot_be_chosen(shapes):
-    with pytest.raises(ValueError, match="registered twice"):
+    with pytest.raises(ValueError, match="registered already, by .*test_scenario.py"):
         shapes("circle")(shapes["circle"])
     with pytest.raises(TypeError, match="must be a dataclass"):
         shapes("line")(object)

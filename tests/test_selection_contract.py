@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.selection import POLICIES
-from simfl.selection.base import shuffled
+from simfl.selection.base import checked, shuffled
 from simfl.types import View
 
 N = 12
@@ -28,26 +28,19 @@ def variants(name):
     """The policy with small sizes, in each of its modes, resolved as a scenario would."""
     cls = POLICIES[name]
     known = {field.name for field in fields(cls)}
-    size = {key: value for key, value in {"k": 4, "T": 2}.items() if key in known}
+    size = {key: value for key, value in cls.example.items() if key != "mode"}
     for mode in ("uniform", "fair", "least_total") if "mode" in known else (None,):
         policy = cls(**size, **({"mode": mode} if mode else {}))
-        yield policy.resolve(scenario()) if hasattr(policy, "resolve") else policy
+        yield policy.resolve(scenario())
 
 
-EVERY = [
-    pytest.param(policy, id=f"{name}-{getattr(policy, 'mode', '')}") for name in POLICIES for policy in variants(name)
-]
+EVERY = [pytest.param(policy, id=f"{name}-{policy.mode or ''}") for name in POLICIES for policy in variants(name)]
 
 
 def row_exists(policy, available, k):
-    """By trying: do the available clients contain k clients in whole units of the policy?"""
-    n = len(available)
-    if policy.name == "half_partition":
-        h, m = policy.T // 2, 2 * n // policy.T
-        units = [[c % n for c in range(s * h, s * h + policy.T)] for s in range(m)]
-    else:
-        units = [list(range(b, b + policy.unit_size)) for b in range(0, n, policy.unit_size)]
-    usable = [set(unit) for unit in units if available[unit].all()]
+    """By trying: do the available clients contain k clients in whole units of the policy's family?"""
+    units = policy.family(len(available)).units()
+    usable = [set(unit) for unit in units.tolist() if available[unit].all()]
     need = k // policy.unit_size
     return any(len(set().union(*some)) == k for some in combinations(usable, need))
 
@@ -78,9 +71,10 @@ def test_contract(policy, view, units, seed):
     assert np.array_equal(chosen, again)
     assert np.array_equal(view.available, before[0]) and np.array_equal(view.participation, before[1])
     assert len(np.unique(chosen)) == chosen.size and view.available[chosen].all()
-    if getattr(policy, "fixed_size", True):
+    assert checked(chosen, view, k, policy) is chosen
+    if policy.fixed_size:
         assert chosen.size in (0, k)
-        if policy.name in ("random", "weighted", "partition", "batch_partition", "half_partition"):
+        if policy.family(N) is not None:
             assert (chosen.size == k) == row_exists(policy, view.available, k)
 
 
@@ -88,16 +82,15 @@ def test_contract(policy, view, units, seed):
 def test_units_are_those_of_the_policy(policy):
     """Over many rounds every unit is one of the fixed units, so that what is summed keeps the guarantee."""
     rng = np.random.default_rng(1)
-    half = policy.name == "half_partition"
+    family = policy.family(N)
+    known = None if family is None else {frozenset(unit) for unit in family.units().tolist()}
     for _ in range(100):
         view = View(0, rng.random(N) < 0.8, rng.integers(0, 9, N))
-        for unit in policy.select(view, policy.k, rng):
-            step = policy.unit_size // 2 if half else policy.unit_size
-            assert unit[0] % step == 0
-            assert np.array_equal(unit, (unit[0] + np.arange(policy.unit_size)) % N)
+        units = policy.select(view, policy.k, rng).tolist()
+        assert known is None or {frozenset(unit) for unit in units} <= known
 
 
-@pytest.mark.parametrize("policy", [p for p in EVERY if getattr(p.values[0], "fixed_size", True)])
+@pytest.mark.parametrize("policy", [p for p in EVERY if p.values[0].fixed_size])
 def test_refuses_parts_of_units(policy):
     view = View(0, np.ones(N, bool), np.zeros(N, np.int64))
     for k in {0, -policy.unit_size} | ({policy.unit_size + 1} if policy.unit_size > 1 else set()):
@@ -139,9 +132,9 @@ def test_bernoulli_fills_its_probability():
     rates = np.linspace(0, 0.9, 10)
     assert policy.resolve(scenario(10, dropout=rates)).probability == pytest.approx(4 / 5.5)
     assert POLICIES["bernoulli"](k=4, probability=0.3).resolve(scenario(10)).probability == 0.3
-    with pytest.raises(Exception, match="selection.k: is 4 but only 1 .* nearest valid value is 1"):
+    with pytest.raises(Exception, match="k: is 4 but only 1 .* nearest valid value is 1"):
         policy.resolve(scenario(10, dropout=0.9))
-    with pytest.raises(Exception, match="selection.probability: is needed"):
+    with pytest.raises(Exception, match="probability: is needed"):
         policy.resolve(scenario(10, dropout=None))
     with pytest.raises(ValueError, match="resolve"):
         policy.select(View(0, np.ones(10, bool), np.zeros(10, np.int64)), 4, np.random.default_rng(0))

@@ -58,7 +58,7 @@ class Faulty:
             open(f"{__file__}.hung-{os.getpid()}", "w").close()
             threading.Event().wait()
         if self.number == 17:
-            raise ScenarioError("devices.availability.number", "is 17")
+            raise ScenarioError("number", "is 17")
         return Bernoulli(self.number / 100).build(scenario, streams, names)
 """
 

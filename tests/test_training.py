@@ -20,6 +20,12 @@ def fedavg(**fields):
     return TypeAdapter(Annotated[Any, RULES]).validate_json(json.dumps({"name": "fedavg", "rounds": 1, **fields}))
 
 
+def step(rule, model, deltas, weights, state):
+    """One step of a rule on updates with these weights."""
+    change = rule.aggregate.combine(deltas, weights, rule.divisor(weights, np.ones(len(weights), dtype=int)))
+    return rule.step(model, change, state)
+
+
 def vectors(*rows):
     return np.array(rows, dtype=np.float32)
 
@@ -27,25 +33,18 @@ def vectors(*rows):
 def test_weighted_average_by_hand():
     rule = fedavg()
     weights = rule.weights(np.array([1, 3]), np.zeros(2, dtype=int))
-    model, state = rule.step(vectors(1, 2), vectors([4, 0], [0, 8]), weights, rule.start(2))
+    model, state = step(rule, vectors(1, 2), vectors([4, 0], [0, 8]), weights, rule.start(2))
     assert model.tolist() == [1 + 4 / 4, 2 + 8 * 3 / 4] and model.dtype == np.float32 and state == {}
     half = fedavg(server_learning_rate=0.5, weighting="equal")
     weights = half.weights(np.array([1, 3]), np.zeros(2, dtype=int))
-    assert half.step(vectors(1, 2), vectors([4, 0], [0, 8]), weights, {})[0].tolist() == [2, 4]
-
-
-def test_clients_without_samples_leave_the_model_as_it_is():
-    rule = fedavg(server_optimiser="adam")
-    state = rule.start(2)
-    model, after = rule.step(vectors(1, 2), vectors([0, 0]), np.zeros(1), state)
-    assert model.tolist() == [1, 2] and after is state
+    assert step(half, vectors(1, 2), vectors([4, 0], [0, 8]), weights, {})[0].tolist() == [2, 4]
 
 
 def test_server_momentum_by_hand():
     rule = fedavg(server_optimiser={"name": "sgd", "momentum": 0.5}, server_learning_rate=2.0)
-    model, state = rule.step(vectors(0), vectors([1]), np.ones(1), rule.start(1))
+    model, state = step(rule, vectors(0), vectors([1]), np.ones(1), rule.start(1))
     assert model.tolist() == [2]  # v = 1
-    model, state = rule.step(model, vectors([3]), np.ones(1), state)
+    model, state = step(rule, model, vectors([3]), np.ones(1), state)
     assert model.tolist() == [2 + 2 * 3.5]  # v = 0.5 + 3
 
 
@@ -79,7 +78,7 @@ def test_adaptive_server_optimisers_follow_the_paper(name, gradients, beta1, bet
     rule = fedavg(server_optimiser=fields, server_learning_rate=0.3)
     model, state = np.zeros(2, dtype=np.float32), rule.start(2)
     for delta in gradients:
-        model, state = rule.step(model, vectors([delta, -delta]), np.ones(1), state)
+        model, state = step(rule, model, vectors([delta, -delta]), np.ones(1), state)
     expected = adaptive(name, gradients, 0.3, beta1, beta2, tau)
     np.testing.assert_allclose(model, [expected, -expected], rtol=2e-4, atol=2e-5)
 
@@ -87,7 +86,7 @@ def test_adaptive_server_optimisers_follow_the_paper(name, gradients, beta1, bet
 def test_fedadam_first_step_by_hand():
     """Delta = 2, beta1 = 0.9, beta2 = 0.99, tau = 0.1: m = 0.2, v = 0.99 * 0.01 + 0.01 * 4 = 0.0499."""
     rule = fedavg(server_optimiser={"name": "adam", "epsilon": 0.1}, server_learning_rate=1.0)
-    model, state = rule.step(vectors(5), vectors([2]), np.ones(1), rule.start(1))
+    model, state = step(rule, vectors(5), vectors([2]), np.ones(1), rule.start(1))
     assert model[0] == pytest.approx(5 + 0.2 / (0.0499**0.5 + 0.1), rel=1e-5)
     assert state["second"][0] == pytest.approx(0.0499, rel=1e-5)
 
@@ -97,10 +96,10 @@ def test_steps_are_pure(name):
     rule = fedavg(server_optimiser=name)
     rng = np.random.default_rng(0)
     model, deltas = rng.normal(size=5).astype(np.float32), rng.normal(size=(3, 5)).astype(np.float32)
-    _, state = rule.step(model, deltas, np.ones(3), rule.start(5))
+    _, state = step(rule, model, deltas, np.ones(3), rule.start(5))
     kept = [model.copy(), deltas.copy(), {key: value.copy() for key, value in state.items()}]
-    first, _ = rule.step(model, deltas, np.ones(3), state)
-    second, _ = rule.step(model, deltas, np.ones(3), state)
+    first, _ = step(rule, model, deltas, np.ones(3), state)
+    second, _ = step(rule, model, deltas, np.ones(3), state)
     assert np.array_equal(first, second) and first.dtype == np.float32
     assert np.array_equal(model, kept[0]) and np.array_equal(deltas, kept[1])
     assert all(np.array_equal(state[key], value) for key, value in kept[2].items())
@@ -143,7 +142,11 @@ def test_robust_aggregates_ignore_a_liar_and_clients_without_samples():
 
 
 def test_impossible_combinations_are_named():
-    plain, hidden = SimpleNamespace(), SimpleNamespace(secagg=SimpleNamespace(name="secagg"))
+    learning = SimpleNamespace(evaluate_every=1)
+    plain, hidden = (
+        SimpleNamespace(learning=learning, secagg=SimpleNamespace(name=name, shows_updates=name == "plain"))
+        for name in ("plain", "secagg")
+    )
     assert fedavg().check(plain) == [] and fedavg().check(hidden) == []
     ((key, message),) = fedavg(aggregate="median").check(plain)
     assert key == "weighting" and "equal" in message

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from simfl.agents.parts import Parts
 from simfl.agents.state import Arrays, prefixed, under
+from simfl.devices.base import checked_available
 from simfl.errors import SimflError
+from simfl.selection.base import ask
 from simfl.types import Units, View
 
 __all__ = ["PATIENCE", "Asking", "stalled"]
@@ -65,12 +67,13 @@ class Asking:
         """
         policy: Any = self.parts.policy
         number, self.asked = self.asked, self.asked + 1
-        idle = self.parts.available.draw(number, now_s) & ~busy
+        available = self.parts.available
+        idle = checked_available(available.draw(number, now_s), len(busy), available) & ~busy
         view = View(version, idle, participation)
         wanted = max(1, most // policy.unit_size)
         while True:
-            units = policy.select(view, wanted * policy.unit_size, self.parts.streams("selection", number))
-            if units.size or wanted == 1 or not getattr(policy, "fixed_size", True):
+            units = ask(policy, view, wanted * policy.unit_size, self.parts.streams("selection", number))
+            if units.size or wanted == 1 or not policy.fixed_size:
                 break
             wanted //= 2
         if self.log is not None:

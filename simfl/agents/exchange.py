@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.parts import Cost, Parts, Phase
+from simfl.devices.base import checked_deaths, checked_durations_s
+from simfl.network.base import checked_delays_s
 from simfl.rng import Address
 from simfl.secagg.base import Ask, Failed, Talk
 from simfl.types import SERVER
@@ -55,16 +57,16 @@ def legs(parts: Parts, ask: Ask, where: Address, leg: str = "") -> Legs:
         leg: tells exchanges at one address apart, so that no two messages share their jitter.
     """
     clients, n = ask.to, len(ask.to)
-    death = parts.failing.draw(clients, where, ask.kind)
+    death = checked_deaths(parts.failing.draw(clients, where, ask.kind), n, parts.failing)
     lives = np.isnan(death)
     compute = np.broadcast_to(np.asarray(ask.compute_s, dtype=np.float64), n)
-    up = parts.links.up_s(clients, ask.up_bytes, where, leg)
+    up = checked_delays_s(parts.links.up_s(clients, ask.up_bytes, where, leg), n, parts.links)
     up_bytes = np.broadcast_to(np.asarray(ask.up_bytes, dtype=np.int64), n)
     if not lives.all():
         compute = compute * np.where(lives, 1.0, death)
         up = np.where(lives, up, parts.links.up_s(clients, 0, where, leg))
         up_bytes = np.where(lives, up_bytes, 0)
-    down = parts.links.down_s(clients, ask.down_bytes, where, leg)
+    down = checked_delays_s(parts.links.down_s(clients, ask.down_bytes, where, leg), n, parts.links)
     return Legs(down, compute, up, lives, np.broadcast_to(np.asarray(ask.down_bytes, dtype=np.int64), n), up_bytes)
 
 
@@ -79,6 +81,7 @@ def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: tuple[
     """
     samples = parts.learner.samples[clients]
     compute_s = parts.computing.duration_s(clients, samples, parts.rule.epochs(samples), where)
+    compute_s = checked_durations_s(compute_s, len(clients), parts.computing)
     down, up = sizes
     return Ask(WORK, clients, down, parts.protocol.upload_bytes(up, parts.learner.dimension), compute_s)
 

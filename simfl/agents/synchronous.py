@@ -12,9 +12,11 @@ from simfl.agents.exchange import Exchange, converse, exchange, legs, message, w
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.servers import SERVERS, Log
 from simfl.agents.state import Arrays, prefixed, under
+from simfl.devices.base import checked_available
 from simfl.metrics import Tally
 from simfl.rng import Address
 from simfl.secagg.base import Cohort, Failed, Summed, Talk
+from simfl.selection.base import ask as ask_policy
 from simfl.types import SERVER, Job, Units, View
 from simfl.world import World
 
@@ -63,9 +65,9 @@ class SynchronousServer:
 
     def _round(self, t: int) -> Generator[Any, Any, Round]:
         parts, policy = self.parts, self.parts.policy
-        available = parts.available.draw(t, self.world.now)
+        available = checked_available(parts.available.draw(t, self.world.now), parts.clients, parts.available)
         view = View(t, available, self.tally.participation)
-        units = policy.select(view, policy.k, parts.streams("selection", t))
+        units = ask_policy(policy, view, policy.k, parts.streams("selection", t))
         if self.log is not None:
             self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
         cost, phases, jobs, result = Cost(), [], [], None

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
 
 __all__ = ["command"]
 
@@ -14,7 +14,7 @@ __all__ = ["command"]
 @scenario_arguments
 @click.option("--out", type=click.Path(path_type=Path), help="Write the figure (.svg) and its tables (.csv) here.")
 @as_json
-def command(file: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     """Load a scenario's data, deal them out as a run would, and show samples and labels of the clients.
 
     Nothing is trained. With --out NAME.svg the label histogram is drawn; NAME.csv holds its numbers, and
@@ -22,11 +22,14 @@ def command(file: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     """
     from simfl.errors import ScenarioError
     from simfl.learning.histogram import draw, label_histogram, write_csv, write_indices
+    from simfl.learning.supervised import Supervised
     from simfl.rng import Streams
 
-    scenario = load(file, overrides)
+    if out is not None:
+        writable(out, "--out")
+    scenario = load(file, overrides, plugins)
     choice = scenario.learning
-    if not hasattr(choice, "partition"):
+    if not isinstance(choice, Supervised):
         raise ScenarioError("learning", f"{choice.name} has no data; choose supervised")
     streams = Streams(scenario.seed)
     try:
@@ -39,7 +42,6 @@ def command(file: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     if out is not None:
         figure, table = out.with_suffix(".svg"), out.with_suffix(".csv")
         samples = out.with_name(f"{out.stem}-samples.csv")
-        figure.parent.mkdir(parents=True, exist_ok=True)
         draw(figure, counts, data.label_names, f"{scenario.name}: {choice.data.name}, {choice.partition.name}")
         write_csv(table, counts, data.label_names)
         write_indices(samples, split)

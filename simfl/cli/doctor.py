@@ -35,6 +35,8 @@ def command(context: click.Context, as_json: bool) -> None:
             click.echo(f"{package['name']:12} {_state(package)}")
         for name, state in found["imports"].items():
             click.echo(f"import {name}: {state}")
+        for plugin in found["broken_plugins"]:
+            click.echo(f"plugin {plugin}")
         for name, packages in found["extras"].items():
             missing = [package["name"] for package in packages if not package["ok"]]
             hint = f'missing {", ".join(missing)}; pip install "simfl[{name}]"' if missing else "installed"
@@ -44,12 +46,15 @@ def command(context: click.Context, as_json: bool) -> None:
 
 def examine() -> dict[str, Any]:
     """Everything the command shows, as plain data."""
+    from simfl import registry, scenario  # noqa: F401  (registers every plugin)
     from simfl.files import data_root
+    from simfl.report import figures
 
+    lame = [f"{problem.group} {problem}" for problem in (*registry.broken(), *figures.broken())]
     packages, extras = _requirements()
     imports = {name: _imports(name) for name in ("torch", "torchvision")}
     return {
-        "ok": all(package["ok"] for package in packages) and all(state == "ok" for state in imports.values()),
+        "ok": not lame and all(p["ok"] for p in packages) and all(state == "ok" for state in imports.values()),
         "simfl": __version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
@@ -58,6 +63,7 @@ def examine() -> dict[str, Any]:
         "packages": packages,
         "imports": imports,
         "extras": extras,
+        "broken_plugins": lame,
     }
 
 

@@ -50,6 +50,10 @@ def failures(context: click.Context, debug: bool = False) -> Iterator[None]:
             _internal(context, error, debug)
         about = f"{error.filename}: " if error.filename else ""
         _end(context, about + (error.strerror or str(error)), EXHAUSTED if error.errno in FULL else USAGE)
+    except SystemExit as error:  # a plugin does not end the command
+        if _blamed(error) is None:
+            raise
+        _internal(context, error, debug)
     except Exception as error:
         _internal(context, error, debug)
 
@@ -59,7 +63,9 @@ def _end(context: click.Context, message: str, code: int) -> NoReturn:
     context.exit(code)
 
 
-def _internal(context: click.Context, error: Exception, debug: bool) -> NoReturn:
+def _internal(context: click.Context, error: Exception | SystemExit, debug: bool) -> NoReturn:
+    if about := _blamed(error):
+        _end(context, ("".join(traceback.format_exception(error)) if debug else "") + about, INTERNAL)
     summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     if debug:
         where = "".join(traceback.format_exception(error))
@@ -71,6 +77,12 @@ def _internal(context: click.Context, error: Exception, debug: bool) -> NoReturn
         _end(context, f"internal error ({summary}); please report it with the file {path}", INTERNAL)
     except OSError:
         _end(context, f"internal error ({summary}); please report it with the output of simfl --debug", INTERNAL)
+
+
+def _blamed(error: BaseException) -> str | None:
+    from simfl.blame import blamed  # help needs no plugins
+
+    return blamed(error)
 
 
 @contextmanager

@@ -28,6 +28,10 @@ def command(family: str | None, as_json: bool) -> None:
         print_json(chosen)
     else:
         click.echo("\n\n".join(_section(name, plugins) for name, plugins in chosen.items()))
+    from simfl.registry import broken
+
+    for problem in broken():
+        click.echo(f"{problem.group}: {problem}", err=True)
 
 
 def catalogue() -> dict[str, dict[str, Any]]:

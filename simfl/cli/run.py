@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
 from simfl.errors import ScenarioError
 
 __all__ = ["command"]
@@ -30,6 +30,7 @@ Progress = Callable[[int, int, float], None]
 def command(
     file: str,
     overrides: tuple[str, ...],
+    plugins: tuple[Path, ...],
     out: Path,
     resume: bool,
     force: bool,
@@ -41,7 +42,9 @@ def command(
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
-    scenario = load(file, overrides)
+    if timeline is not None:
+        writable(timeline, "--timeline")
+    scenario = load(file, overrides, plugins)
     try:
         with _progress(shown=not quiet) as progress:
             from simfl import run
@@ -52,6 +55,7 @@ def command(
     except KeyboardInterrupt:
         again = ["simfl", "run", file, *overrides, *(["--out", str(out)] if str(out) != "results" else [])]
         again += ["--timeline", str(timeline)] if timeline else []
+        again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
         click.echo(f"to go on: {shlex.join([*again, '--resume'])}", err=True)
         raise
     if finished.reused:

@@ -1,6 +1,7 @@
 """What several commands have in common: their arguments, reading a scenario, printing JSON."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,18 +11,25 @@ import click
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
 
-__all__ = ["as_json", "load", "print_json", "scenario_arguments"]
+__all__ = ["as_json", "load", "plugin_option", "print_json", "scenario_arguments", "writable"]
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
+plugin_option = click.option(
+    "--plugin", "plugins", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
+    help="A Python file that registers plugins, besides those that the scenario names.",
+)  # fmt: skip
+
+
 def scenario_arguments(command: Any) -> Any:
-    """FILE and the overrides behind it."""
+    """FILE, the overrides behind it, and --plugin."""
+    command = plugin_option(command)
     command = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")(command)
     return click.argument("file")(command)
 
 
-def load(file: str, overrides: tuple[str, ...] = ()) -> "Scenario":
+def load(file: str, overrides: tuple[str, ...] = (), plugins: tuple[Path, ...] = ()) -> "Scenario":
     """The scenario in a file, or on stdin if the file is called ``-``.
 
     Raises:
@@ -31,13 +39,30 @@ def load(file: str, overrides: tuple[str, ...] = ()) -> "Scenario":
     from simfl.scenario.text import MAX_BYTES, decode
 
     if file != "-":
-        return Scenario.load(Path(file), overrides)
+        return Scenario.load(Path(file), overrides, plugins)
     try:
         text = decode(sys.stdin.buffer.read(MAX_BYTES + 1))
     except ValueError as error:
         raise InvalidScenario([Problem(Place("stdin"), "", str(error))]) from None
-    return Scenario.parse(text, "stdin", overrides)
+    return Scenario.parse(text, "stdin", overrides, plugins=plugins)
 
 
 def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def writable(file: Path, option: str) -> None:
+    """Refuses a file that could not be written later, before any work is done for it.
+
+    Raises:
+        SimflError: its folder is not there or not writable, or a folder has its name.
+    """
+    from simfl.errors import SimflError
+
+    folder = file.parent
+    if not folder.is_dir():
+        raise SimflError(f"{option} {file}: there is no folder {folder}")
+    if file.is_dir():
+        raise SimflError(f"{option} {file}: is a folder")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise SimflError(f"{option} {file}: cannot be written")

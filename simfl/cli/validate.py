@@ -1,10 +1,11 @@
 """``simfl validate``"""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from simfl.cli.shared import as_json, load, print_json
+from simfl.cli.shared import as_json, load, plugin_option, print_json
 
 if TYPE_CHECKING:
     from simfl.examine import Examined
@@ -17,9 +18,12 @@ WRONG, MISSING = 2, 5
 @click.command("validate", short_help="Check scenario files.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--deep", is_flag=True, help="Load the data and build the model too, as a run would.")
+@plugin_option
 @as_json
 @click.pass_context
-def command(context: click.Context, files: tuple[str, ...], deep: bool, as_json: bool) -> None:
+def command(
+    context: click.Context, files: tuple[str, ...], plugins: tuple[Path, ...], deep: bool, as_json: bool
+) -> None:
     """Check scenario files: every problem with its line and the nearest valid value.
 
     The network and the devices are built and the data's headers compared with the model; nothing is trained. What this
@@ -28,7 +32,7 @@ def command(context: click.Context, files: tuple[str, ...], deep: bool, as_json:
     reports = []
     codes = {0}
     for file in files:
-        found, digest = _examined(file, deep)
+        found, digest = _examined(file, plugins, deep)
         codes.add(WRONG if found.problems else MISSING if found.missing else 0)
         if as_json:
             reports.append(_report(file, found, digest))
@@ -39,14 +43,14 @@ def command(context: click.Context, files: tuple[str, ...], deep: bool, as_json:
     context.exit(WRONG if WRONG in codes else max(codes))
 
 
-def _examined(file: str, deep: bool) -> tuple["Examined", str | None]:
+def _examined(file: str, plugins: tuple[Path, ...], deep: bool) -> tuple["Examined", str | None]:
     """What was found, and the digest of a scenario in which nothing is wrong."""
     from simfl.errors import MissingError, ScenarioError
     from simfl.examine import Examined, examine
     from simfl.scenario import InvalidScenario
 
     try:
-        scenario = load(file)
+        scenario = load(file, (), plugins)
     except InvalidScenario as error:
         return Examined(list(error.problems)), None
     except MissingError as error:

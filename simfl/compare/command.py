@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from simfl.cli.shared import print_json
+from simfl.cli.shared import plugin_option, print_json
 from simfl.sweep.command import FAILED_MEMBERS, going_on, how, playing_options, report_failures
 
 __all__ = ["command"]
@@ -24,15 +24,17 @@ REPLICATIONS = 5
     "--target-accuracy",
     type=click.FloatRange(0, 1),
     metavar="ACCURACY",
-    help="For time, rounds and bytes to it; default: the highest whole per cent that every run reached.",
+    help="For time, rounds and bytes to it; default: the highest whole per cent reached by every run that learned.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv.")
+@plugin_option
 @playing_options
 @click.pass_context
 def command(
     context: click.Context,
     file: str,
     grid: tuple[str, ...],
+    plugins: tuple[Path, ...],
     replications: int | None,
     baseline: str | None,
     target_accuracy: float | None,
@@ -61,7 +63,7 @@ def command(
     choices(keys)
     if replications is None:
         replications = 1 if any(axis.key == "seed" and len(axis.values) > 1 for axis in keys) else REPLICATIONS
-    plan = planned(file, keys, replications)
+    plan = planned(file, keys, replications, plugins)
     with going_on(), shown(quiet) as watch:
         made = compare(plan, out, chosen, baseline, target_accuracy, watch)
     report_failures(made.index, quiet)

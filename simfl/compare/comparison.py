@@ -11,8 +11,9 @@ from pathlib import Path
 from statistics import stdev
 from typing import Any
 
-from simfl.compare.intervals import CONFIDENCE, mean, paired, unpaired
-from simfl.compare.measures import TO_TARGET, common_target, measures, to_target
+from simfl.columns import TARGET_COLUMNS, Column, described, document, telling, unknown
+from simfl.compare.intervals import CONFIDENCE, mean, p_value, paired, unpaired
+from simfl.compare.measures import common_target, measures, to_target
 from simfl.errors import SimflError
 from simfl.sweep import folders
 from simfl.sweep.grid import Axis, combinations
@@ -28,9 +29,10 @@ MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upp
 
 DIFFERENCES = (
     "choice", "baseline", "metric", "pairs", "difference", "lower", "upper",
-    "unpaired_lower", "unpaired_upper", "width_ratio",
+    "unpaired_lower", "unpaired_upper", "width_ratio", "p_value",
 )  # fmt: skip
-"""Columns of paired.csv; ``width_ratio`` is the unpaired interval's width over the paired one's."""
+"""Columns of paired.csv; ``width_ratio`` is the unpaired interval's width over the paired one's, ``p_value`` that of
+the paired t-test."""
 
 
 @dataclass
@@ -42,12 +44,14 @@ class Choice:
         values: by key.
         runs: digest of each seed's run.
         results: numbers of each seed's run that is complete.
+        known: what describes them.
     """
 
     label: str
     values: dict[str, str]
     runs: dict[int, str] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
+    known: dict[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ def compare(
         out: root of all results; the comparison lies in ``out/<name>/compare-<digest>/``.
         how: how the runs are played.
         baseline: label of the choice that the others are subtracted from; default: the first.
-        target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent that every run reached.
+        target_accuracy: for time, rounds and bytes to it; default: see :func:`simfl.compare.measures.common_target`.
         watch: called whenever a run has begun or ended.
 
     Raises:
@@ -135,6 +139,7 @@ def _collect(compared: list[Choice], plan: Plan, index: Index, target: float | N
         choice.runs[member.seed] = member.digest
         if member.digest in summaries:
             found = measures(summaries[member.digest])
+            choice.known |= described(index.runs / member.digest)
             if used is not None:
                 found |= to_target(index.runs / member.digest, used)
             choice.results[member.seed] = found
@@ -151,6 +156,7 @@ def _document(plan: Plan, compared: list[Choice], index: Index, baseline: str, t
         "baseline": baseline,
         "target_accuracy": target,
         "confidence": CONFIDENCE,
+        "columns": document(_columns(compared)),
         "choices": [
             {
                 "choice": choice.label,
@@ -190,14 +196,23 @@ def _differences(choice: Choice, base: Choice) -> list[dict[str, Any]]:
         ratio = apart.half_width / pair.half_width if pair.half_width and apart.half_width is not None else None
         rows.append({"choice": choice.label, "baseline": base.label, "metric": metric, "pairs": len(seeds),
                      "difference": pair.estimate, "lower": pair.lower, "upper": pair.upper,
-                     "unpaired_lower": apart.lower, "unpaired_upper": apart.upper, "width_ratio": ratio})  # fmt: skip
+                     "unpaired_lower": apart.lower, "unpaired_upper": apart.upper, "width_ratio": ratio,
+                     "p_value": p_value(*samples)})  # fmt: skip
     return rows
+
+
+def _columns(compared: Sequence[Choice]) -> list[Column]:
+    """Every metric that some run has, the most telling first."""
+    known = {name: column for choice in compared for name, column in choice.known.items()}
+    found = dict.fromkeys(name for choice in compared for name in _metrics(choice))
+    return telling(known.get(name) or unknown(name) for name in found)
 
 
 def _metrics(choice: Choice) -> list[str]:
     """Every metric that one of the choice's runs has, in their order, those to the target last."""
     found = dict.fromkeys(name for _, result in sorted(choice.results.items()) for name in result)
-    return [name for name in found if name not in TO_TARGET] + [name for name in TO_TARGET if name in found]
+    last = [column.name for column in TARGET_COLUMNS]
+    return [name for name in found if name not in last] + [name for name in last if name in found]
 
 
 def _of(choice: Choice, metric: str) -> dict[int, float]:

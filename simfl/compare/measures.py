@@ -6,30 +6,49 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TO_TARGET", "common_target", "measures", "to_target"]
+from simfl.columns import TARGET_COLUMNS
+
+__all__ = ["common_target", "measures", "to_target"]
 
 NO_RESULT = {"name", "digest", "seed", "clients"}
 """Numbers in a summary that were chosen, not measured."""
 
-TO_TARGET = ("rounds_to_target", "time_s_to_target", "bytes_to_target")
-
 
 def measures(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The final values of a run, by name; what does not apply to it is left out."""
-    return {
+    """The final values of a run, by name, and all its ``bytes``; what does not apply to it is left out."""
+    found = {
         name: float(value)
         for name, value in summary.items()
         if name not in NO_RESULT and isinstance(value, (int, float)) and not isinstance(value, bool)
     }
+    if "bytes_down" in found and "bytes_up" in found:
+        found["bytes"] = found["bytes_down"] + found["bytes_up"]
+    return found
 
 
 def common_target(summaries: Iterable[Mapping[str, Any]]) -> float | None:
-    """The highest whole per cent of test accuracy that every run has reached; None where nothing is learned."""
+    """The highest whole per cent of test accuracy that every run which learned something has reached.
+
+    A run has learned where its best whole per cent lies above what needs no training (``no_skill_accuracy``: the
+    untrained model, or the commonest class), in all runs. One that has not never reaches the target.
+
+    Returns:
+        None where a run has no accuracy, or none has learned.
+    """
+    summaries = list(summaries)
     best = [summary.get("best_test_accuracy") for summary in summaries]
-    reached = [float(value) for value in best if value is not None]
-    if not reached or len(reached) < len(best):
+    if any(value is None for value in best):
         return None
-    return math.floor(100 * min(reached) + 1e-9) / 100
+    chance = max(map(_no_skill, summaries), default=0.0)
+    reached = [math.floor(100 * float(value) + 1e-9) / 100 for value in best if value is not None]
+    return min((value for value in reached if value > chance), default=None)
+
+
+def _no_skill(summary: Mapping[str, Any]) -> float:
+    """The accuracy that a run shows to need no training; a run that skipped every round has an untrained model."""
+    untrained = summary.get("skipped") is not None and summary.get("skipped") == summary.get("rounds")
+    best = float(summary["best_test_accuracy"]) if untrained else 0.0
+    return max(float(summary.get("no_skill_accuracy") or 0.0), best)
 
 
 def to_target(folder: Path, target: float) -> dict[str, float]:
@@ -40,12 +59,13 @@ def to_target(folder: Path, target: float) -> dict[str, float]:
         target: test accuracy.
 
     Returns:
-        Nothing where the run never reaches it.
+        Values of :data:`simfl.columns.TARGET_COLUMNS`; nothing where the run never reaches it.
     """
     total = 0
     with open(folder / "rounds.csv", newline="") as file:
         for number, row in enumerate(csv.DictReader(file), 1):
             total += int(row["bytes_down"] or 0) + int(row["bytes_up"] or 0)
             if row["test_accuracy"] and float(row["test_accuracy"]) >= target:
-                return dict(zip(TO_TARGET, (float(number), float(row["time_s"]), float(total)), strict=True))
+                reached = {"time_to_target_s": row["time_s"], "rounds_to_target": number, "bytes_to_target": total}
+                return {column.name: float(reached[column.name]) for column in TARGET_COLUMNS}
     return {}

@@ -1,94 +1,176 @@
-"""A comparison in the terminal: a row a choice, and below it how sure the differences are."""
+"""A comparison in the terminal: a row a choice, and below it which differences exclude zero."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
-__all__ = ["show"]
+from simfl.columns import TARGET_COLUMNS, Column, unknown
+
+__all__ = ["show", "skipped"]
 
 Rows = dict[tuple[str, str], dict[str, Any]]
+Form = Callable[[float], str]
 
-COLUMNS = (
-    ("test_accuracy", "final accuracy", lambda x: f"{x:.4f}"),
-    ("best_test_accuracy", "best accuracy", lambda x: f"{x:.4f}"),
-    ("rounds_to_target", "rounds to target", lambda x: f"{x:.1f}"),
-    ("time_s_to_target", "time to target, s", lambda x: f"{x:.4g}"),
-    ("bytes_to_target", "MB to target", lambda x: f"{x / 1e6:.4g}"),
-    ("privacy_strong", "privacy: strong", lambda x: f"{x:.3g}"),
-    ("privacy_semi_strong", "semi-strong", lambda x: f"{x:.3g}"),
-    ("privacy_weak_lower", "weak", lambda x: f"{x:.3g}"),
-    ("fairness_gap", "fairness gap", lambda x: f"{x:.3f}"),
-    ("mean_cardinality", "cardinality", lambda x: f"{x:.3f}"),
-    ("expected_cardinality", "in theory", lambda x: f"{x:.3f}"),
-    ("time_s", "time, s", lambda x: f"{x:.4g}"),
-)
-"""Metric, heading, format of a value; one that no run has is left out."""
+FORMS: dict[str, tuple[str, Form]] = {
+    "share": ("", lambda x: f"{x:.4f}"),
+    "seconds": (", s", lambda x: f"{x:.4g}"),
+    "bytes": (", MB", lambda x: f"{x / 1e6:.4g}"),
+    "count": ("", lambda x: f"{x:.4g}"),
+    "number": ("", lambda x: f"{x:.4g}"),
+}
+"""How values of a unit are written: what the heading adds, and the format."""
 
-LEGEND = "* the difference is certain at 95 %; in brackets: half-width if seeds were not shared"
+GAP = 2
+"""Blanks between columns."""
 
-NOT_COMPARED = {"expected_cardinality"}
+NARROWEST = 8
+"""Letters that a choice's name has in any case; the rest is wrapped."""
+
+ROUNDING = 1e-9
+"""Half-widths below this share of the mean are rounding errors."""
+
+FEW = 0.1
+"""Share of skipped rounds from which on words say so."""
 
 
-def show(document: dict[str, Any]) -> None:
-    """Prints the tables of a ``comparison.json`` on stdout."""
-    from rich.console import Console
+@dataclass(frozen=True)
+class _Shown:
+    """A column of a table: heading, and a cell a row."""
 
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:  # for a pipe nothing is wrapped
-        console = Console(highlight=False, markup=False, width=400)
+    heading: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.heading, *self.cells)))
+
+
+def show(document: dict[str, Any], console: Any = None) -> None:
+    """Prints the tables of a ``comparison.json``.
+
+    Args:
+        document: its content.
+        console: a rich console; default: standard output, for a terminal in its width, for a pipe without a limit.
+    """
+    if console is None:
+        from rich.console import Console
+
+        console = Console(highlight=False, markup=False)
+    limit = console.width if console.is_terminal else None
     means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
     labels = [choice["choice"] for choice in document["choices"]]
-    columns = [column for column in COLUMNS if any((label, column[0]) in means for label in labels)]
-    console.print(_means(document, labels, columns, means))
-    if document["paired"]:
-        console.print()
-        console.print(_differences(document, labels, columns, means))
-        console.print(LEGEND, style="dim")
-
-
-def _means(document: dict[str, Any], labels: list[str], columns: list[Any], means: Rows) -> Any:
-    seeds = len(document["seeds"])
-    target = document["target_accuracy"]
+    columns = [Column(**entry) for entry in document.get("columns", ())]
+    columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
+    columns = [column for column in columns if column.shown]
+    seeds, target = len(document["seeds"]), document["target_accuracy"]
     to = "" if target is None else f"; target accuracy {target:g}"
-    table = _table(f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", columns)
-    for label in labels:
-        table.add_row(label, *(_mean(means.get((label, metric)), form, seeds) for metric, _, form in columns))
-    return table
+    _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
+    _print(console, limit, labels, [_means(column, labels, means, seeds) for column in columns])
+    for sentence in skipped(document):
+        _line(console, f"warning: {sentence}", "yellow")
+    if document["paired"]:
+        _differences(console, limit, document, labels, columns)
 
 
-def _differences(document: dict[str, Any], labels: list[str], columns: list[Any], means: Rows) -> Any:
+def skipped(document: dict[str, Any]) -> Iterator[str]:
+    """In words, which choices skipped many of their rounds."""
+    found: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
+    for choice in document["choices"]:
+        name = choice["choice"]
+        some, rounds = (found.get((name, metric), {}).get("mean") for metric in ("skipped", "rounds"))
+        if some and rounds and some >= FEW * rounds:
+            rest = "; its model is untrained" if some == rounds else ""
+            yield f"{name} skipped {some:.4g} of {rounds:.4g} rounds: nothing was aggregated in them{rest}"
+
+
+def _differences(console: Any, limit: int | None, document: dict[str, Any], labels: list[str], columns: Any) -> None:
     paired: Rows = {(row["choice"], row["metric"]): row for row in document["paired"]}
-    columns = [column for column in columns if column[0] not in NOT_COMPARED]
-    table = _table(f"difference to {document['baseline']}, same seeds", columns)
-    for label in labels:
-        if label != document["baseline"]:
-            table.add_row(label, *(_difference(paired.get((label, metric)), form) for metric, _, form in columns))
-    return table
+    rows = [label for label in labels if label != document["baseline"]]
+    columns = [column for column in columns if any(paired.get((label, column.name)) for label in rows)]
+    columns = [column for column in columns if column.better]
+    found = [row for row in paired.values() if row["lower"] is not None and row["metric"] in {c.name for c in columns}]
+    seeds, confidence = len(document["seeds"]), document["confidence"]
+    family = (1 - confidence) / max(1, len(found))  # Bonferroni
+    console.print()
+    _line(console, f"difference to {document['baseline']}, same seeds", "italic")
+    _print(console, limit, rows, [_cells(column, rows, paired, seeds, family) for column in columns])
+    if found:
+        by_chance = (1 - confidence) * len(found)
+        _line(console, f"* the {100 * confidence:g} % interval excludes zero, taken for itself: of these {len(found)} "
+              f"intervals, about {by_chance:.2g} would by chance alone. ** so does the family-wise one (Bonferroni, "
+              f"all {len(found)}). In brackets: half-width if seeds were not shared.", "dim")  # fmt: skip
 
 
-def _table(title: str, columns: list[Any]) -> Any:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for _, heading, _ in columns:
-        table.add_column(heading, justify="right")
-    return table
+def _line(console: Any, text: str, style: str) -> None:
+    """For a terminal wrapped at words, for a pipe in one line."""
+    console.print(text, style=style, soft_wrap=not console.is_terminal)
 
 
-def _mean(row: dict[str, Any] | None, form: Callable[[float], str], seeds: int) -> str:
+def _means(column: Column, labels: Sequence[str], means: Rows, seeds: int) -> _Shown:
+    unit, form = FORMS[column.unit]
+    missing = "never" if column in TARGET_COLUMNS else "–"
+    return _Shown(
+        column.heading + unit, [_mean(means.get((label, column.name)), form, seeds, missing) for label in labels]
+    )
+
+
+def _mean(row: dict[str, Any] | None, form: Form, seeds: int, missing: str) -> str:
     if row is None:
-        return "never"
+        return missing
     half = 0.0 if row["lower"] is None else (row["upper"] - row["lower"]) / 2
-    spread = f" ±{form(half)}" if half else ""
+    spread = f" ±{form(half)}" if half > ROUNDING * abs(row["mean"]) else ""
     return form(row["mean"]) + spread + (f" ({row['runs']}/{seeds})" if row["runs"] < seeds else "")
 
 
-def _difference(row: dict[str, Any] | None, form: Callable[[float], str]) -> str:
+def _cells(column: Column, labels: Sequence[str], paired: Rows, seeds: int, family: float) -> _Shown:
+    unit, form = FORMS[column.unit]
+    cells = [_difference(paired.get((label, column.name)), form, seeds, family) for label in labels]
+    return _Shown(column.heading + unit, cells)
+
+
+def _difference(row: dict[str, Any] | None, form: Form, seeds: int, family: float) -> str:
     if row is None:
-        return ""
+        return "no pair"
     sign = "+" if row["difference"] > 0 else ""
+    pairs = f" ({row['pairs']}/{seeds})" if row["pairs"] < seeds else ""
     if row["lower"] is None:
-        return sign + form(row["difference"])
+        return sign + form(row["difference"]) + pairs
     half, apart = (row["upper"] - row["lower"]) / 2, (row["unpaired_upper"] - row["unpaired_lower"]) / 2
-    star = "*" if row["lower"] > 0 or row["upper"] < 0 else ""
-    return f"{sign}{form(row['difference'])} ±{form(half)} [{form(apart)}]{star}"
+    stars = "*" * ((row["lower"] > 0 or row["upper"] < 0) * (1 + (row.get("p_value", 1.0) <= family)))
+    return f"{sign}{form(row['difference'])} ±{form(half)} [{form(apart)}]{stars}{pairs}"
+
+
+# -- as wide as the terminal ---------------------------------------------------------------------------
+
+
+def _print(console: Any, limit: int | None, labels: list[str], columns: list[_Shown]) -> None:
+    """The columns side by side; those that do not fit follow below, under the same names."""
+    widest = max((column.width for column in columns), default=0)
+    room = max(map(len, labels))
+    if limit is not None:
+        room = max(NARROWEST, min(room, limit - GAP - widest))
+    for number, part in enumerate(_parts(columns, None if limit is None else limit - room)):
+        if number:
+            console.print()
+        _row(console, " " * room, [column.heading.rjust(column.width) for column in part], style="bold")
+        for place, label in enumerate(labels):
+            first, *rest = wrap(label, room)
+            _row(console, first.ljust(room), [column.cells[place].rjust(column.width) for column in part])
+            for line in rest:
+                _row(console, line, [])
+
+
+def _row(console: Any, name: str, cells: list[str], style: str | None = None) -> None:
+    console.print((" " * GAP).join([name, *cells]), style=style, soft_wrap=True)
+
+
+def _parts(columns: list[_Shown], room: int | None) -> Iterator[list[_Shown]]:
+    part: list[_Shown] = []
+    for column in columns:
+        if part and room is not None and sum(c.width + GAP for c in (*part, column)) > room:
+            yield part
+            part = []
+        part.append(column)
+    if part:
+        yield part

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.devices.base import AVAILABILITY
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Always"]
 
@@ -18,9 +19,10 @@ class Always:
     """Every client is available in every round."""
 
     equal = True
+    independent = True
 
-    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "AlwaysOn":
-        return AlwaysOn(np.zeros(scenario.clients))
+    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "AlwaysOn":
+        return AlwaysOn(np.zeros(setting.clients))
 
 
 @dataclass

@@ -4,31 +4,47 @@ Each part has a YAML choice (a frozen dataclass) whose ``build`` draws what stay
 returns an object that answers for all clients at once.
 """
 
+from abc import abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.answers import checked_numbers, described, read_only
+from simfl.errors import PluginError
 from simfl.registry import Registry
 from simfl.rng import Address, Streams
+from simfl.setting import Setting
 
-__all__ = ["AVAILABILITY", "COMPUTATION", "FAILURE", "Availability", "Available", "Computing", "Failing"]
-
-AVAILABILITY = Registry("availability")
-COMPUTATION = Registry("computation", number=("constant", "seconds"))
-FAILURE = Registry("failure", number=("bernoulli", "probability"))
+__all__ = [
+    "AVAILABILITY",
+    "COMPUTATION",
+    "FAILURE",
+    "Availability",
+    "Available",
+    "Computation",
+    "Computing",
+    "Failing",
+    "Failure",
+    "checked_available",
+    "checked_deaths",
+    "checked_durations_s",
+]
 
 
 class Availability(Protocol):
-    """The scenario's choice of who is there when; computation and failure are built alike, without names.
+    """The scenario's choice of who is there when.
 
     Attributes:
         equal: whether all clients certainly are unavailable equally often.
+        independent: whether clients certainly are unavailable independently of one another.
     """
 
-    equal: bool
+    equal = False
+    independent = False
 
-    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
+    @abstractmethod
+    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
         """Draws what stays fixed for the run; ``names`` are the clients' names in the network, if they have any.
 
         Raises:
@@ -37,12 +53,42 @@ class Availability(Protocol):
         ...
 
 
+class Computation(Protocol):
+    """The scenario's choice of how long local training takes."""
+
+    @abstractmethod
+    def build(self, setting: Setting, streams: Streams) -> "Computing":
+        """Draws what stays fixed for the run.
+
+        Raises:
+            ScenarioError: a data file is broken.
+        """
+        ...
+
+
+class Failure(Protocol):
+    """The scenario's choice of who dies in the middle of its work."""
+
+    @abstractmethod
+    def build(self, setting: Setting, streams: Streams) -> "Failing":
+        """Draws what stays fixed for the run.
+
+        Raises:
+            ScenarioError: a drawn probability is impossible.
+        """
+        ...
+
+
+AVAILABILITY = Registry("availability", protocol=Availability)
+COMPUTATION = Registry("computation", number=("constant", "seconds"), protocol=Computation)
+FAILURE = Registry("failure", number=("bernoulli", "probability"), protocol=Failure)
+
+
 class Available(Protocol):
     """A built availability model.
 
     Attributes:
         dropout: float64 (clients,): long-run probability of being unavailable at a round, or None if unknown.
-        independent: whether clients are unavailable independently of one another; True where it is left out.
     """
 
     dropout: NDArray[np.float64] | None
@@ -88,3 +134,35 @@ class Failing(Protocol):
             phase: at what: ``"work"`` = local training, else a protocol's phase.
         """
         ...
+
+
+# -- what a plugin answered, looked at once -----------------------------------------------------------
+
+
+def checked_available(available: Any, clients: int, model: object) -> NDArray[np.bool_]:
+    """Who is available, as an array that cannot be changed.
+
+    Raises:
+        PluginError: it is not bool (clients,).
+    """
+    if not isinstance(available, np.ndarray) or available.dtype != bool or available.shape != (clients,):
+        raise PluginError(model, f"draw must give bool of shape ({clients},), not {described(available)}")
+    return read_only(available)
+
+
+def checked_durations_s(seconds: Any, jobs: int, model: object) -> NDArray[np.float64]:
+    """The durations, if each is a finite number of seconds, 0 or more.
+
+    Raises:
+        PluginError: one is not, or there is not one a job.
+    """
+    return checked_numbers(seconds, jobs, model, "duration_s", 0.0, np.inf, "finite seconds, 0 or more")
+
+
+def checked_deaths(fractions: Any, jobs: int, model: object) -> NDArray[np.float64]:
+    """The fractions of their computation at which jobs die, if each lies in [0, 1] or is NaN: it does not die.
+
+    Raises:
+        PluginError: one is another number, or there is not one a job.
+    """
+    return checked_numbers(fractions, jobs, model, "draw", 0.0, 1.0, "fractions from 0 to 1, or NaN", nan=True)

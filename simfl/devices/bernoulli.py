@@ -10,6 +10,7 @@ from pydantic import Field
 from simfl.devices.base import AVAILABILITY
 from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Bernoulli"]
 
@@ -30,16 +31,19 @@ class Bernoulli:
         ),
     ]
 
+    independent = True
+    example = {"dropout": {"name": "uniform", "low": 0.1, "high": 0.9}}
+
     @property
     def equal(self) -> bool:
         """Whether all clients certainly drop out equally often."""
         return equal(self.dropout)
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return [*listed("dropout", self.dropout, scenario.clients), *reaching("dropout", self.dropout, most=1)]
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        return [*listed("dropout", self.dropout, setting.clients), *reaching("dropout", self.dropout, most=1)]
 
-    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "IndependentDropout":
-        rates = probabilities("devices.availability.dropout", self.dropout, scenario.clients, streams("dropout"))
+    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "IndependentDropout":
+        rates = probabilities("dropout", self.dropout, setting.clients, streams("dropout"))
         return IndependentDropout(rates, streams)
 
 

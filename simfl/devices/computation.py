@@ -1,7 +1,7 @@
 """How long local training takes."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ from pydantic import Field
 from simfl.devices.base import COMPUTATION
 from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, drawn, listed, per_client
 from simfl.rng import Address, Streams
+from simfl.setting import Setting
 
 __all__ = ["ConstantTime", "PerSample", "RandomTime"]
 
-KEY = "devices.computation"
 
 Speed = Annotated[
     PerClient,
@@ -31,8 +31,8 @@ class ConstantTime:
 
     seconds: Annotated[NonNegative, Field(description="seconds of local training")] = 0.0
 
-    def build(self, scenario: Any, streams: Streams) -> "Timing":
-        return Timing(np.full(scenario.clients, float(self.seconds)))
+    def build(self, setting: Setting, streams: Streams) -> "Timing":
+        return Timing(np.full(setting.clients, float(self.seconds)))
 
 
 @COMPUTATION("per_sample")
@@ -43,12 +43,14 @@ class PerSample:
     seconds: Annotated[NonNegative, Field(description="seconds for one sample in one epoch")]
     speed: Speed = 1.0
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return listed("speed", self.speed, scenario.clients)
+    example = {"seconds": 0.1}
 
-    def build(self, scenario: Any, streams: Streams) -> "Timing":
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        return listed("speed", self.speed, setting.clients)
+
+    def build(self, setting: Setting, streams: Streams) -> "Timing":
         return Timing(
-            self.seconds * per_client(self.speed, scenario.clients, streams("speed"), f"{KEY}.speed"), per_sample=True
+            self.seconds * per_client(self.speed, setting.clients, streams("speed"), "speed"), per_sample=True
         )
 
 
@@ -60,11 +62,13 @@ class RandomTime:
     distribution: Annotated[DistributionField, Field(description="seconds of one job")]
     speed: Speed = 1.0
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return listed("speed", self.speed, scenario.clients)
+    example = {"distribution": {"name": "half_normal", "sigma": 1}}
 
-    def build(self, scenario: Any, streams: Streams) -> "Timing":
-        factor = per_client(self.speed, scenario.clients, streams("speed"), f"{KEY}.speed")
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        return listed("speed", self.speed, setting.clients)
+
+    def build(self, setting: Setting, streams: Streams) -> "Timing":
+        factor = per_client(self.speed, setting.clients, streams("speed"), "speed")
         return Timing(factor, distribution=self.distribution, streams=streams)
 
 
@@ -91,5 +95,5 @@ class Timing:
             duration = duration * samples * epochs
         if self.distribution is not None:
             seconds = self.streams.at("computation", where, self.distribution.sample)
-            duration = duration * drawn(f"{KEY}.distribution", self.distribution, seconds)
+            duration = duration * drawn("devices.computation.distribution", self.distribution, seconds)
         return duration

@@ -10,6 +10,7 @@ from pydantic import Discriminator, Field, Tag
 from simfl.devices.base import AVAILABILITY
 from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Correlated"]
 
@@ -33,6 +34,8 @@ class Correlated:
         Probabilities, Field(description="probability that a client of a present group is away, in the same forms")
     ] = 0.0
 
+    example = {"groups": 3, "group_dropout": {"name": "uniform", "low": 0.1, "high": 0.9}, "dropout": 0.2}
+
     @property
     def equal(self) -> bool:
         """Whether all clients certainly drop out equally often."""
@@ -42,27 +45,26 @@ class Correlated:
     def _count(self) -> int:
         return len(self.groups) if isinstance(self.groups, tuple) else self.groups
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        problems = listed("dropout", self.dropout, scenario.clients)
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = listed("dropout", self.dropout, setting.clients)
         problems += listed("group_dropout", self.group_dropout, self._count, "groups")
         problems += reaching("dropout", self.dropout, most=1) + reaching("group_dropout", self.group_dropout, most=1)
-        if isinstance(self.groups, tuple) and sum(self.groups) != scenario.clients:
+        if isinstance(self.groups, tuple) and sum(self.groups) != setting.clients:
             problems.append(
-                ("groups", f"the sizes add up to {sum(self.groups)} but there are {scenario.clients} clients")
+                ("groups", f"the sizes add up to {sum(self.groups)} but there are {setting.clients} clients")
             )
-        elif self._count > scenario.clients:
-            remedy = f"the nearest valid value is {scenario.clients}"
-            problems.append(("groups", f"there are {self._count} groups for {scenario.clients} clients; {remedy}"))
+        elif self._count > setting.clients:
+            remedy = f"the nearest valid value is {setting.clients}"
+            problems.append(("groups", f"there are {self._count} groups for {setting.clients} clients; {remedy}"))
         return problems
 
-    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "SharedFate":
-        clients = np.arange(scenario.clients)
+    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "SharedFate":
+        clients = np.arange(setting.clients)
         group = (
             np.repeat(np.arange(self._count), self.groups) if isinstance(self.groups, tuple) else clients % self.groups
         )
-        key = "devices.availability"
-        shared = probabilities(f"{key}.group_dropout", self.group_dropout, self._count, streams("dropout/group"))
-        own = probabilities(f"{key}.dropout", self.dropout, scenario.clients, streams("dropout"))
+        shared = probabilities("group_dropout", self.group_dropout, self._count, streams("dropout/group"))
+        own = probabilities("dropout", self.dropout, setting.clients, streams("dropout"))
         return SharedFate(1 - (1 - shared[group]) * (1 - own), group, shared, own, streams)
 
 
@@ -82,8 +84,6 @@ class SharedFate:
     shared: NDArray[np.float64]
     own: NDArray[np.float64]
     streams: Streams
-
-    independent = False
 
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
         present = self.streams("availability/group", round).random(len(self.shared)) >= self.shared

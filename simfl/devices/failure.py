@@ -1,7 +1,7 @@
 """Devices that die after they were selected, in the middle of their work."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from pydantic import Field
 from simfl.devices.base import FAILURE
 from simfl.distributions import Probabilities, listed, probabilities, reaching
 from simfl.rng import Address, Streams
+from simfl.setting import Setting
 
 __all__ = ["BernoulliFailure", "NoFailure"]
 
@@ -19,7 +20,7 @@ __all__ = ["BernoulliFailure", "NoFailure"]
 class NoFailure:
     """A selected client always delivers."""
 
-    def build(self, scenario: Any, streams: Streams) -> "Reliable":
+    def build(self, setting: Setting, streams: Streams) -> "Reliable":
         return Reliable()
 
 
@@ -36,15 +37,17 @@ class BernoulliFailure:
         ),
     ]
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    example = {"probability": {"name": "uniform", "low": 0.1, "high": 0.9}}
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         return [
-            *listed("probability", self.probability, scenario.clients),
+            *listed("probability", self.probability, setting.clients),
             *reaching("probability", self.probability, most=1),
         ]
 
-    def build(self, scenario: Any, streams: Streams) -> "RandomFailure":
+    def build(self, setting: Setting, streams: Streams) -> "RandomFailure":
         rng = streams("failure probability")
-        rates = probabilities("devices.failure.probability", self.probability, scenario.clients, rng)
+        rates = probabilities("probability", self.probability, setting.clients, rng)
         return RandomFailure(rates, streams)
 
 

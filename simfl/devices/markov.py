@@ -10,6 +10,7 @@ from pydantic import Discriminator, Field, Tag
 from simfl.devices.base import AVAILABILITY
 from simfl.distributions import equal, listed, per_client
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Markov"]
 
@@ -32,22 +33,22 @@ class Markov:
         RoundsPerClient, Field(description="mean rounds that a client stays away: a number, or one a client")
     ]
 
+    independent = True
+    example = {"mean_on_rounds": 3, "mean_off_rounds": 2}
+
     @property
     def equal(self) -> bool:
         """Whether all clients certainly drop out equally often."""
         return equal(self.mean_on_rounds) and equal(self.mean_off_rounds)
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return [
-            problem
-            for key in ("mean_on_rounds", "mean_off_rounds")
-            for problem in listed(key, getattr(self, key), scenario.clients)
-        ]
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = listed("mean_on_rounds", self.mean_on_rounds, setting.clients)
+        return problems + listed("mean_off_rounds", self.mean_off_rounds, setting.clients)
 
-    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "Chains":
+    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Chains":
         unused = streams("dropout")  # means are given, never drawn
-        mean_on = per_client(self.mean_on_rounds, scenario.clients, unused)
-        mean_off = per_client(self.mean_off_rounds, scenario.clients, unused)
+        mean_on = per_client(self.mean_on_rounds, setting.clients, unused)
+        mean_off = per_client(self.mean_off_rounds, setting.clients, unused)
         return Chains(mean_off / (mean_on + mean_off), 1 / mean_on, 1 / mean_off, streams)
 
 

@@ -13,10 +13,11 @@ from simfl.distributions import listed, per_client
 from simfl.errors import ScenarioError
 from simfl.files import DataPath, csv_rows
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["MeasuredTime"]
 
-KEY = "devices.computation.path"
+KEY = "path"
 MAX_SECONDS = 1e12
 
 
@@ -28,12 +29,14 @@ class MeasuredTime:
     path: Annotated[DataPath, Field(description="CSV file with the header 'seconds' and one duration a line")]
     speed: Speed = 1.0
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return listed("speed", self.speed, scenario.clients)
+    example = {"path": "measured_seconds.csv"}
 
-    def build(self, scenario: Any, streams: Streams) -> Timing:
-        factor = per_client(self.speed, scenario.clients, streams("speed"), "devices.computation.speed")
-        return Timing(factor, distribution=_Durations(_read(scenario.file(self.path))), streams=streams)
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        return listed("speed", self.speed, setting.clients)
+
+    def build(self, setting: Setting, streams: Streams) -> Timing:
+        factor = per_client(self.speed, setting.clients, streams("speed"), "speed")
+        return Timing(factor, distribution=_Durations(_read(setting.file(self.path))), streams=streams)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from simfl.devices.base import AVAILABILITY
 from simfl.errors import ScenarioError, suggestion
 from simfl.files import DataPath, csv_rows
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Name
 
 __all__ = ["Trace"]
 
-KEY = "devices.availability"
 MAX_TIME = 1e12
 
 Time = Annotated[float, Field(ge=0, le=MAX_TIME)]
@@ -47,9 +47,10 @@ class Trace:
         Literal["always", "never"], Field(description="when clients without any interval are available")
     ] = "never"
 
-    equal = False
+    independent = True
+    example = {"inline": [[0, 0, 2], [2, 1, 3]], "unit": "rounds"}
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = []
         if (self.path is None) == (self.inline is None):
             problems.append(("path", "give either path or inline"))
@@ -58,22 +59,22 @@ class Trace:
                 problems.append((f"inline.{i}", problem))
         return problems
 
-    def build(self, scenario: Any, streams: Streams, names: tuple[str, ...] | None = None) -> "Recorded":
+    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Recorded":
         unit, rows = self.unit, [(f"inline.{i}", "", *row) for i, row in enumerate(self.inline or ())]
         if self.path is not None:
-            unit, rows = _read(scenario.file(self.path), self.period)
+            unit, rows = _read(setting.file(self.path), self.period)
         if names is None and not all(row[2].isdigit() for row in rows):
-            names = scenario.network.build(scenario, streams).names
+            names = setting.network.build(setting, streams).names
         number = {name: i for i, name in enumerate(names or ())}
         client = np.empty(len(rows), dtype=np.int64)
         for i, (field, where, name, _, _) in enumerate(rows):
             plain = name.isascii() and name.isdigit() and len(name) < 12
-            known = number.get(name, int(name) if plain else scenario.clients)
-            if known >= scenario.clients:
-                problem = f"there is no client '{name}' among {scenario.clients}{suggestion(name, number)}"
-                raise ScenarioError(f"{KEY}.{field}", where + problem)
+            known = number.get(name, int(name) if plain else setting.clients)
+            if known >= setting.clients:
+                problem = f"there is no client '{name}' among {setting.clients}{suggestion(name, number)}"
+                raise ScenarioError(field, where + problem)
             client[i] = known
-        base = np.full(scenario.clients, self.absent == "always")
+        base = np.full(setting.clients, self.absent == "always")
         base[client] = False
         start, end = (np.array([row[column] for row in rows], dtype=float) for column in (3, 4))
         return Recorded(base, client, start, end, unit == "rounds", self.period)
@@ -82,13 +83,13 @@ class Trace:
 def _read(path: Any, period: float | None) -> tuple[str, list[tuple[str, str, str, float, float]]]:
     """The unit and the rows (field, "file:line: ", client, start, end) of a CSV file."""
     field = "path"
-    rows = csv_rows(path, f"{KEY}.{field}")
+    rows = csv_rows(path, field)
     headers = {("client", "start_s", "end_s"): "seconds", ("client", "start_round", "end_round"): "rounds"}
     unit = headers.get(tuple(rows[0][1])) if rows else None
     if unit is None:
         where = rows[0][0] if rows else path.name
         needed = " or ".join(",".join(header) for header in headers)
-        raise ScenarioError(f"{KEY}.{field}", f"{where}: the header must be {needed}")
+        raise ScenarioError(field, f"{where}: the header must be {needed}")
     return unit, [(field, f"{where}: ", *_interval(cells, where, period)) for where, cells in rows[1:]]
 
 
@@ -102,7 +103,7 @@ def _interval(cells: list[str], where: str, period: float | None) -> tuple[str, 
         else:
             problem = _impossible(start, end, period)
     if problem:
-        raise ScenarioError(f"{KEY}.path", f"{where}: {problem}")
+        raise ScenarioError("path", f"{where}: {problem}")
     return cells[0], start, end
 
 

@@ -37,7 +37,7 @@ class Augment:
         if not (self.crop or self.flip):
             return None
         if len(shape) != 3:
-            raise ScenarioError("learning.augment", f"the samples of {data} are no images")
+            raise ScenarioError("augment", f"the samples of {data} are no images")
         return self
 
     @property

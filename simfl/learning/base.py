@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.registry import Registry
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job, Updates
 
 __all__ = ["LEARNING", "Learner", "Learning"]
@@ -69,6 +70,12 @@ class Learner(Protocol):
         """Named measurements of a kept version, at least ``test_loss`` and ``test_accuracy``."""
         ...
 
+    def no_skill_accuracy(self) -> float | None:
+        """Test accuracy without training, where something is learned: of the untrained model, or of always naming the
+        commonest class, whichever is higher.
+        """
+        ...
+
     def state(self) -> dict[str, NDArray[Any]]:
         """What training has left behind besides the models (what client variants keep), for checkpoints."""
         ...
@@ -87,4 +94,4 @@ class Learning(Protocol):
 
     evaluate_every: int
 
-    def build(self, scenario: Any, streams: Streams) -> Learner: ...
+    def build(self, scenario: Setting, streams: Streams) -> Learner: ...

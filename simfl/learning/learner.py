@@ -18,6 +18,7 @@ from simfl.learning.models.initial import initial
 from simfl.learning.scores import class_scores, client_scores, correct, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job, Updates
 from simfl.variant import Begun, Done, Visit
 
@@ -32,7 +33,7 @@ class SupervisedLearner:
         data: the data set.
     """
 
-    def __init__(self, choice: Any, scenario: Any, streams: Streams) -> None:
+    def __init__(self, choice: Any, scenario: Setting, streams: Streams) -> None:
         torch.set_num_threads(1)  # the bits of a sum depend on the thread count
         self.choice, self.local, self.streams = choice, scenario.training, streams
         self.device = _device(choice.device)
@@ -42,7 +43,7 @@ class SupervisedLearner:
         self.augment = self._augment()
         module = build(choice.model, self.data.shape, self.data.classes)
         if reason := choice.backend.supports(module, choice.bf16):
-            raise ScenarioError("learning.backend", f"{choice.backend.name} cannot train this model: {reason}")
+            raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
         self.dimension = size(layout(module))
         self.start = initial(module, streams("model"))
         self.measure = Measure(module, self.device)
@@ -174,6 +175,12 @@ class SupervisedLearner:
             owners = np.repeat(np.arange(len(self.partition)), self.samples)
             scores |= client_scores(self._right_for_each(model), owners, len(self.partition))
         return scores
+
+    def no_skill_accuracy(self) -> float:
+        x, y = self.tested
+        labels = y.cpu().numpy()
+        _, predicted = self.measure(self.start, x, y)
+        return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
 
     def _right_for_each(self, model: NDArray[np.float32]) -> NDArray[np.float64]:
         """Whether each client's samples, client after client, are classified rightly by the model that it uses."""

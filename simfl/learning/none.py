@@ -10,6 +10,7 @@ from pydantic import Field
 
 from simfl.learning.base import LEARNING
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job, Updates
 
 __all__ = ["NoLearning"]
@@ -25,11 +26,11 @@ class NoLearning:
 
     evaluate_every = 0
 
-    def preview(self, scenario: Any) -> list[str]:
+    def preview(self, setting: Setting) -> list[str]:
         return []
 
-    def build(self, scenario: Any, streams: Streams) -> "IdleLearner":
-        return IdleLearner(4 * self.parameters, np.full(scenario.clients, self.samples, dtype=np.int64))
+    def build(self, setting: Setting, streams: Streams) -> "IdleLearner":
+        return IdleLearner(4 * self.parameters, np.full(setting.clients, self.samples, dtype=np.int64))
 
 
 @dataclass
@@ -65,6 +66,9 @@ class IdleLearner:
 
     def evaluate(self, version: int) -> dict[str, float]:
         return {}
+
+    def no_skill_accuracy(self) -> None:
+        return None
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {}

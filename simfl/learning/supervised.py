@@ -15,6 +15,7 @@ from simfl.learning.models.base import check_size
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.iid import Iid
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Supervised"]
 
@@ -37,17 +38,19 @@ class Supervised:
         False
     )
 
+    example = {"data": "digits", "model": "mlp"}
+
     @property
     def evaluate_every(self) -> int:
         return self.evaluate.every
 
-    def preview(self, scenario: Any) -> list[str]:
+    def preview(self, setting: Setting) -> list[str]:
         """Compares the data's headers with the model, without torch; what this leaves unchecked.
 
         Raises:
             ScenarioError, MissingError: as ``build``.
         """
-        outline = self.data.outline(scenario) if hasattr(self.data, "outline") else None
+        outline = self.data.outline(setting) if hasattr(self.data, "outline") else None
         if outline is None:
             return [f"the content of data '{self.data.name}', and what is made of it"]
         if self.augment is not None:
@@ -61,7 +64,7 @@ class Supervised:
         }
         return [what for what, done in checked.items() if not done]
 
-    def build(self, scenario: Any, streams: Streams) -> Learner:
+    def build(self, setting: Setting, streams: Streams) -> Learner:
         from simfl.learning.learner import SupervisedLearner
 
-        return SupervisedLearner(self, scenario, streams)
+        return SupervisedLearner(self, setting, streams)

@@ -1,16 +1,17 @@
 """What a network is: the delay of one message between two addresses. The link owns it; the sender never knows."""
 
+from abc import abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.answers import checked_numbers
 from simfl.registry import Registry
 from simfl.rng import Address, Streams
+from simfl.setting import Setting
 
-__all__ = ["NETWORKS", "Links", "Network"]
-
-NETWORKS = Registry("network")
+__all__ = ["NETWORKS", "Links", "Network", "checked_delays_s"]
 
 
 class Links(Protocol):
@@ -57,7 +58,8 @@ class Links(Protocol):
 class Network(Protocol):
     """The scenario's ``network`` choice: a frozen dataclass whose fields are its YAML keys."""
 
-    def build(self, scenario: Any, streams: Streams) -> Links:
+    @abstractmethod
+    def build(self, setting: Setting, streams: Streams) -> Links:
         """Draws what stays fixed for the run.
 
         Raises:
@@ -65,3 +67,15 @@ class Network(Protocol):
             MissingError: a data file is not there.
         """
         ...
+
+
+NETWORKS = Registry("network", protocol=Network)
+
+
+def checked_delays_s(seconds: Any, messages: int, links: object) -> NDArray[np.float64]:
+    """The delays, if each is a finite number of seconds, 0 or more.
+
+    Raises:
+        PluginError: one is not, or there is not one a message.
+    """
+    return checked_numbers(seconds, messages, links, "a delay", 0.0, np.inf, "finite seconds, 0 or more")

@@ -1,7 +1,7 @@
 """Clients in cities of the world, with measured or modelled latencies."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from simfl.network.links import NARROWEST, PathLinks, Paths, seconds_per_byte
 from simfl.network.measured import TABLES, measured_atlas, measured_s
 from simfl.network.sites import connect, place
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Name
 
 __all__ = ["Cities"]
@@ -67,7 +68,9 @@ class Cities:
         Field(description="latencies vary by the measured deviation around their means; needs measured"),
     ] = False
 
-    def resolve(self, scenario: Any) -> "Cities":
+    example = {"server": "Oslo", "rtt": "great_circle", "placement": "population"}
+
+    def resolve(self, setting: Setting) -> "Cities":
         """Decides ``auto`` and names the tables, so that their content counts in the scenario's digest.
 
         Raises:
@@ -85,8 +88,8 @@ class Cities:
             return replace(self, rtt="great_circle")
         return replace(self, rtt="measured", tables=tables)
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        problems = listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, scenario.clients)
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
         problems += reaching("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, least=NARROWEST)
         if self.cities is not None and self.count is not None:
             problems.append(("count", "chooses among all known cities; leave it out where cities are listed"))
@@ -100,9 +103,9 @@ class Cities:
         if self.measured_jitter and self.jitter_s is not None:
             problems.append(("jitter_s", "is given beside measured_jitter; leave out one of them"))
         try:
-            atlas = self._atlas(scenario)
+            atlas = self._atlas(setting)
         except ScenarioError as error:
-            return [*problems, (error.key.removeprefix("network."), error.message)]
+            return [*problems, (error.key.removeprefix(""), error.message)]
         named = [("server", self.server), *((f"cities.{i}", name) for i, name in enumerate(self.cities or ()))]
         unknown = [(key, name) for key, name in named if name not in atlas]
         problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
@@ -110,26 +113,26 @@ class Cities:
             problems.append(("placement", "nothing is known of these cities' populations; use cycle or random"))
         return problems
 
-    def build(self, scenario: Any, streams: Streams) -> PathLinks:
-        atlas = self._atlas(scenario)
+    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+        atlas = self._atlas(setting)
         chosen = self._chosen(atlas)
         number = {name: i for i, name in enumerate(dict.fromkeys([*chosen, self.server]))}
         names = list(number)
-        sites = self._sites(names, [atlas[name] for name in names], scenario)
+        sites = self._sites(names, [atlas[name] for name in names], setting)
         weights = self._people(atlas) if self.placement == "population" else None
         how = "cycle" if self.placement == "cycle" else "random"
-        at = place(scenario.clients, [number[name] for name in chosen], how, streams("placement"), weights)
+        at = place(setting.clients, [number[name] for name in chosen], how, streams("placement"), weights)
         access = None
         if self.bandwidth_bytes_per_s is not None:
-            key = "network.bandwidth_bytes_per_s"
+            key = "bandwidth_bytes_per_s"
             access = seconds_per_byte(
-                key, per_client(self.bandwidth_bytes_per_s, scenario.clients, streams("bandwidth"), key)
+                key, per_client(self.bandwidth_bytes_per_s, setting.clients, streams("bandwidth"), key)
             )
         jitter = Exponential(1.0) if self.measured_jitter else self.jitter_s
         return connect(sites, names, at, number[self.server], streams, jitter, access)
 
-    def _atlas(self, scenario: Any) -> dict[str, City]:
-        return measured_atlas(scenario.file(self.tables[0])) if self.tables else ATLAS
+    def _atlas(self, setting: Setting) -> dict[str, City]:
+        return measured_atlas(setting.file(self.tables[0])) if self.tables else ATLAS
 
     def _chosen(self, atlas: dict[str, City]) -> list[str]:
         if self.cities is not None:
@@ -139,21 +142,21 @@ class Cities:
     def _people(self, atlas: dict[str, City]) -> NDArray[np.float64]:
         return np.array([atlas[name].population for name in self._chosen(atlas)])
 
-    def _sites(self, names: list[str], cities: list[City], scenario: Any) -> "Table":
+    def _sites(self, names: list[str], cities: list[City], setting: Setting) -> "Table":
         latitude, longitude, _ = np.array(cities).T
         distance = distance_km(latitude, longitude)
         np.fill_diagonal(distance, 0.0)
         latency = self.access_s + self.path_factor * distance / FIBRE_KM_PER_S
         spread = np.zeros_like(latency)
         if self.tables:
-            measured = measured_s(scenario.file(self.tables[1]), names)
+            measured = measured_s(setting.file(self.tables[1]), names)
             latency = np.where(np.isnan(measured), latency, measured)
         if self.measured_jitter:
-            spread = np.nan_to_num(measured_s(scenario.file(self.tables[2]), names)) * np.sqrt(2)
+            spread = np.nan_to_num(measured_s(setting.file(self.tables[2]), names)) * np.sqrt(2)
             spread = np.minimum(spread, latency)
         if (unknown := np.argwhere(np.isnan(latency))).size:
             here, there = (names[i] for i in unknown[0])
-            raise ScenarioError("network.cities", f"neither measurements nor coordinates for '{here}' to '{there}'")
+            raise ScenarioError("cities", f"neither measurements nor coordinates for '{here}' to '{there}'")
         if not self.measured_jitter:
             return Table(latency, np.ones_like(latency))
         return Table(latency - spread, spread)

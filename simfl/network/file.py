@@ -1,7 +1,7 @@
 """A network from a file: GraphML, GEXF, a CSV list of links, or a square table of round-trip times."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from simfl.network.sites import connect
 from simfl.network.topology import Topology
 from simfl.network.xml_file import read_xml
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Name
 
 __all__ = ["NetworkFile"]
@@ -52,7 +53,9 @@ class NetworkFile:
         DistributionField | None, Field(description="seconds added to each message; null = no jitter")
     ] = None
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    example = {"path": "links.csv", "server": "s", "placement": "random"}
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = []
         if self.unit != "s" and self.latency is None:
             problems.append(("unit", "is the unit of what latency names; name it"))
@@ -60,18 +63,18 @@ class NetworkFile:
             return problems
         return [*problems, ("path", f"'{self.path}' is of no known kind; its name must end in {', '.join(SUFFIXES)}")]
 
-    def build(self, scenario: Any, streams: Streams) -> PathLinks:
-        topology = self._read(scenario)
+    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+        topology = self._read(setting)
         nodes = topology.nodes
-        for field, message in node_problems(nodes, self.server, self.clients, self.placement, scenario.clients):
-            raise ScenarioError(f"network.{'path' if field == 'edges' else field}", message)
+        for field, message in node_problems(nodes, self.server, self.clients, self.placement, setting.clients):
+            raise ScenarioError("path" if field == "edges" else field, message)
         rng = streams("placement")
-        at, server = members(nodes, self.server, self.clients, self.placement, scenario.clients, rng)
+        at, server = members(nodes, self.server, self.clients, self.placement, setting.clients, rng)
         return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)
 
-    def _read(self, scenario: Any) -> Topology:
-        path = scenario.file(self.path)
+    def _read(self, setting: Setting) -> Topology:
+        path = setting.file(self.path)
         attributes = Attributes(self.latency, self.unit, self.bandwidth)
         if path.suffix.lower() == ".csv":
-            return read_csv(path, "network.path", bool(self.directed), attributes)
-        return read_xml(path, "network.path", self.directed, attributes)
+            return read_csv(path, "path", bool(self.directed), attributes)
+        return read_xml(path, "path", self.directed, attributes)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from simfl.network.links import NARROWEST, PathLinks, seconds_per_byte
 from simfl.network.sites import connect
 from simfl.network.topology import MAX_EDGES, GraphSites
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Complete", "Ring", "SmallWorld"]
 
@@ -32,10 +33,12 @@ class Generated(ABC):
         DistributionField | None, Field(description="seconds added to each message; null = no jitter")
     ] = None
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    example = {"latency_s": {"name": "log_normal", "median": 0.1, "sigma": 0.5}}
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = reaching("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, least=NARROWEST)
-        if self.server_at >= scenario.clients:
-            last = scenario.clients - 1
+        if self.server_at >= setting.clients:
+            last = setting.clients - 1
             problems.append(("server_at", f"there is no client {self.server_at}; the nearest valid value is {last}"))
         return problems
 
@@ -43,24 +46,24 @@ class Generated(ABC):
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
         """The links, shape (links, 2)."""
 
-    def build(self, scenario: Any, streams: Streams) -> PathLinks:
-        clients = scenario.clients
+    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+        clients = setting.clients
         edges = self.edges(clients, streams)
         per_byte = np.zeros(len(edges))
         if self.bandwidth_bytes_per_s is not None:
-            key = "network.bandwidth_bytes_per_s"
+            key = "bandwidth_bytes_per_s"
             bandwidth = per_client(self.bandwidth_bytes_per_s, len(edges), streams("bandwidth"), key)
             per_byte = seconds_per_byte(key, bandwidth)
-        latency = per_client(self.latency_s, len(edges), streams("latency"), "network.latency_s")
+        latency = per_client(self.latency_s, len(edges), streams("latency"), "latency_s")
         sites = GraphSites.undirected(clients, map(tuple, edges.tolist()), latency, per_byte)
         names = [str(client) for client in range(clients)]
         return connect(sites, names, np.arange(clients), self.server_at, streams, self.jitter_s)
 
 
-def _too_many(scenario: Any, most: int) -> list[tuple[str, str]]:
-    if scenario.clients <= most:
+def _too_many(setting: Setting, most: int) -> list[tuple[str, str]]:
+    if setting.clients <= most:
         return []
-    return [("name", f"{scenario.clients} clients are too many for this graph; at most {most}, or use star")]
+    return [("name", f"{setting.clients} clients are too many for this graph; at most {most}, or use star")]
 
 
 @NETWORKS("ring")
@@ -68,8 +71,8 @@ def _too_many(scenario: Any, most: int) -> list[tuple[str, str]]:
 class Ring(Generated):
     """Each client is linked to the next, and the last to the first."""
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return super().check(scenario) + _too_many(scenario, MAX_EDGES)
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        return super().check(setting) + _too_many(setting, MAX_EDGES)
 
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
         node = np.arange(clients if clients > 2 else clients - 1)
@@ -81,8 +84,8 @@ class Ring(Generated):
 class Complete(Generated):
     """Every two clients are linked; a detour is taken where it is faster."""
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        return super().check(scenario) + _too_many(scenario, int((2 * MAX_EDGES) ** 0.5))
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        return super().check(setting) + _too_many(setting, int((2 * MAX_EDGES) ** 0.5))
 
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
         later, earlier = np.tril_indices(clients, -1)  # a further client appends its links to the draws
@@ -97,12 +100,12 @@ class SmallWorld(Generated):
     neighbours: Annotated[int, Field(ge=2, multiple_of=2, description="links of each client before rewiring")] = 4
     rewire: Annotated[float, Field(ge=0, le=1, description="probability that a link is rewired")] = 0.1
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        problems = super().check(scenario) + _too_many(scenario, 2 * MAX_EDGES // self.neighbours)
-        if self.neighbours >= scenario.clients:
-            most = max(scenario.clients - 1, 0) // 2 * 2
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = super().check(setting) + _too_many(setting, 2 * MAX_EDGES // self.neighbours)
+        if self.neighbours >= setting.clients:
+            most = max(setting.clients - 1, 0) // 2 * 2
             remedy = f"the nearest valid value is {most}" if most else "use complete"
-            problems.append(("neighbours", f"is {self.neighbours} but there are {scenario.clients} clients; {remedy}"))
+            problems.append(("neighbours", f"is {self.neighbours} but there are {setting.clients} clients; {remedy}"))
         return problems
 
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
@@ -114,5 +117,5 @@ class SmallWorld(Generated):
             )
         except networkx.NetworkXError:
             problem = f"no connected graph in 100 tries with {self.neighbours} links a client"
-            raise ScenarioError("network.neighbours", f"{problem}; try {self.neighbours + 2}") from None
+            raise ScenarioError("neighbours", f"{problem}; try {self.neighbours + 2}") from None
         return np.array(sorted(graph.edges()), dtype=np.int64)

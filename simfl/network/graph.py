@@ -1,7 +1,7 @@
 """A graph written in the scenario itself."""
 
 from dataclasses import astuple, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
@@ -12,6 +12,7 @@ from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.sites import connect
 from simfl.network.topology import Edge, Topology
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Name
 
 __all__ = ["Graph", "Link"]
@@ -56,11 +57,13 @@ class Graph:
         DistributionField | None, Field(description="seconds added to each message; null = no jitter")
     ] = None
 
+    example = {"edges": [["server", "a", 1], ["a", "b", 2], ["b", "c", 4]], "placement": "random"}
+
     def _topology(self) -> Topology:
         edges = (edge if isinstance(edge, tuple) else astuple(edge) for edge in self.edges)
         return Topology(tuple(Edge(*edge) for edge in edges), self.directed)
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         topology = self._topology()
         problems, seen = [], {}
         for i, edge in enumerate(topology.edges):
@@ -68,10 +71,10 @@ class Graph:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
             elif (first := seen.setdefault(edge[:2], i)) < i:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
-        return problems + node_problems(topology.nodes, self.server, self.clients, self.placement, scenario.clients)
+        return problems + node_problems(topology.nodes, self.server, self.clients, self.placement, setting.clients)
 
-    def build(self, scenario: Any, streams: Streams) -> PathLinks:
+    def build(self, setting: Setting, streams: Streams) -> PathLinks:
         topology = self._topology()
         nodes, rng = topology.nodes, streams("placement")
-        at, server = members(nodes, self.server, self.clients, self.placement, scenario.clients, rng)
+        at, server = members(nodes, self.server, self.clients, self.placement, setting.clients, rng)
         return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)

@@ -13,7 +13,7 @@ from simfl.network.csv_file import read_table
 
 __all__ = ["TABLES", "measured_atlas", "measured_s"]
 
-KEY = "network.tables"
+KEY = "tables"
 TABLES = ("latency/cities.csv", "latency/city_rtt_avg_ms.csv", "latency/city_rtt_mdev_ms.csv")
 """The cities, the mean round-trip times between them, and their deviations, in the data folder."""
 

@@ -98,7 +98,7 @@ def connect(
     for paths, ends in ((down, "the server '{0}' to client {1}"), (up, "client {1} to the server '{0}'")):
         if len(cut := np.flatnonzero(np.isinf(paths.latency_s))):
             client = f"'{site_names[at[cut[0]]]}'" + (f" (and {len(cut) - 1} more)" if len(cut) > 1 else "")
-            raise ScenarioError("network", "there is no path from " + ends.format(site_names[server], client))
+            raise ScenarioError("", "there is no path from " + ends.format(site_names[server], client))
     names = _names([site_names[site] for site in at[:-1]])
     return PathLinks(names, down, up, Joined(sites, at, access), jitter, streams)
 

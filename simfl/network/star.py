@@ -11,6 +11,7 @@ from simfl.distributions import DistributionField, PerClient, listed, per_client
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, PathLinks, Paths, seconds_per_byte
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Name
 
 __all__ = ["Star"]
@@ -36,26 +37,27 @@ class Star:
     ] = None
     names: Annotated[tuple[Name, ...] | None, Field(description="a name for each client; null = numbers")] = None
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
-        problems = [
-            problem
-            for key in ("latency_s", "bandwidth_bytes_per_s", "up_bandwidth_bytes_per_s", "names")
-            for problem in listed(key, getattr(self, key), scenario.clients)
-        ]
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = listed("latency_s", self.latency_s, setting.clients)
+        problems += listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
+        problems += listed("up_bandwidth_bytes_per_s", self.up_bandwidth_bytes_per_s, setting.clients)
+        problems += listed("names", self.names, setting.clients)
         for key in ("bandwidth_bytes_per_s", "up_bandwidth_bytes_per_s"):
             problems += reaching(key, getattr(self, key), least=NARROWEST)
         if self.names is not None and len(set(self.names)) < len(self.names):
             problems.append(("names", "a name is given to two clients; each needs its own"))
         return problems
 
-    def build(self, scenario: Any, streams: Streams) -> PathLinks:
-        clients = scenario.clients
-        latency = _with_server(per_client(self.latency_s, clients, streams("latency"), "network.latency_s"))
+    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+        clients = setting.clients
+        latency = _with_server(per_client(self.latency_s, clients, streams("latency"), "latency_s"))
         jitter = np.broadcast_to(1.0, clients + 1)
-        down = Paths(latency, self._line("bandwidth_bytes_per_s", clients, streams("bandwidth/down")), jitter)
+        key, rng = "bandwidth_bytes_per_s", streams("bandwidth/down")
+        down = Paths(latency, _line(key, self.bandwidth_bytes_per_s, clients, rng), jitter)
         up = down
         if self.up_bandwidth_bytes_per_s is not None:
-            up = Paths(latency, self._line("up_bandwidth_bytes_per_s", clients, streams("bandwidth/up")), jitter)
+            key, rng = "up_bandwidth_bytes_per_s", streams("bandwidth/up")
+            up = Paths(latency, _line(key, self.up_bandwidth_bytes_per_s, clients, rng), jitter)
 
         def between(sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> Paths:
             first, second = up.take(sources), down.take(destinations)
@@ -65,12 +67,12 @@ class Star:
 
         return PathLinks(self.names, down, up, between, self.jitter_s, streams)
 
-    def _line(self, key: str, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        bandwidth = getattr(self, key)
-        if bandwidth is None:
-            return np.zeros(clients + 1)
-        key = f"network.{key}"
-        return _with_server(seconds_per_byte(key, per_client(bandwidth, clients, rng, key)))
+
+def _line(key: str, bandwidth: Any, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Seconds per byte of each client's line and of the server's; nothing where the bandwidth is unlimited."""
+    if bandwidth is None:
+        return np.zeros(clients + 1)
+    return _with_server(seconds_per_byte(key, per_client(bandwidth, clients, rng, key)))
 
 
 def _with_server(values: NDArray[np.float64]) -> NDArray[np.float64]:

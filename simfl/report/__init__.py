@@ -34,8 +34,11 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
     Raises:
         SimflError: there is no such figure, or nothing to draw in it.
     """
-    from simfl.report.figures import FIGURES
+    from simfl.report.figures import FIGURES, broken
 
+    lame = {problem.name: problem for problem in broken()}
+    if name in lame:
+        raise SimflError(f"figure {lame[name]}")
     if name not in FIGURES:
         raise SimflError(f"no figure '{name}'{suggestion(name, FIGURES)} (one of {', '.join(FIGURES)})")
     if not isinstance(source, Study):

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from simfl.columns import Column, described, document, telling, unknown
 from simfl.errors import SimflError
 from simfl.report.axes import JOINT, labels
 from simfl.report.reading import index_of, place_of, runs_below
 
 __all__ = ["Watched"]
 
-COLUMNS = ("round", "time_s", "test_accuracy", "train_loss", "mean_cardinality", "fairness_gap")
+ACROSS = "round", "time_s"
+"""What curves are drawn against."""
+
 POINTS = 300
 """Points of a curve that are told at most."""
 
@@ -30,7 +33,8 @@ class Watched:
     _done: dict[Path, dict[str, Any]] = field(default_factory=dict)
 
     def look(self) -> dict[str, Any]:
-        """The state now, as JSON data: ``title``, ``finished``, ``runs`` and the ``curves`` of a run that plays.
+        """The state now, as JSON data: ``title``, ``finished``, ``runs``, the ``curves`` of a run that plays and the
+        ``columns`` that they show.
 
         Raises:
             SimflError: there is no run, finished or not.
@@ -47,7 +51,7 @@ class Watched:
             "finished": all(run["state"] in ("done", "failed") for run in runs),
             "runs": runs,
             "shown": shown_label,
-            "curves": _curves(_rows(shown)),
+            **_curves(_rows(shown), described(shown)),
         }
 
     def _members(self) -> list[tuple[Path, str]]:
@@ -95,12 +99,20 @@ def _last(rows: list[dict[str, str]], column: str) -> float | None:
     return next((float(row[column]) for row in reversed(rows) if row.get(column)), None)
 
 
-def _curves(rows: list[dict[str, str]]) -> dict[str, list[float | None]]:
+def _number(cell: str | None) -> float | None:
+    """None for an empty cell and for a loss that was no number."""
+    return None if cell in ("", None, "nan") else float(cell)
+
+
+def _curves(rows: list[dict[str, str]], known: dict[str, Column]) -> dict[str, Any]:
+    """Every column of ``rounds.csv`` that is shown and has changed, and what it means."""
     every = -(-len(rows) // POINTS) or 1
     kept = rows[::every] + (rows[-1:] if (len(rows) - 1) % every else [])
-    return {
-        name: [float(row[name]) if row.get(name, "") not in ("", "nan") else None for row in kept] for name in COLUMNS
-    }
+    curves = {name: [_number(row.get(name)) for row in kept] for name in (rows or [{}])[0]}
+    columns = telling(known.get(name) or unknown(name) for name in curves)
+    columns = [c for c in columns if c.shown and c.name not in ACROSS and len(set(curves[c.name]) - {None}) > 1]
+    shown = [*ACROSS, *(column.name for column in columns)]
+    return {"curves": {name: curves.get(name, []) for name in shown}, "columns": document(columns)}
 
 
 def _planned(path: Path) -> int | None:

@@ -1,6 +1,7 @@
 """The report: one HTML file that needs nothing else, and asks nobody for anything."""
 
 import base64
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -8,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from simfl.report import style
-from simfl.report.advice import Advice, advise, change
+from simfl.report.advice import Advice, advise, cautions, change, family_level
 from simfl.report.figures import NothingToDraw, figures
-from simfl.report.measures import with_values
+from simfl.report.measures import Measure, with_values
 from simfl.report.saving import csv_text
-from simfl.report.study import Study
+from simfl.report.study import Group, Study
 from simfl.report.svg import inline
 from simfl.report.tables import csv_of, group_table, round_table, run_table
 from simfl.report.telling import told
@@ -30,8 +31,8 @@ TILES = (
     "fairness_gap",
     "bytes",
 )
-LABELS = {"privacy_semi_strong": "Guarantee"}
-"""Labels that are shorter on a tile than elsewhere."""
+GUARANTEE = "privacy_semi_strong", "guarantee_semi_strong"
+"""The guarantee on a tile: what the runs came to, and what theory knows."""
 
 MOST_TILES = 6
 SHORT = 14
@@ -87,10 +88,12 @@ def page(study: Study) -> str:
         version=__version__,
         advice=advice,
         sentences=told(study),
+        cautions=cautions(study),
         facts=_facts(study),
         tiles=_tiles(study, advice),
         sections={name: _paired(drawn, name) for name in dict.fromkeys(figure.section for figure in drawn)},
         groups=groups,
+        censored=any(cell.censored for row in groups.rows for cell in row.cells),
         rows=rows,
         rows_title="Rounds" if study.kind == "run" else "Runs",
         groups_csv=_data("text/csv", csv_of(groups)),
@@ -100,7 +103,7 @@ def page(study: Study) -> str:
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script="\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "hover.js")),
         keys={group.label: _key(group.number) for group in study.groups if group.number is not None},
-        replications=max(len(group.runs) for group in study.groups),
+        replications=study.seeds,
         slug=re.sub(r"[^A-Za-z0-9._-]+", "-", study.title),
     )
 
@@ -166,35 +169,46 @@ def _span(values: list[int], noun: str) -> str:
 
 def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
     """The numbers of the run, or of the group to choose; none where there is no choice."""
-    group = advice.pick if advice else study.groups[0]
-    baseline = study.group(study.baseline)
+    group = advice.pick if advice else study.groups[0] if study.single else None
     tiles: list[Tile] = []
-    if advice is None and not study.single:
+    if group is None:
         return tiles
-    for measure in with_values(study):
+    baseline, level = study.group(study.baseline), family_level(study)
+    known = {measure.name: measure for measure in with_values(study)}
+    for measure in known.values():
         if measure.name not in TILES or (measure.name == "time_to_target_s" and study.single):
             continue
         found, before = measure.over(group), measure.over(baseline).mean
         scale = measure.scale([found.mean, before])
-        note, verdict = "", 0
-        if group is not baseline and (effect := change(measure, group, baseline)):
+        notes, verdict = [], 0
+        guarantee = measure.name == GUARANTEE[0]
+        if guarantee:
+            notes.append(_long_run(group, known.get(GUARANTEE[1])))
+        if group is not baseline and (effect := change(measure, group, baseline, level)):
             name = baseline.label if len(baseline.label) <= SHORT else "baseline"
-            note, verdict = f"{name}: {scale.quantity(before)}", effect.verdict
+            notes.append(f"{name}: {scale.quantity(before)}")
+            verdict = effect.verdict
         elif measure.name == "mean_cardinality" and (expected := group.first.summary.get("expected_cardinality")):
-            note = f"theory: {scale.text(expected)}"
-        elif found.count > 1:
-            note = f"± {scale.text(found.half)} over {found.count} seeds"
-        tiles.append(
-            Tile(
-                LABELS.get(measure.name, measure.label),
-                scale.text(found.mean),
-                scale.unit,
-                note,
-                measure.about,
-                verdict,
-            )
-        )
+            notes.append(f"theory: {scale.text(expected)}")
+        elif found.count > 1 and not guarantee:
+            notes.append(f"± {scale.text(found.half)} over {found.count} seeds")
+        if found.count < len(group.runs):
+            notes.append(f"{found.count} of {len(group.runs)} seeds")
+        if guarantee and group is not baseline:  # only what holds for any number of rounds is better or worse
+            lasting = known.get(GUARANTEE[1]) and change(known[GUARANTEE[1]], group, baseline, level)
+            verdict = lasting.verdict if lasting else 0
+        label = f"{measure.label} guarantee" if guarantee else measure.label
+        unit = "clients" if guarantee else scale.unit
+        tiles.append(Tile(label, scale.text(found.mean), unit, "; ".join(notes), measure.column.sentence, verdict))
     return tiles[:MOST_TILES]
+
+
+def _long_run(group: Group, lasting: Measure | None) -> str:
+    """After how many rounds a guarantee was computed, and what becomes of it."""
+    rounds = _span([int(run.summary["rounds"]) for run in group.runs], "rounds")
+    if lasting is None or math.isnan(ends := lasting.over(group).mean):
+        return f"after {rounds}"
+    return f"after {rounds}, {ends:g} for ever"
 
 
 def _key(number: int) -> dict[str, Any]:
@@ -204,7 +218,17 @@ def _key(number: int) -> dict[str, Any]:
         "number": number,
         "color": f"var(--s{number % len(style.SERIES)})",
         "dashes": "none" if dashes == "-" else " ".join(f"{1.5 * part:g}" for part in dashes[1]),
+        "marker": _outline(style.MARKERS[number % len(style.MARKERS)]),
     }
+
+
+def _outline(marker: str) -> str:
+    """A marker of matplotlib as the path of an SVG of 26 x 8, in its middle."""
+    from matplotlib.markers import MarkerStyle
+
+    shape = MarkerStyle(marker)
+    (corners, *_) = shape.get_path().transformed(shape.get_transform()).to_polygons()
+    return "M" + "L".join(f"{13 + 6 * x:.2f} {4 - 6 * y:.2f}" for x, y in corners) + "Z"
 
 
 def _tinted(text: str) -> Any:

@@ -56,16 +56,18 @@ def _intervals(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 
 def over_rounds(group: "Group", column: str) -> "DataFrame":
-    """A column of ``rounds.csv`` against the round; rows: round, mean, low, high, runs.
+    """A column of ``rounds.csv`` against the rounds played so far, from 1; rows: rounds, mean, low, high, runs.
 
     Of every round in which some run of the group has a value; the others' last values hold. Empty if there are none.
     """
     from pandas import concat
 
-    series = concat([run.rounds.set_index("round")[column] for run in group.runs], axis=1, join="inner")
+    series = concat(
+        [run.rounds.set_index("round").reindex(columns=[column]) for run in group.runs], axis=1, join="inner"
+    )
     series = series.dropna(how="all").ffill().dropna()
     series = series.iloc[_thinned(len(series))]
-    return _table("round", series.index.to_numpy(), series.to_numpy(dtype=np.float64).T)
+    return _table("rounds", series.index.to_numpy() + 1, series.to_numpy(dtype=np.float64).T)
 
 
 def over_time(group: "Group", column: str) -> "DataFrame":

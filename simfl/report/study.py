@@ -7,12 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfl.columns import Column, described
+from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Group", "Member", "Run", "Study", "number"]
+__all__ = ["Group", "Member", "Run", "Study", "number", "untrained"]
 
 COLOURED = 14
 """Groups that get a colour and line style of their own; of more, only the most accurate ones do."""
@@ -61,6 +63,26 @@ class Run:
     def clients(self) -> int:
         """Number of clients."""
         return int(self.summary["clients"])
+
+    @cached_property
+    def finals(self) -> dict[str, float]:
+        """The summary's numbers, by name."""
+        return measures(self.summary)
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """What its numbers mean, by name."""
+        return described(self.path)
+
+    def reached(self, target: float) -> dict[str, float]:
+        """Time, rounds and bytes to a target accuracy; nothing where it is never reached."""
+        if target not in self._reached:
+            self._reached[target] = to_target(self.path, target)
+        return self._reached[target]
+
+    @cached_property
+    def _reached(self) -> dict[float, dict[str, float]]:
+        return {}
 
     @cached_property
     def text(self) -> str:
@@ -195,6 +217,17 @@ class Study:
         return not self.single and all(axis.split(".")[0] in CHOICES for axis in self.axes)
 
     @property
+    def ranked(self) -> bool:
+        """Whether one group can be better than another: they learn from the same data, in the same scenario."""
+        names = {run.summary.get("name") for run in self.runs}
+        return len(names) == 1 and not any((axis + ".").startswith("learning.data.") for axis in self.axes)
+
+    @property
+    def seeds(self) -> int:
+        """Runs of the group that has most."""
+        return max(len(group.runs) for group in self.groups)
+
+    @property
     def numeric_axes(self) -> tuple[str, ...]:
         """Axes all of whose values are numbers, at least two of them."""
         return tuple(
@@ -212,6 +245,11 @@ class Study:
     def group(self, label: str) -> Group:
         """The group of a label."""
         return next(group for group in self.groups if group.label == label)
+
+
+def untrained(run: Run) -> bool:
+    """Whether a run skipped every round, so that its model is the initial one."""
+    return "skipped" in run.finals and run.finals["skipped"] == run.finals.get("rounds")
 
 
 def number(text: str) -> float | None:

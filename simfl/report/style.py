@@ -6,6 +6,7 @@ and ninth group, wine and olive of Tol's "muted" scheme (SRON/EPS/TN/09-002, 202
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,15 +16,23 @@ if TYPE_CHECKING:
     from simfl.report.study import Group
 
 __all__ = [
-    "CELL", "INK", "LINE", "MARKERS", "MUTED", "OWN", "PAPER", "SERIES", "figure", "legend", "look", "marker", "note",
-    "settings", "styled", "tag",
+    "CELL", "INK", "LINE", "MARKERS", "MUTED", "OWN", "PAPER", "SERIES", "distinct", "figure", "legend", "look",
+    "marker", "note", "settings", "styled", "tag", "title",
 ]  # fmt: skip
 
 INK, MUTED, LINE, PAPER = "#1c2430", "#667080", "#e3e1db", "#fffffe"
 """Text; axes and asides; grid; background. The page replaces each by its own colour for light and dark."""
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2430", "#882255", "#999933")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.3)), (0, (6, 1.6, 1.2, 1.6)))
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.6)),
+    (0, (1.2, 1.3)),
+    (0, (6, 1.6, 1.2, 1.6)),
+    (0, (9, 2)),
+    (0, (3, 1.2, 1.2, 1.2, 1.2, 1.2)),
+    (0, (1.2, 3)),
+)
 MARKERS = "os^DvPXh"
 
 CELL = (0x1F / 255, 0x7F / 255, 0xC4 / 255)
@@ -34,6 +43,12 @@ OWN = "own-names"
 
 NAME = 48
 """Letters of a name in a legend."""
+
+LETTER_IN = 0.07
+"""Width of a letter of a title."""
+
+MARGIN = 3
+"""Letters between the titles of neighbouring panels."""
 
 WIDTH_IN = 4.2
 WIDE_IN = 8.6
@@ -164,12 +179,33 @@ def legend(fig: "Figure", axes: "Axes", own: bool = False) -> None:
     """
     handles, names = axes.get_legend_handles_labels()
     if len(handles) > 1:
-        names = [name if len(name) <= NAME else name[: NAME - 1] + "…" for name in names]
-        columns = min(len(names), max(1, int(fig.get_figwidth() / (0.42 + 0.062 * max(map(len, names))))))
-        lines = -(-len(names) // columns)
+        names = distinct(names)
+        widest = max(len(line) for name in names for line in name.split("\n"))
+        columns = min(len(names), max(1, int(fig.get_figwidth() / (0.42 + 0.062 * widest))))
+        lines = -(-len(names) // columns) * max(name.count("\n") + 1 for name in names)
         fig.set_figheight(fig.get_figheight() + 0.15 * max(0, lines - 3))
         made = fig.legend(handles, names, loc="outside upper left", ncols=columns, borderaxespad=0.2)
         made.set_gid(OWN if own else None)
+
+
+def distinct(names: list[str]) -> list[str]:
+    """Names short enough for a legend: long ones lose their middle, or their beginning, as long as that leaves all of
+    them different; else they are written in several lines.
+    """
+    half = NAME // 2
+    for short in (lambda name: f"{name[:half]}…{name[1 - half :]}", lambda name: f"…{name[1 - NAME :]}"):
+        found = [name if len(name) <= NAME else short(name) for name in names]
+        if len(set(found)) == len(set(names)):
+            return found
+    return ["\n".join(wrap(name, NAME)) for name in names]
+
+
+def title(axes: "Axes", text: str, **more: Any) -> None:
+    """A panel's title, in as many lines as its width asks for."""
+    place = axes.get_subplotspec()
+    columns = place.get_gridspec().ncols if place else 1
+    letters = int(axes.figure.get_figwidth() / columns / LETTER_IN) - MARGIN
+    axes.set_title("\n".join(wrap(text, max(letters, 8))), **more)
 
 
 def note(axes: "Axes", text: str) -> None:

@@ -49,7 +49,7 @@ def inline(fig: "Figure", name: str, about: str) -> str:
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(r"#[0-9a-f]{6}\b", lambda match: COLOURS.get(match[0], match[0]), text)
     text = re.sub(r"font(-family)?: (?:([\d.]+px) )?'DejaVu Sans'[^;\"]*", _letters, text)
-    text = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.{DECIMALS}f}".rstrip("0").rstrip("."), text)
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"-?\d+\.\d{3,}", _shorter, tag[0]), text)  # not what is written
     box = re.search(r'viewBox="[^"]*"', text)
     panels = escape(json.dumps(_panels(fig), separators=(",", ":")))
     head = f'<svg class="plot" role="img" aria-label="{escape(about)}" data-panels="{panels}" {box[0] if box else ""}>'
@@ -70,10 +70,15 @@ def _panels(fig: "Figure") -> list[dict[str, Any]]:
             "left": place.x0 * wide, "right": place.x1 * wide,
             "top": (1 - place.y1) * high, "bottom": (1 - place.y0) * high,
             "from": axes.get_xlim()[0], "to": axes.get_xlim()[1], "low": low, "high": high_end, "log": log,
-            "label": axes.get_xlabel(), "whole": axes.get_xlabel() == AXES["round"],
+            "label": axes.get_xlabel(), "whole": axes.get_xlabel() == AXES["rounds"],
             "share": isinstance(axes.yaxis.get_major_formatter(), PercentFormatter),
         })  # fmt: skip
     return [{key: round(v, 4) if isinstance(v, float) else v for key, v in panel.items()} for panel in found]
+
+
+def _shorter(match: "re.Match[str]") -> str:
+    """A coordinate with as many decimals as the eye sees."""
+    return f"{float(match[0]):.{DECIMALS}f}".rstrip("0").rstrip(".")
 
 
 def _letters(match: "re.Match[str]") -> str:

@@ -4,16 +4,21 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from simfl.columns import unknown
 from simfl.report.measures import Measure, Scale, with_values
-from simfl.report.study import Group, Run, Study, number
+from simfl.report.statistics import Interval
+from simfl.report.study import Group, Run, Study, number, untrained
 
-__all__ = ["Cell", "Column", "Table", "csv_of", "group_table", "round_table", "run_table"]
+__all__ = ["Cell", "Head", "Table", "csv_of", "group_table", "round_table", "run_table"]
 
 MOST_ROUNDS = 1000
 
+ROUNDING = 1e-9
+"""Half-widths below this share of the mean are rounding errors."""
+
 
 @dataclass(frozen=True)
-class Column:
+class Head:
     """A heading.
 
     Attributes:
@@ -21,6 +26,7 @@ class Column:
         label, unit: as shown.
         about: explanation.
         numeric: right-aligned, sorted by number.
+        key: says which row it is; the filter looks there.
     """
 
     name: str
@@ -28,16 +34,18 @@ class Column:
     unit: str = ""
     about: str = ""
     numeric: bool = False
+    key: bool = False
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value: as shown, as sorted and exported, and whether it is the best of its column."""
+    """A value: as shown, as sorted and exported; whether it is the best of its column; whether some seeds lack it."""
 
     text: str
     value: Any = None
     half: str = ""
     best: bool = False
+    censored: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class Row:
 class Table:
     """Headings and rows."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Head, ...]
     rows: tuple[Row, ...]
 
 
@@ -62,16 +70,20 @@ def group_table(study: Study) -> Table:
     known = with_values(study)
     found = {m.name: {group.label: m.over(group) for group in study.groups} for m in known}
     scales = {m.name: m.scale(i.mean for i in found[m.name].values()) for m in known}
-    best = {m.name: _best(m, scales[m.name], [i.mean for i in found[m.name].values()]) for m in known}
-    columns = (Column("group", "Group"), *(_column(m, scales[m.name]) for m in known))
+    best = {m.name: _best(m, scales[m.name], study, found[m.name]) for m in known}
+    columns = (Head("group", "Group", key=True), *(_column(m, scales[m.name]) for m in known))
     rows = []
     for group in study.groups:
         cells = [Cell(group.label, group.label)]
         for m in known:
             interval, scale = found[m.name][group.label], scales[m.name]
             text = scale.text(interval.mean)
-            half = "" if math.isnan(interval.half) or not interval.half else f"±\u202f{scale.text(interval.half)}"
-            cells.append(Cell(text, _plain(interval.mean), half, text == best[m.name]))
+            known_half = not math.isnan(interval.half) and interval.half > ROUNDING * abs(interval.mean)
+            half = f"±\u202f{scale.text(interval.half)}" if known_half else ""
+            if 0 < interval.count < len(group.runs):
+                half += f" ({interval.count}/{len(group.runs)})"
+            cells.append(Cell(text, _plain(interval.mean), half.strip(), group in best[m.name],
+                              0 < interval.count < len(group.runs)))  # fmt: skip
         rows.append(Row(tuple(cells), group))
     return Table(columns, tuple(rows))
 
@@ -82,11 +94,12 @@ def run_table(study: Study) -> Table:
     values = {m.name: {run.digest: m.of(run) for run in study.runs} for m in known}
     scales = {m.name: m.scale(values[m.name].values()) for m in known}
     failed = any(member.error for member in study.members)
-    axes = [Column(axis, axis.split(".")[-1].replace("_", " "), about=axis, numeric=axis in study.numeric_axes)
+    axes = [Head(axis, axis.split(".")[-1].replace("_", " "), about=axis, numeric=axis in study.numeric_axes,
+                 key=True)
             for axis in study.axes]  # fmt: skip
-    columns = (*axes, Column("seed", "Seed", numeric=True), Column("status", "Status"),
-               *(_column(m, scales[m.name]) for m in known), Column("digest", "Folder"),
-               *([Column("error", "Error")] if failed else []))  # fmt: skip
+    columns = (*axes, Head("seed", "Seed", numeric=True, key=True), Head("status", "Status", key=True),
+               *(_column(m, scales[m.name]) for m in known), Head("digest", "Folder", key=True),
+               *([Head("error", "Error", key=True)] if failed else []))  # fmt: skip
     of = {run.digest: group for group in study.groups for run in group.runs}
     rows = []
     for member in study.members:
@@ -106,7 +119,8 @@ def round_table(run: Run) -> Table:
     """The rounds of a run: the columns of ``rounds.csv`` that hold something; of very many rounds, every n-th."""
     every = -(-len(run.rounds) // MOST_ROUNDS)
     shown = run.rounds.dropna(axis=1, how="all").iloc[::every]
-    columns = tuple(Column(name, name.replace("_", " "), numeric=True) for name in shown.columns)
+    known = [run.columns.get(name) or unknown(name) for name in shown.columns]
+    columns = tuple(Head(column.name, column.heading, about=column.sentence, numeric=True) for column in known)
     scales = [Scale(1.0, "", 0 if (shown[name].dropna() % 1 == 0).all() else 4) for name in shown.columns]
     rows = [
         Row(tuple(Cell(scale.text(value), _plain(value)) for scale, value in zip(scales, values, strict=True)), None)
@@ -125,17 +139,26 @@ def csv_of(table: Table) -> str:
     return csv_text(DataFrame(data, columns=[column.name for column in table.columns]))
 
 
-def _column(measure: Measure, scale: Scale) -> Column:
-    return Column(measure.name, measure.label, scale.unit, measure.about, True)
+def _column(measure: Measure, scale: Scale) -> Head:
+    return Head(measure.name, measure.label, scale.unit, measure.column.sentence, True)
 
 
-def _best(measure: Measure, scale: Scale, means: list[float]) -> str | None:
-    """The text of the best value, None where no value is better than another as it is written."""
-    known = [mean for mean in means if not math.isnan(mean)]
-    if not measure.better or not known:
-        return None
-    texts = {scale.text(mean) for mean in known}
-    return scale.text((max if measure.better > 0 else min)(known)) if len(texts) > 1 else None
+def _best(measure: Measure, scale: Scale, study: Study, found: dict[str, Interval]) -> list[Group]:
+    """The groups of the best mean, none where no value is better than another as it is written.
+
+    A group that lacks the value for some seeds, or has never aggregated anything, is not among them.
+    """
+    known = {
+        group.label: found[group.label].mean
+        for group in study.groups
+        if found[group.label].count == len(group.runs) and not all(map(untrained, group.runs))
+    }
+    if not measure.better or not study.ranked or len({scale.text(found[g.label].mean) for g in study.groups}) < 2:
+        return []
+    best = (max if measure.better > 0 else min)(known.values(), default=math.nan)
+    return [
+        group for group in study.groups if group.label in known and scale.text(known[group.label]) == scale.text(best)
+    ]
 
 
 def _plain(value: float) -> float | None:

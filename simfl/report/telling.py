@@ -32,19 +32,18 @@ def _guarantee(group: Group) -> str:
     last = rounds["privacy_weak_lower"].iloc[-1]
     since = int(rounds.loc[rounds["privacy_weak_lower"] == last, "round"].iloc[0])
     if last <= 1:
-        return f"From round {since} on, the server can single out one client by combining the aggregates."
+        return f"After {since + 1} rounds, the server can single out one client by combining the aggregates."
     return f"Combining all aggregates, the server can narrow nothing down to fewer than {last:g} clients."
 
 
 def _many(study: Study, known: dict[str, Measure]) -> list[str]:
-    sentences = []
-    for name, noun in (
-        ("test_accuracy", "Accuracy"),
-        ("privacy_semi_strong", "the semi-strong guarantee"),
-        ("time_s", "simulated time"),
-    ):
+    sentences = [] if study.ranked else ["Groups that learn from different data are not ranked against one another."]
+    for name in ("test_accuracy", "privacy_semi_strong", "time_s"):
         if name in known:
+            noun = known[name].noun
             sentences.append(f"{noun[0].upper()}{noun[1:]} {_range(study, known[name])}.")
+    if study.ranked and study.seeds < 2:
+        sentences.append("There is one seed only, so chance is not excluded.")
     return sentences
 
 
@@ -55,5 +54,5 @@ def _range(study: Study, measure: Measure) -> str:
     scale = measure.scale(found.values())
     if scale.text(found[low]) == scale.text(found[high]):
         return f"is {scale.quantity(found[low])} everywhere"
-    best = high if measure.better > 0 else low
-    return f"ranges from {scale.quantity(found[low])} to {scale.quantity(found[high])}; best is {best}"
+    told = f"ranges from {scale.quantity(found[low])} to {scale.quantity(found[high])}"
+    return f"{told} (mean of {high if measure.better > 0 else low})" if study.ranked else told

@@ -103,6 +103,8 @@ class _Explained:
             self.note((*one.path, key), f"unknown key {shown(key)}; did you mean 'name'?", key=True)
         elif kind == "plugin_unknown" and len(group) == 1:
             self.unknown_plugin(one)
+        elif kind == "plugin_broken":
+            self.note(one.path, one.error["msg"])
         else:
             value = one.error["input"] if kind == "plugin_name" else self.at(one.path, one.error["input"])
             words = list(dict.fromkeys(self.wanted(each) for each in group))

@@ -3,9 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -14,21 +13,23 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
+from simfl import RESULTS
 from simfl.attacks import OBSERVERS
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
 from simfl.files import DATA_PATH, data_places
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
+from simfl.plugin import is_plugin
 from simfl.privacy import PRIVACY
 from simfl.registry import plain, validate
-from simfl.scenario import datafiles, overrides, plugins
+from simfl.scenario import datafiles, identity, overrides, pluginfiles, plugins
 from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted, shown
 from simfl.scenario.reader import Document, read
 from simfl.scenario.scalars import LARGEST
-from simfl.scenario.text import MAX_BYTES, decode
-from simfl.scenario.writer import dump
+from simfl.scenario.text import MAX_BYTES, decode, unreadable
+from simfl.scenario.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
 from simfl.training import RULES
@@ -37,6 +38,8 @@ __all__ = ["Scenario", "Source"]
 
 MAX_CLIENTS = 10**8
 DIGEST_DIGITS = 12
+
+PluginPath = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"\.py$"), DATA_PATH]
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class Source:
 
     folder: Path = Path()
     places: Places = field(default_factory=lambda: Places(Place("scenario")))
+
+
+_NAMES_PLUGINS = re.compile(r"\s*plugins\s*[.=]")
+"""An override that names plugin files."""
 
 
 class _NotAKey:
@@ -105,6 +112,9 @@ class Scenario:
     attacks: Annotated[
         tuple[Annotated[Any, OBSERVERS], ...], Field(description="observers of what the server sees")
     ] = ()
+    plugins: Annotated[
+        tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")
+    ] = ()
     trace: Annotated[
         Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
     ] = "rounds"
@@ -115,12 +125,13 @@ class Scenario:
     # -- reading -------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: Path | str, overrides: Iterable[str] = ()) -> Self:
-        """Reads a scenario file.
+    def load(cls, path: Path | str, overrides: Iterable[str] = (), plugins: Iterable[Path] = ()) -> Self:
+        """Reads a scenario file. The plugin files that it names are executed.
 
         Args:
             path: a YAML file.
             overrides: ``key=value`` texts, applied in turn.
+            plugins: further plugin files, as seen from the working directory.
 
         Raises:
             InvalidScenario: with everything that is wrong, each with file, line, column and key.
@@ -130,28 +141,57 @@ class Scenario:
             with open(path, "rb") as file:
                 text = decode(file.read(MAX_BYTES + 1))
         except (OSError, ValueError) as error:
-            raise InvalidScenario([Problem(Place(str(path)), "", _unreadable(path, error))]) from None
-        return cls._made(text, str(path), path.stem, path.parent, overrides)
+            raise InvalidScenario([Problem(Place(str(path)), "", unreadable(path, error))]) from None
+        return cls._made(read(text, str(path)), path.stem, path.parent, overrides, plugins)
 
     @classmethod
-    def parse(cls, text: str, name: str = "scenario", overrides: Iterable[str] = (), folder: Path = Path()) -> Self:
-        """Reads a scenario from a text.
+    def parse(
+        cls,
+        text: str,
+        name: str = "scenario",
+        overrides: Iterable[str] = (),
+        folder: Path = Path(),
+        plugins: Iterable[Path] = (),
+    ) -> Self:
+        """Reads a scenario from a text. The plugin files that it names are executed.
 
         Args:
             text: YAML.
             name: the scenario's name if the text gives none; also how messages call the text.
             overrides: ``key=value`` texts, applied in turn.
             folder: what data files are relative to.
+            plugins: further plugin files, as seen from the working directory.
 
         Raises:
             InvalidScenario: with everything that is wrong.
         """
-        return cls._made(text, name, name, folder, overrides)
+        return cls._made(read(text, name), name, folder, overrides, plugins)
 
     @classmethod
-    def _made(cls, text: str, source: str, name: str, folder: Path, changes: Iterable[str]) -> Self:
-        document = read(text, source)
-        overrides.apply(document, changes, cls)
+    def of(
+        cls,
+        data: Mapping[str, Any],
+        name: str = "scenario",
+        overrides: Iterable[str] = (),
+        folder: Path = Path(),
+        plugins: Iterable[Path] = (),
+    ) -> Self:
+        """A scenario from a mapping with the keys of a scenario file, in which plugins may also be objects.
+
+        Args, Raises: as for :meth:`parse`.
+        """
+        text = dump(as_data(data))
+        return cls._made(read(text, name), name, folder, overrides, plugins)
+
+    @classmethod
+    def _made(
+        cls, document: Document, name: str, folder: Path, changes: Iterable[str], plugin_files: Iterable[Path]
+    ) -> Self:
+        changes = list(changes)
+        loading = [text for text in changes if _NAMES_PLUGINS.match(text)]  # what is named there must be known first
+        overrides.apply(document, loading, cls)
+        pluginfiles.load_all(document, folder, plugin_files)
+        overrides.apply(document, [text for text in changes if text not in loading], cls)
         if () in document.spoiled:
             raise InvalidScenario(in_order(document.problems))
         data = document.value
@@ -168,7 +208,7 @@ class Scenario:
     def _completed(self, document: Document) -> Self:
         scenario, found = plugins.resolved(self)
         if not found:
-            found = [*plugins.checked(scenario), *scenario._missing_files()]
+            found = [*plugins.checked(scenario), *scenario._missing_files(), *scenario._not_named()]
         located = [scenario._problem(path, message) for path, message in found]
         if located or document.problems:
             raise InvalidScenario(in_order([*document.problems, *located]))
@@ -178,6 +218,14 @@ class Scenario:
         for path, name in datafiles.named(self):
             if not os.path.isfile(self.file(name)):
                 yield path, f"{shown(name)} is no file beside the scenario or in {data_places()}"
+
+    def _not_named(self) -> Iterator[tuple[KeyPath, str]]:
+        """Plugins of files that another scenario of this process has named."""
+        named = {self._content(("plugins", i), name) for i, name in enumerate(self.plugins)}
+        for path, plugin in plugins.walk(self):
+            cls = type(plugin)
+            if is_plugin(plugin) and pluginfiles.is_plugin_file(cls) and pluginfiles.file_of(cls) not in named:
+                yield path, f"'{cls.name}' is of a plugin file that this scenario does not name under plugins"
 
     def _problem(self, path: KeyPath, message: str) -> Problem:
         return Problem(self.source.places.of(path), dotted(path), message)
@@ -196,8 +244,7 @@ class Scenario:
         """An error that shows only when the scenario is built, with the place of its key in the file."""
         if isinstance(error, InvalidScenario):
             return error
-        path = tuple(int(key) if key.isdecimal() else key for key in error.key.split("."))
-        return InvalidScenario([self._problem(path, error.message)])
+        return InvalidScenario([self._problem(plugins.located(self, error), error.message)])
 
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
         """The scenario as plain data, all defaults and automatic fields filled in.
@@ -220,15 +267,23 @@ class Scenario:
     def digest(self) -> str:
         """The first 12 hex digits of the SHA-256 of the resolved scenario's canonical JSON.
 
-        Data files count by their content; where a known data set lies does not count.
+        Data files and plugin files count by their content, other plugins by their code, simfl's own by its results
+        version; where a known data set lies does not count.
 
         Raises:
             ScenarioError: a data file cannot be read.
         """
         known = {name: self._content(path, name) for path, name in datafiles.named(self)}
         data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_PATH else ""))
+        data["code"] = {f"{cls.__module__}.{cls.__qualname__}": identity.code_of(cls) for cls in self.foreign()}
+        data["results"] = RESULTS
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+    def foreign(self) -> list[type]:
+        """The plugins that it uses, the innermost first, that are neither simfl's own nor of its plugin files."""
+        used = dict.fromkeys(type(plugin) for _, plugin in plugins.walk(self) if is_plugin(plugin))
+        return [cls for cls in used if identity.is_foreign(cls)]
 
     def _content(self, path: KeyPath, name: str) -> str:
         try:
@@ -239,14 +294,3 @@ class Scenario:
 
 def _safe(stem: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:100].lstrip(".-") or "scenario"
-
-
-def _unreadable(path: Path, error: Exception) -> str:
-    if not isinstance(error, OSError):
-        return str(error)
-    if isinstance(error, FileNotFoundError):
-        folder = path.parent
-        others = [item.name for item in folder.iterdir() if item.suffix in (".yaml", ".yml")] if folder.is_dir() else []
-        near = get_close_matches(path.name, sorted(others), n=1)
-        return "no such file" + (f"; did you mean {str(folder / near[0])!r}?" if near else "")
-    return f"cannot be read: {error.strerror or error}"

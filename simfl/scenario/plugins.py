@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from traceback import walk_tb
 from typing import Any
 
 from simfl.errors import ScenarioError
+from simfl.plugin import is_plugin
 from simfl.scenario.places import KeyPath
 
-__all__ = ["checked", "mapped", "resolved", "walk"]
+__all__ = ["checked", "located", "mapped", "resolved", "walk"]
 
 
 def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
@@ -30,6 +32,18 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(replace(value, **changed))
 
 
+def located(scenario: Any, error: ScenarioError) -> KeyPath:
+    """The full path of what an error is about: its key is relative to the innermost plugin that raised it, if any."""
+    keys = _keys(error.key)
+    raiser = None
+    for frame, _ in walk_tb(error.__traceback__):
+        if is_plugin(candidate := frame.f_locals.get("self")):
+            raiser = candidate
+    if raiser is None:
+        return keys
+    return (*next((path for path, plugin in walk(scenario) if plugin is raiser), ()), *keys)
+
+
 def resolved(scenario: Any) -> tuple[Any, list[tuple[KeyPath, str]]]:
     """The scenario after every plugin's ``resolve(scenario)``, and the problems that this met.
 
@@ -38,11 +52,11 @@ def resolved(scenario: Any) -> tuple[Any, list[tuple[KeyPath, str]]]:
     problems: list[tuple[KeyPath, str]] = []
     for path, _ in list(walk(scenario)):
         plugin = _at(scenario, path)
-        if path and hasattr(plugin, "resolve"):
+        if is_plugin(plugin):
             try:
                 scenario = _put(scenario, path, plugin.resolve(scenario))
             except ScenarioError as error:
-                problems.append((tuple(error.key.split(".")), error.message))
+                problems.append((located(scenario, error), error.message))
     return scenario, problems
 
 
@@ -50,7 +64,7 @@ def checked(scenario: Any) -> list[tuple[KeyPath, str]]:
     """The problems that the plugins' ``check(scenario)`` find, with full paths."""
     problems: list[tuple[KeyPath, str]] = []
     for path, plugin in walk(scenario):
-        if path and hasattr(plugin, "check"):
+        if is_plugin(plugin):
             problems += [((*path, *_keys(key)), message) for key, message in plugin.check(scenario)]
     return problems
 

@@ -1,8 +1,10 @@
 """A scenario's text before it is YAML: its size, its encoding, its characters."""
 
 import re
+from difflib import get_close_matches
+from pathlib import Path
 
-__all__ = ["FORBIDDEN", "MAX_BYTES", "decode", "in_words", "tab_before"]
+__all__ = ["FORBIDDEN", "MAX_BYTES", "decode", "in_words", "tab_before", "unreadable"]
 
 MAX_BYTES = 1_000_000
 
@@ -63,3 +65,15 @@ def tab_before(text: str, line: int, column: int) -> bool:
     """Whether a tab stands in the line (from 0) up to the column (from 0)."""
     lines = text.split("\n")
     return line < len(lines) and "\t" in lines[line][: column + 1]
+
+
+def unreadable(path: Path, error: Exception) -> str:
+    """Why a scenario file cannot be read, with the file that may have been meant."""
+    if not isinstance(error, OSError):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        folder = path.parent
+        others = [item.name for item in folder.iterdir() if item.suffix in (".yaml", ".yml")] if folder.is_dir() else []
+        near = get_close_matches(path.name, sorted(others), n=1)
+        return "no such file" + (f"; did you mean {str(folder / near[0])!r}?" if near else "")
+    return f"cannot be read: {error.strerror or error}"

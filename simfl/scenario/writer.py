@@ -1,12 +1,16 @@
 """Data as YAML that simfl reads back as the same data."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
+from simfl.registry import plain
 from simfl.scenario.scalars import scalar
 
-__all__ = ["dump"]
+__all__ = ["as_data", "dump"]
 
 LINE_BREAKS = set("\r\x85\u2028\u2029")
 """What YAML 1.1 takes for line breaks besides the newline."""
@@ -34,3 +38,16 @@ _Dumper.add_representer(str, _text)
 def dump(data: Any) -> str:
     """Block style outside, flow style for the innermost lists and mappings; keys in their order."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=100)
+
+
+def as_data(value: Any) -> Any:
+    """Python data as YAML can hold them: plugins as mappings, paths as texts, numpy's numbers as numbers."""
+    if isinstance(value, Mapping):
+        return {str(key): as_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [as_data(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return plain(value)

@@ -1,17 +1,20 @@
 """What a selection policy is: whole units of clients out of a view, with a stream, and nothing else."""
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.answers import described, read_only
+from simfl.errors import PluginError
 from simfl.registry import Registry
+from simfl.selection.families import Family
+from simfl.setting import Setting
 from simfl.types import Units, View
 
-__all__ = ["POLICIES", "Policy", "Mode", "resolve_mode", "nobody", "shuffled"]
-
-POLICIES = Registry("selection")
+__all__ = ["POLICIES", "Mode", "Policy", "ask", "checked", "nobody", "resolve_mode", "shuffled"]
 
 Mode = Literal["auto", "uniform", "fair", "least_total"]
 """How a policy made of units picks among the rows of its family that are available (MR section 4, Algorithm 2).
@@ -25,19 +28,27 @@ participation, ties at random. ``auto``: ``fair`` where availability rates diffe
 class Policy(Protocol):
     """Decides who takes part; a frozen dataclass whose fields are its YAML keys.
 
-    A class may say ``fixed_size = False``: it then ignores the ``k`` it is asked for and returns any number of
-    units. Such a policy cannot fill the slots of a buffered (asynchronous) server one unit at a time.
+    Only ``k``, ``unit_size`` and ``select`` are needed; what has a value here is that where a policy says nothing.
 
     Attributes:
+        name: what the scenario calls it.
         k: clients in one synchronous aggregation.
         unit_size: clients that always take part together; FedBuff asks for one unit at a time.
+        fixed_size: False: the policy ignores the ``k`` it is asked for and returns any number of units. Such a policy
+            cannot fill the slots of a buffered (asynchronous) server one unit at a time.
+        shuffle: clients are relabelled by the seed, so that units are not runs of consecutive client numbers.
+        mode: how it picks among the rows of its family, for those who read theory; None = there is one way.
     """
 
+    name: ClassVar[str]
     k: int
+    unit_size: int
 
-    @property
-    def unit_size(self) -> int: ...
+    fixed_size = True
+    shuffle = False
+    mode: Any = None
 
+    @abstractmethod
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         """Exactly ``k`` available clients in whole units, shape (k // unit_size, unit_size), or no row: nobody now.
 
@@ -49,12 +60,27 @@ class Policy(Protocol):
         """
         ...
 
+    def family(self, clients: int) -> Family | None:
+        """The rows that the policy may select, from which all theory about it follows; None = not known.
 
-def resolve_mode(policy: Any, scenario: Any) -> Any:
+        Raises:
+            ValueError: so many clients do not fit the policy.
+        """
+        return None
+
+    def disjoint_units(self, clients: int) -> int:
+        """Units without a common client that can be found one by one, however badly they are chosen."""
+        return clients // self.unit_size
+
+
+POLICIES = Registry("selection", protocol=Policy)
+
+
+def resolve_mode(policy: Any, setting: Setting) -> Any:
     """The policy with ``mode: auto`` replaced by what it means in the scenario."""
     if policy.mode != "auto":
         return policy
-    return replace(policy, mode="uniform" if scenario.devices.availability.equal else "fair")
+    return replace(policy, mode="uniform" if setting.devices.availability.equal else "fair")
 
 
 def nobody(unit_size: int) -> Units:
@@ -62,11 +88,76 @@ def nobody(unit_size: int) -> Units:
     return np.empty((0, unit_size), dtype=np.int32)
 
 
+def ask(policy: Policy, view: View, k: int, rng: np.random.Generator) -> Units:
+    """Asks a policy once: it sees arrays that it cannot change, and its answer is checked.
+
+    Args:
+        policy: who is asked.
+        view: what it may look at.
+        k: clients wanted, a positive multiple of its unit size.
+        rng: the selection's stream.
+
+    Returns:
+        What it selected, as in :meth:`Policy.select`.
+
+    Raises:
+        PluginError: it changed the view, or answered something impossible.
+    """
+    seen = View(view.round, read_only(view.available), read_only(view.participation))
+    return checked(policy.select(seen, k, rng), view, k, policy)
+
+
+def checked(units: Any, view: View, k: int, policy: Policy) -> Units:
+    """The units, if they are what the policy was asked for.
+
+    Raises:
+        PluginError: another type or shape; clients that there are not, that are not available or that come twice;
+            more or fewer than ``k`` though the policy's size is fixed.
+    """
+
+    def refuse(what: str) -> PluginError:
+        return PluginError(f"selection '{policy.name}'", what)
+
+    if not isinstance(units, np.ndarray) or units.dtype != np.int32 or units.ndim != 2:
+        raise refuse(f"select must give int32 of shape (units, {policy.unit_size}), not {described(units)}")
+    if units.shape[1] != policy.unit_size:
+        raise refuse(f"select gave units of {units.shape[1]} clients; its unit_size is {policy.unit_size}")
+    if not units.size:
+        return units
+    low, high = int(units.min()), int(units.max())
+    if low < 0 or high >= len(view.available):
+        raise refuse(f"selected client {low if low < 0 else high}; clients are 0 to {len(view.available) - 1}")
+    clients = units.ravel()
+    if not (here := view.available[clients]).all():
+        raise refuse(f"selected client {clients[np.argmin(here)]}, who is not available")
+    ordered = np.sort(clients)
+    if (twice := ordered[1:][ordered[1:] == ordered[:-1]]).size:
+        raise refuse(f"selected client {twice[0]} more than once")
+    if policy.fixed_size and units.size != k:
+        raise refuse(f"selected {units.size} clients where {k} were asked for (a policy may set fixed_size = False)")
+    return units
+
+
 @dataclass(frozen=True)
 class _Shuffled:
-    policy: Any
+    policy: Policy
     order: NDArray[np.integer]
-    fixed_size = True
+
+    shuffle = True
+
+    @property
+    def fixed_size(self) -> bool:
+        return self.policy.fixed_size
+
+    @property
+    def mode(self) -> Any:
+        return self.policy.mode
+
+    def family(self, clients: int) -> Family | None:
+        return self.policy.family(clients)
+
+    def disjoint_units(self, clients: int) -> int:
+        return self.policy.disjoint_units(clients)
 
     @property
     def name(self) -> str:
@@ -82,7 +173,7 @@ class _Shuffled:
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         seen = View(view.round, view.available[self.order], view.participation[self.order])
-        return self.order[self.policy.select(seen, k, rng)].astype(np.int32)
+        return self.order[ask(self.policy, seen, k, rng)].astype(np.int32)
 
 
 def shuffled(policy: Policy, order: NDArray[np.integer]) -> Policy:

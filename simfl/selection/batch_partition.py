@@ -1,14 +1,16 @@
 """Batch partitioning: the strong multi-round guarantee of MR (section 4)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
 from simfl.selection import blocks
 from simfl.selection.base import POLICIES, Mode, resolve_mode
+from simfl.selection.families import DisjointUnits
 from simfl.selection.sizes import Problem, unit_problems
+from simfl.setting import Setting
 from simfl.types import Units, View
 
 __all__ = ["BatchPartitionSelection"]
@@ -28,15 +30,20 @@ class BatchPartitionSelection:
     mode: Annotated[Mode, Field(description="which available batches")] = "auto"
     shuffle: Annotated[bool, Field(description="assign clients to batches by the seed")] = False
 
+    example = {"k": 4, "T": 2}
+
     @property
     def unit_size(self) -> int:
         return self.T
 
-    def check(self, scenario: Any) -> list[Problem]:
-        return unit_problems(self.k, self.T, scenario.clients, halves=False)
+    def check(self, setting: Setting) -> list[Problem]:
+        return unit_problems(self.k, self.T, setting.clients, halves=False)
 
-    def resolve(self, scenario: Any) -> Self:
-        return resolve_mode(self, scenario)
+    def resolve(self, setting: Setting) -> Self:
+        return resolve_mode(self, setting)
+
+    def family(self, clients: int) -> DisjointUnits:
+        return DisjointUnits(clients, self.k, self.T)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return blocks.choose(view, self.T, k, self.mode, rng)

@@ -1,7 +1,7 @@
 """Independent selection: every available client tosses its own coin (MR Appendix G)."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field
@@ -9,7 +9,9 @@ from pydantic import Field
 from simfl.errors import ScenarioError
 from simfl.rng import Streams
 from simfl.selection.base import POLICIES
+from simfl.selection.families import Coins
 from simfl.selection.sizes import Problem, at_most_clients
+from simfl.setting import Setting
 from simfl.types import Units, View
 
 __all__ = ["BernoulliSelection"]
@@ -29,12 +31,13 @@ class BernoulliSelection:
     ] = None
 
     unit_size = 1
+    example = {"k": 4}
     fixed_size = False
 
-    def check(self, scenario: Any) -> list[Problem]:
-        return at_most_clients(self.k, scenario.clients)
+    def check(self, setting: Setting) -> list[Problem]:
+        return at_most_clients(self.k, setting.clients)
 
-    def resolve(self, scenario: Any) -> Self:
+    def resolve(self, setting: Setting) -> Self:
         """Fills ``probability``.
 
         Raises:
@@ -42,17 +45,18 @@ class BernoulliSelection:
         """
         if self.probability is not None:
             return self
-        dropout = scenario.devices.availability.build(scenario, Streams(scenario.seed)).dropout
+        dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
         if dropout is None:
-            raise ScenarioError("selection.probability", "is needed: this availability has no known dropout rates")
+            raise ScenarioError("probability", "is needed: this availability has no known dropout rates")
         present = float(np.sum(1.0 - np.asarray(dropout)))
         most = int(present * (1 + 1e-9))
         if self.k > most:
             advice = f"the nearest valid value is {most}" if most else "no k is valid"
-            raise ScenarioError(
-                "selection.k", f"is {self.k} but only {present:.6g} clients are available on average; {advice}"
-            )
+            raise ScenarioError("k", f"is {self.k} but only {present:.6g} clients are available on average; {advice}")
         return replace(self, probability=min(self.k / present, 1.0))
+
+    def family(self, clients: int) -> Coins:
+        return Coins(clients, self.k, self.probability)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         """Any number of available clients, shape (selected, 1); ``k`` is not used.

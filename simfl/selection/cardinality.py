@@ -1,15 +1,13 @@
-"""Expected aggregation cardinality, exact for equal and unequal dropout (MR Theorem 1 and its generalisations)."""
+"""Probabilities that enough independent events happen, exact but for rounding: they make expected cardinalities."""
 
 from collections.abc import Callable
 from math import exp
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from simfl.selection.shapes import unit
-
-__all__ = ["expected_cardinality"]
+__all__ = ["at_least", "pairs_at_least"]
 
 Floats = NDArray[np.float64]
 Node = TypeVar("Node")
@@ -19,49 +17,13 @@ DIRECT = 5000
 """Longest polynomial that is multiplied term by term, every coefficient with 15 digits."""
 
 
-def expected_cardinality(policy: Any, n: int, k: int, t: int | None, dropout: ArrayLike) -> float:
-    """Mean number of clients selected in a round: K times the probability that some row is available.
-
-    Clients are available independently of each other; who took part before does not matter. Exact but for rounding.
-
-    Args:
-        policy: a policy or its name.
-        n: clients.
-        k: clients in an aggregation.
-        t: unit size T of batch_partition and half_partition, otherwise not used.
-        dropout: probability of being unavailable, a number or float (n,), client 0 first.
-
-    Raises:
-        ValueError: the sizes do not fit together, or ``dropout`` is no probability for each client.
-
-    References:
-        MR (arXiv 2106.03328) Theorem 1 for batch_partition with equal rates; its Appendix G for bernoulli.
-    """
-    present = 1.0 - np.asarray(dropout, dtype=np.float64)
-    if present.ndim > 1 or (present.ndim == 1 and len(present) != n):
-        raise ValueError(f"dropout must be a number or {n} numbers, not of shape {present.shape}")
-    if not ((present >= 0) & (present <= 1)).all():
-        raise ValueError("dropout probabilities must lie between 0 and 1")
-    name, size, half = unit(policy, n, k, t)
-    present = np.broadcast_to(present, n)
-    if name == "all":
-        return float(present.sum())
-    if name == "bernoulli":
-        probability = getattr(policy, "probability", None)
-        mean = float(present.sum())
-        return mean * probability if probability is not None else min(float(k), mean)
-    if half:
-        return k * _pairs_at_least(present.reshape(-1, size // 2).prod(axis=1), k // size)
-    return k * _at_least(present.reshape(-1, size).prod(axis=1), k // size)
-
-
 def _certain(q: Floats, need: int) -> bool:
     """Fewer than ``need`` successes have a probability below the rounding error of 1 (Chernoff's lower tail)."""
     mean = float(q.sum())
     return mean > need and exp(-((mean - need) ** 2) / (2 * mean)) < 2.0**-54
 
 
-def _at_least(q: Floats, need: int) -> float:
+def at_least(q: Floats, need: int) -> float:
     """Pr[at least ``need`` of the independent events with probabilities ``q`` happen] (Poisson-binomial tail)."""
     if _certain(q, need):
         return 1.0
@@ -74,7 +36,7 @@ def _at_least(q: Floats, need: int) -> float:
     return float(total[need]) if len(total) > need else 0.0
 
 
-def _pairs_at_least(q: Floats, need: int) -> float:
+def pairs_at_least(q: Floats, need: int) -> float:
     """Pr[the runs of usable half-batches on the circle hold ``need`` disjoint neighbouring pairs].
 
     A polynomial in x counts pairs; the state is whether the half-batches since the last complete pair or gap are an

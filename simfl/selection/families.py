@@ -1,120 +1,259 @@
-"""What is known about a policy before any round is played: its family of rows, and what the family implies."""
+"""Families of rows: which sets of clients a policy may select, and all that follows from it before any round is played.
 
+A policy says what its family is (:meth:`simfl.selection.base.Policy.family`); a policy whose family is none of these
+makes one of its own with the same members, or says None.
+
+References:
+    MR (arXiv 2106.03328) and HP ("On Multi-Round Privacy in Federated Learning", Half Partitioning).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb, lgamma, log
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.rng import Streams
-from simfl.selection.bounds import convergence_bound, full_rank_probability
-from simfl.selection.cardinality import expected_cardinality
-from simfl.selection.shapes import KNOWN, name_of, unit
+from simfl.selection.bounds import full_rank_probability
+from simfl.selection.cardinality import at_least, pairs_at_least
+from simfl.selection.sizes import Problem, at_most_clients, unit_problems
 
-__all__ = ["family_size", "rows", "expected_cardinality", "convergence_bound", "full_rank_probability", "theory"]
+__all__ = ["Coins", "DisjointUnits", "Everyone", "Family", "NeighbourPairs"]
 
-LARGEST = 10**6
-"""Most rows that :func:`rows` lists."""
+Floats = NDArray[np.float64]
 
 
-def family_size(policy: Any, n: int, k: int, t: int | None = None) -> int:
-    """The number of rows that a policy may select, exact.
+class Family(Protocol):
+    """The rows that a policy may select over all rounds.
 
-    For half_partition the rows are counted as choices of starts: with k = n the two choices cover the same clients.
+    Attributes:
+        clients: their number; rows are 0/1 vectors of so many.
+        independent: whether what is expected needs clients that are unavailable independently of one another.
+    """
+
+    @property
+    def clients(self) -> int: ...
+
+    @property
+    def independent(self) -> bool: ...
+
+    def units(self) -> NDArray[np.int32]:
+        """Every unit, shape (units, unit_size); two of them may share clients."""
+        ...
+
+    def size(self) -> int:
+        """The number of rows, exact."""
+        ...
+
+    def size_log10(self) -> float:
+        """Its logarithm, also where the number would have millions of digits."""
+        ...
+
+    def listed(self) -> Iterator[NDArray[np.intp]]:
+        """The clients of each row, in the order of the rows' first units."""
+        ...
+
+    def cardinality(self, present: Floats) -> float:
+        """Mean number of clients selected in a round, before failures.
+
+        Args:
+            present: probability of being available, float64 (clients,).
+        """
+        ...
+
+    def guarantee(self, present: Floats | None) -> tuple[int, int]:
+        """(strong, semi-strong and weak) multi-round privacy that holds for any number of rounds.
+
+        Args:
+            present: as above; None where it is not known.
+        """
+        ...
+
+    def full_rank(self, present: Floats) -> float | None:
+        """Lower bound on the probability that as many rounds as clients reveal everybody; None = not known."""
+        ...
+
+
+@dataclass(frozen=True)
+class DisjointUnits:
+    """K/T of N/T fixed units of T clients: batches; T = 1 is random selection, T = K a partition into groups.
+
+    Unit b is the clients bT .. bT+T-1. MR equation 8 and Theorem 1. MR Table 1 prints 91389 for C(40, 4) = 91390.
 
     Args:
-        policy: a policy or its name.
-        n: clients.
-        k: clients in an aggregation.
-        t: unit size T of batch_partition and half_partition, otherwise not used.
+        clients: N, at least 1.
+        k: K, clients in an aggregation.
+        unit: T, which divides both.
 
     Raises:
-        ValueError: the policy's family is not known, or the sizes do not fit together.
-
-    References:
-        MR (arXiv 2106.03328) equation 8; HP, Half Partitioning. MR Table 1 prints 91389 for C(40, 4) = 91390.
+        ValueError: they do not fit together.
     """
-    name, size, half = unit(policy, n, k, t)
-    if name in ("all", "bernoulli"):
-        return 2**n
-    if half:  # multiplied out first: the quotient 2n/k alone need not be whole
-        return 2 * n * comb(2 * n // size - k // size - 1, k // size - 1) // k
-    return comb(n // size, k // size)
+
+    clients: int
+    k: int
+    unit: int = 1
+
+    independent = True
+
+    def __post_init__(self) -> None:
+        _fit(self.clients, self.k, self.unit, halves=False)
+
+    def units(self) -> NDArray[np.int32]:
+        return np.arange(self.clients, dtype=np.int32).reshape(-1, self.unit)
+
+    def size(self) -> int:
+        return comb(self.clients // self.unit, self.k // self.unit)
+
+    def size_log10(self) -> float:
+        return _log_comb(self.clients // self.unit, self.k // self.unit) / log(10)
+
+    def listed(self) -> Iterator[NDArray[np.intp]]:
+        units = self.units()
+        for chosen in combinations(range(len(units)), self.k // self.unit):
+            yield units[list(chosen)].ravel()
+
+    def cardinality(self, present: Floats) -> float:
+        return self.k * at_least(present.reshape(-1, self.unit).prod(axis=1), self.k // self.unit)
+
+    def guarantee(self, present: Floats | None) -> tuple[int, int]:
+        everybody = self.k == self.clients
+        return (self.clients, self.clients) if everybody else (self.unit, self.unit)
+
+    def full_rank(self, present: Floats) -> float | None:
+        return None
 
 
-def rows(policy: Any, n: int, k: int, t: int | None = None) -> NDArray[np.uint8]:
-    """Every row of a small family, 0/1, shape (family_size, n); rows in the order of their first units.
+@dataclass(frozen=True)
+class NeighbourPairs:
+    """K/T pairs of neighbouring half-batches, none in common, of 2N/T half-batches of T/2 clients on a circle (HP).
+
+    Rows are counted as choices of starts: with K = N the two choices cover the same clients.
+
+    Args:
+        clients: N, at least 1.
+        k: K, clients in an aggregation.
+        unit: T, even, which divides both.
 
     Raises:
-        ValueError: as :func:`family_size`, or the family has more than a million rows.
+        ValueError: they do not fit together.
     """
-    if (size := family_size(policy, n, k, t)) > LARGEST:
-        raise ValueError(f"the family has more than {LARGEST:.0e} rows")
-    name, width, half = unit(policy, n, k, t)
-    if name in ("all", "bernoulli"):
-        return (np.arange(size)[:, None] >> np.arange(n) & 1).astype(np.uint8)
-    need = k // width
-    result = np.zeros((size, n // width * (1 + half), width // (1 + half)), dtype=np.uint8)
-    circle = result.shape[1]
-    if not half:
-        for row, blocks in enumerate(combinations(range(circle), need)):
-            result[row, list(blocks)] = 1
-        return result.reshape(size, n)
-    # strictly rising gaps of at least two, then those that are adjacent around the end left out
-    spread = (tuple(c + i for i, c in enumerate(chosen)) for chosen in combinations(range(circle - need + 1), need))
-    apart = (starts for starts in spread if not (starts[0] == 0 and starts[-1] == circle - 1))
-    for row, starts in enumerate(apart):
-        result[row, [half_batch % circle for start in starts for half_batch in (start, start + 1)]] = 1
-    return result.reshape(size, n)
+
+    clients: int
+    k: int
+    unit: int
+
+    independent = True
+
+    def __post_init__(self) -> None:
+        _fit(self.clients, self.k, self.unit, halves=True)
+
+    @property
+    def circle(self) -> int:
+        """Half-batches."""
+        return 2 * self.clients // self.unit
+
+    def units(self) -> NDArray[np.int32]:
+        first = np.arange(self.circle)[:, None] * (self.unit // 2)
+        return ((first + np.arange(self.unit)) % self.clients).astype(np.int32)
+
+    def size(self) -> int:  # multiplied out first: the quotient 2n/k alone need not be whole
+        pairs = self.k // self.unit
+        return 2 * self.clients * comb(self.circle - pairs - 1, pairs - 1) // self.k
+
+    def size_log10(self) -> float:
+        pairs = self.k // self.unit
+        return (log(2 * self.clients / self.k) + _log_comb(self.circle - pairs - 1, pairs - 1)) / log(10)
+
+    def listed(self) -> Iterator[NDArray[np.intp]]:
+        units, pairs = self.units(), self.k // self.unit
+        for chosen in combinations(range(self.circle - pairs + 1), pairs):
+            starts = [start + i for i, start in enumerate(chosen)]  # gaps of at least two
+            if not (starts[0] == 0 and starts[-1] == self.circle - 1):  # adjacent around the end
+                yield units[starts].ravel()
+
+    def cardinality(self, present: Floats) -> float:
+        return self.k * pairs_at_least(present.reshape(-1, self.unit // 2).prod(axis=1), self.k // self.unit)
+
+    def guarantee(self, present: Floats | None) -> tuple[int, int]:
+        everybody = self.k == self.clients
+        return (self.clients, self.clients) if everybody else (self.unit // 2, self.unit)
+
+    def full_rank(self, present: Floats) -> float | None:
+        return None
 
 
-def theory(scenario: Any) -> dict[str, Any]:
-    """What theory says about a scenario's selection, beside which simulated values are put.
+@dataclass(frozen=True)
+class Everyone:
+    """Whoever is available: any set of clients."""
 
-    Returns:
-        ``policy, clients, k, T`` (the unit), ``mode``; ``family_size`` (None from 10^100 on) and its logarithm
-        ``family_size_log10``; ``expected_cardinality`` before failures after selection (None where dropout rates are
-        not known or clients do not drop out independently of each other); ``guarantee``: the strong, semi-strong and
-        weak multi-round privacy that holds for any number of rounds; ``full_rank_probability`` after as many rounds
-        as clients (bernoulli with equal dropout only). None for all that is not known of a policy's family.
+    clients: int
+
+    independent = False
+
+    def units(self) -> NDArray[np.int32]:
+        return np.arange(self.clients, dtype=np.int32).reshape(-1, 1)
+
+    def size(self) -> int:
+        return 2**self.clients
+
+    def size_log10(self) -> float:
+        return self.clients * log(2) / log(10)
+
+    def listed(self) -> Iterator[NDArray[np.intp]]:
+        for row in range(self.size()):
+            yield np.flatnonzero(row >> np.arange(self.clients) & 1)
+
+    def cardinality(self, present: Floats) -> float:
+        return float(present.sum())
+
+    def guarantee(self, present: Floats | None) -> tuple[int, int]:
+        always = present is not None and bool((present == 1).all())
+        return (self.clients, self.clients) if always else (1, 1)
+
+    def full_rank(self, present: Floats) -> float | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Coins(Everyone):
+    """Every available client with the same probability, independently (MR Appendix G): any set of clients.
+
+    Args:
+        clients: N.
+        k: clients in an aggregation on average.
+        probability: of an available client's selection; None = as much as makes k on average, where that is possible.
     """
-    policy, n = scenario.selection, scenario.clients
-    streams = Streams(scenario.seed)
-    result: dict[str, Any] = {"policy": name_of(policy), "clients": n, "k": policy.k, "T": policy.unit_size}
-    result["mode"] = getattr(policy, "mode", None)
-    unknown = ("family_size", "family_size_log10", "expected_cardinality", "guarantee", "full_rank_probability")
-    result |= dict.fromkeys(unknown)
-    if result["policy"] not in KNOWN:
-        return result
-    name, size, half = unit(policy, n, policy.k, policy.unit_size)
-    result["family_size_log10"] = _log10_size(name, n, policy.k, size, half)
-    if result["family_size_log10"] < 100:
-        result["family_size"] = family_size(policy, n, policy.k, size)
-    available = scenario.devices.availability.build(scenario, streams)
-    dropout = available.dropout
-    if dropout is not None:
-        dropout = np.broadcast_to(np.asarray(dropout, dtype=np.float64), n)
-        if getattr(policy, "shuffle", False):
-            dropout = dropout[streams("assignment").permutation(n)]
-        if name in ("all", "bernoulli") or getattr(available, "independent", True):
-            result["expected_cardinality"] = expected_cardinality(policy, n, policy.k, size, dropout)
-        if name == "bernoulli" and (dropout == dropout[0]).all():
-            result["full_rank_probability"] = full_rank_probability(n, result["expected_cardinality"])
-    single = policy.k == n and name != "bernoulli" and (name != "all" or (dropout is not None and not dropout.any()))
-    strong, weak = (n, n) if single else (size // 2 if half else size, size)
-    result["guarantee"] = {"strong": strong, "semi_strong": weak, "weak": weak}
-    return result
+
+    k: int
+    probability: float | None = None
+
+    def __post_init__(self) -> None:
+        _fit(self.clients, self.k, 1, halves=False)
+
+    def cardinality(self, present: Floats) -> float:
+        mean = float(present.sum())
+        return min(float(self.k), mean) if self.probability is None else mean * self.probability
+
+    def guarantee(self, present: Floats | None) -> tuple[int, int]:
+        return 1, 1
+
+    def full_rank(self, present: Floats) -> float | None:
+        if not (present == present[0]).all():
+            return None
+        return full_rank_probability(self.clients, self.cardinality(present))
 
 
-def _log10_size(name: str, n: int, k: int, size: int, half: bool) -> float:
-    def log_comb(a: int, b: int) -> float:
-        return lgamma(a + 1) - lgamma(b + 1) - lgamma(a - b + 1)
+def _fit(clients: int, k: int, unit: int, halves: bool) -> None:
+    if min(clients, k, unit) < 1:
+        raise ValueError("clients, k and the unit must be at least 1")
+    problems: list[Problem] = (
+        unit_problems(k, unit, clients, halves) if unit > 1 or halves else at_most_clients(k, clients)
+    )
+    if problems:
+        raise ValueError("; ".join(f"{field} {message}" for field, message in problems))
 
-    if name in ("all", "bernoulli"):
-        natural = n * log(2)
-    elif half:
-        natural = log(2 * n / k) + log_comb(2 * n // size - k // size - 1, k // size - 1)
-    else:
-        natural = log_comb(n // size, k // size)
-    return natural / log(10)
+
+def _log_comb(a: int, b: int) -> float:
+    return lgamma(a + 1) - lgamma(b + 1) - lgamma(a - b + 1)

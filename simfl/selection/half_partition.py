@@ -1,7 +1,7 @@
 """Half partitioning: more rows than batches at the same semi-strong guarantee (HP)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field
@@ -9,7 +9,9 @@ from pydantic import Field
 from simfl.selection import blocks, circle
 from simfl.selection.base import POLICIES, Mode, nobody, resolve_mode
 from simfl.selection.cheapest import cheapest_starts
+from simfl.selection.families import NeighbourPairs
 from simfl.selection.sizes import Problem, unit_problems
+from simfl.setting import Setting
 from simfl.types import Units, View
 
 __all__ = ["HalfPartitionSelection"]
@@ -31,6 +33,8 @@ class HalfPartitionSelection:
     mode: Annotated[Mode, Field(description="which available row")] = "auto"
     shuffle: Annotated[bool, Field(description="assign clients to half-batches by the seed")] = False
 
+    example = {"k": 4, "T": 2}
+
     @property
     def unit_size(self) -> int:
         return self.T
@@ -41,11 +45,14 @@ class HalfPartitionSelection:
         """
         return -(-2 * clients // self.T // 3)
 
-    def check(self, scenario: Any) -> list[Problem]:
-        return unit_problems(self.k, self.T, scenario.clients, halves=True)
+    def check(self, setting: Setting) -> list[Problem]:
+        return unit_problems(self.k, self.T, setting.clients, halves=True)
 
-    def resolve(self, scenario: Any) -> Self:
-        return resolve_mode(self, scenario)
+    def resolve(self, setting: Setting) -> Self:
+        return resolve_mode(self, setting)
+
+    def family(self, clients: int) -> NeighbourPairs:
+        return NeighbourPairs(clients, self.k, self.T)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         need, half = blocks.count(k, self.T), self.T // 2

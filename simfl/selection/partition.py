@@ -1,14 +1,16 @@
 """User partitioning: one of N/K fixed groups (MR section 3.3)."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
 from simfl.selection import blocks
 from simfl.selection.base import POLICIES, Mode
+from simfl.selection.families import DisjointUnits
 from simfl.selection.sizes import Problem, group_problems
+from simfl.setting import Setting
 from simfl.types import Units, View
 
 __all__ = ["PartitionSelection"]
@@ -27,15 +29,20 @@ class PartitionSelection:
     mode: Annotated[Mode, Field(description="which available group: fair (auto), uniform or least_total")] = "auto"
     shuffle: Annotated[bool, Field(description="assign clients to groups by the seed")] = False
 
+    example = {"k": 4}
+
     @property
     def unit_size(self) -> int:
         return self.k
 
-    def check(self, scenario: Any) -> list[Problem]:
-        return group_problems(self.k, scenario.clients)
+    def check(self, setting: Setting) -> list[Problem]:
+        return group_problems(self.k, setting.clients)
 
-    def resolve(self, scenario: Any) -> Self:
+    def resolve(self, setting: Setting) -> Self:
         return replace(self, mode="fair") if self.mode == "auto" else self
+
+    def family(self, clients: int) -> DisjointUnits:
+        return DisjointUnits(clients, self.k, self.k)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return blocks.choose(view, self.k, k, "fair" if self.mode == "auto" else self.mode, rng)

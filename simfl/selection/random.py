@@ -1,14 +1,16 @@
 """Uniformly random selection: the FedAvg default."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from simfl.selection import blocks
 from simfl.selection.base import POLICIES
+from simfl.selection.families import DisjointUnits
 from simfl.selection.sizes import Problem, at_most_clients
+from simfl.setting import Setting
 from simfl.types import Units, View
 
 __all__ = ["RandomSelection"]
@@ -22,9 +24,13 @@ class RandomSelection:
     k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
 
     unit_size = 1
+    example = {"k": 4}
 
-    def check(self, scenario: Any) -> list[Problem]:
-        return at_most_clients(self.k, scenario.clients)
+    def check(self, setting: Setting) -> list[Problem]:
+        return at_most_clients(self.k, setting.clients)
+
+    def family(self, clients: int) -> DisjointUnits:
+        return DisjointUnits(clients, self.k)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return blocks.choose(view, 1, k, "uniform", rng)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from simfl.cli.shared import as_json, print_json
+from simfl.cli.shared import as_json, plugin_option, print_json
 
 __all__ = ["command", "going_on", "how", "playing_options", "report_failures"]
 
@@ -84,12 +84,14 @@ def report_failures(index: Any, quiet: bool) -> None:
 @click.option("--replications", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each combination, with the seeds seed, seed + 1, ...")  # fmt: skip
 @click.option("--shard", type=_Shard(), default=(1, 1), help="Play only every N-th run from the I-th on, e.g. 3/16.")
+@plugin_option
 @playing_options
 @click.pass_context
 def command(
     context: click.Context,
     file: str,
     grid: tuple[str, ...],
+    plugins: tuple[Path, ...],
     replications: int,
     out: Path,
     as_json: bool,
@@ -111,7 +113,7 @@ def command(
     from simfl.sweep.progress import shown
 
     chosen = how(**options)
-    plan = planned(file, axes(grid), replications)
+    plan = planned(file, axes(grid), replications, plugins)
     folder = out / plan.name / f"sweep-{plan.digest}"
     with going_on(), shown(quiet) as watch:
         index = play(plan, out, folder, chosen, watch)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -14,8 +14,12 @@ from simfl.errors import ScenarioError, SimflError
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.scenario.writer import dump
 from simfl.sweep.grid import Axis, combinations
+from simfl.sweep.shipping import pack
 
 __all__ = ["Load", "Member", "Plan", "planned", "source"]
+
+Given = Path | str | Mapping[str, Any] | Scenario
+"""A scenario file, a mapping with the keys of one, or a scenario."""
 
 Load = Callable[[Sequence[str]], Scenario]
 """The scenario with some ``key=value`` overrides applied."""
@@ -52,6 +56,7 @@ class Plan:
         axes: what varies.
         replications: seeds for each combination of values.
         members: sorted by their values (numbers before words), then by seed.
+        plugins: what their workers must be given, see :mod:`simfl.sweep.shipping`.
     """
 
     name: str
@@ -60,6 +65,7 @@ class Plan:
     axes: tuple[Axis, ...]
     replications: int
     members: tuple[Member, ...]
+    plugins: str = ""
 
     @cached_property
     def digest(self) -> str:
@@ -80,37 +86,41 @@ class Plan:
         return _label(self.axes, member.values, member.seed)
 
 
-def source(scenario: Path | str | Scenario) -> tuple[str, Load]:
+def source(scenario: Given, plugins: Sequence[Path] = ()) -> tuple[str, Load]:
     """How messages call a scenario, and how to read it with overrides.
 
     Args:
-        scenario: a YAML file, or a scenario that was read already.
+        scenario: a YAML file, a mapping with the keys of one, or a scenario that was read already.
+        plugins: further plugin files, as seen from the working directory.
     """
+    if isinstance(scenario, Mapping):
+        return "scenario", lambda overrides: Scenario.of(scenario, overrides=overrides, plugins=plugins)
     if not isinstance(scenario, Scenario):
-        return str(scenario), lambda overrides: Scenario.load(scenario, overrides)
+        return str(scenario), lambda overrides: Scenario.load(scenario, overrides, plugins)
     text, name, folder = scenario.to_yaml(), scenario.name, scenario.source.folder
-    return name, lambda overrides: Scenario.parse(text, name, overrides, folder)
+    return name, lambda overrides: Scenario.parse(text, name, overrides, folder, plugins)
 
 
-def planned(scenario: Path | str | Scenario, axes: tuple[Axis, ...], replications: int = 1) -> Plan:
+def planned(scenario: Given, axes: tuple[Axis, ...], replications: int = 1, plugins: Sequence[Path] = ()) -> Plan:
     """Expands a grid and validates every member.
 
     Args:
         scenario: what is swept.
         axes: keys and their values; the members are their product.
         replications: with the seeds ``seed``, ``seed + 1``, ... of each member.
+        plugins: further plugin files, as seen from the working directory.
 
     Raises:
         SimflError: members are invalid (all problems, with the members they are in), or are the same run.
     """
     if replications < 1:
         raise SimflError(f"replications: at least 1 (got {replications})")
-    file, load = source(scenario)
+    file, load = source(scenario, plugins)
     read = _Reading(axes, load)
     for values in combinations(axes):
         read.members(values, replications)
     members = read.checked(file)
-    return Plan(read.name, file, read.folder.resolve(), axes, replications, members)
+    return Plan(read.name, file, read.folder.resolve(), axes, replications, members, pack(read.foreign))
 
 
 class _Reading:
@@ -122,6 +132,7 @@ class _Reading:
         self.wrong: defaultdict[str, list[str]] = defaultdict(list)
         self.tried = 0
         self.name, self.folder = "", Path()
+        self.foreign: set[type] = set()
 
     def members(self, values: tuple[str, ...], replications: int) -> None:
         overrides = [f"{axis.key}={value}" for axis, value in zip(self.axes, values, strict=True)]
@@ -148,6 +159,7 @@ class _Reading:
         if self.name not in ("", scenario.name):
             raise SimflError("name: all runs of a sweep have one name, for they share a folder")
         self.name, self.folder = scenario.name, scenario.source.folder
+        self.foreign.update(scenario.foreign())
         self.found[member.digest] = member
         return member
 

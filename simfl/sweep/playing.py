@@ -174,4 +174,4 @@ def _write(index: Index, folder: Path) -> None:
 
 
 def _task(plan: Plan, member: Member, out: Path) -> Task:
-    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out))
+    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins)

@@ -15,6 +15,7 @@ class Task:
         name, digest: of the scenario; they name the run's folder.
         folder: what its data files are relative to, absolute.
         out: root of all results, absolute.
+        plugins: those that it uses and that the worker does not know, see :mod:`simfl.sweep.shipping`.
     """
 
     scenario: str
@@ -22,6 +23,7 @@ class Task:
     digest: str
     folder: str
     out: str
+    plugins: str = ""
 
     @property
     def path(self) -> Path:

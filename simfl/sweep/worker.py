@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from simfl.blame import blamed
 from simfl.errors import BusyError, IntegrityError, ScenarioError, SimflError
 from simfl.sweep import folders
 from simfl.sweep.task import Task
@@ -47,10 +48,12 @@ def play(task: Task) -> None:
     """
     from simfl.run import run
     from simfl.scenario import Scenario
+    from simfl.sweep.shipping import unpack
 
+    unpack(task.plugins)
     scenario = Scenario.parse(task.scenario, task.name, folder=Path(task.folder))
     if scenario.digest != task.digest:
-        raise SimflError("a data file has changed, or this worker has another version of simfl")
+        raise SimflError("a data file or plugin has changed, or this worker has another version of simfl or Python")
     folders.clear_failure(task.path)
     resume = True
     while True:
@@ -58,6 +61,8 @@ def play(task: Task) -> None:
         try:
             run(scenario, Path(task.out), resume=resume, force=damaged or not resume)
             return
+        except ScenarioError as error:
+            raise scenario.located(error) from None
         except BusyError:
             with folders.locked(task.path / ".lock"):
                 pass
@@ -77,13 +82,13 @@ def _attempt(task: Task) -> dict[str, Any]:
     try:
         play(task)
     except ScenarioError as error:
-        return {"error": _line(f"{error.key}: {error.message}", task)}
+        return {"error": _line(f"{error.key}: {error.message}" if error.key else error.message, task)}
     except SimflError as error:
         return {"error": _line(str(error), task)}
     except MemoryError:
         return {"error": "out of memory"}
-    except Exception as error:
-        what = f"internal error ({type(error).__name__}: {error})"
+    except (Exception, SystemExit) as error:
+        what = blamed(error) or f"internal error ({type(error).__name__}: {error})"
         return {"error": _line(what, task), "detail": traceback.format_exc()}
     return {}
 

@@ -43,6 +43,8 @@ class Rule(Protocol):
         most_rounds: rounds after which the run ends at the latest; None if something else ends it.
         asynchronous: jobs are not bound to rounds: each has a row in jobs.csv.
         many_aggregators: clients aggregate, too: participation.csv names the aggregator of each row.
+        keeps_units: a unit is in the server's aggregate whole and with one weight, or not at all; what theory says of
+            a policy's guarantee rests on it.
         aggregate: how updates become one, see :class:`simfl.training.aggregates.Aggregate`.
     """
 
@@ -50,6 +52,7 @@ class Rule(Protocol):
     most_rounds: int | None
     asynchronous: bool
     many_aggregators: bool
+    keeps_units: bool
     aggregate: Any
 
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:

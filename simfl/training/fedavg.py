@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from simfl.local import LocalTraining
+from simfl.setting import Setting
 from simfl.training.base import RULES
 from simfl.training.server import ServerStep
 from simfl.training.stop import Schedule
@@ -34,7 +35,13 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
     ] = False
 
     server: ClassVar[str] = "synchronous"
+    example: ClassVar[dict[str, Any]] = {"rounds": 2}
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    @property
+    def keeps_units(self) -> bool:
+        """Whether units are aggregated whole, and only their sum is seen."""
+        return self.on_failure != "partial" and self.aggregate.sum_only
+
+    def check(self, scenario: Setting) -> list[tuple[str, str]]:
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
         return [*problems, *self.endless(scenario.learning)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.local import LocalTraining
+from simfl.setting import Setting
 from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES
 from simfl.training.server import ServerStep
@@ -78,6 +79,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
     arrivals: Annotated[Any, ARRIVALS, Field(description="what decides how stale an update is")] = Clock()
 
     asynchronous: ClassVar[bool] = True
+    example: ClassVar[dict[str, Any]] = {"rounds": 2}
 
     @property
     def server(self) -> str:
@@ -127,7 +129,12 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
         bounds = [self.rounds, None if updates is None else -(-updates // self.buffer)]
         return min((bound for bound in bounds if bound is not None), default=None)
 
-    def resolve(self, scenario: Any) -> Self:
+    @property
+    def keeps_units(self) -> bool:
+        """Whether units are aggregated whole, each with one weight, and only their sum is seen."""
+        return not self.partial and self.unit_weights != "own" and self.aggregate.sum_only
+
+    def resolve(self, scenario: Setting) -> Self:
         """With as many updates in an aggregation, and as many clients at work, as a synchronous round would have."""
         k = scenario.selection.k or scenario.clients
         slots = k if self.concurrency is None and self.arrivals.clocked else self.concurrency
@@ -135,7 +142,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
 
     # -- impossible settings -----------------------------------------------------------------------
 
-    def check(self, scenario: Any) -> list[Problem]:
+    def check(self, scenario: Setting) -> list[Problem]:
         """What cannot work in this scenario, with the values that would."""
         policy, clients = scenario.selection, scenario.clients
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
@@ -153,8 +160,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
     def _buffer(self, policy: Any, clients: int) -> Iterator[Problem]:
         """A client is in a buffer once at most, so that a buffer can be too large to be filled."""
         unit = 1 if self.partial else policy.unit_size
-        disjoint = getattr(policy, "disjoint_units", lambda clients: clients // policy.unit_size)
-        most = disjoint(clients) * policy.unit_size
+        most = policy.disjoint_units(clients) * policy.unit_size
         low, high = self.buffer // unit * unit, -(-self.buffer // unit) * unit
         if self.buffer > most:
             yield (

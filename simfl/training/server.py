@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.setting import Setting
 from simfl.training.aggregates import AGGREGATES, Mean
 from simfl.training.base import State
 from simfl.training.optimisers import SERVER_OPTIMISERS, ServerSgd
@@ -31,7 +32,12 @@ class ServerStep:
     asynchronous: ClassVar[bool] = False
     many_aggregators: ClassVar[bool] = False
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    @property
+    def keeps_units(self) -> bool:
+        """Not known of a rule that does not say so."""
+        return False
+
+    def check(self, scenario: Setting) -> list[tuple[str, str]]:
         problems = []
         name, protocol = self.aggregate.name, scenario.secagg
         if not self.aggregate.weighted and self.weighting != "equal":

@@ -114,7 +114,7 @@ class Processes:
         from simfl.learning.backends.process_engine import ProcessEngine
 
         if task.x.device.type != "cpu":
-            raise ScenarioError("learning.backend", "processes computes on the processor; set learning.device to cpu")
+            raise ScenarioError("", "processes computes on the processor; set learning.device to cpu")
         inner = Auto().choose(task)
         return ProcessEngine(task, inner, self.workers, one_by_one=isinstance(inner, Sequential))
 

@@ -6,6 +6,7 @@ large enough), so that nothing large is ever pickled.
 
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import weakref
@@ -30,6 +31,10 @@ __all__ = ["ProcessEngine"]
 
 OPTIONAL: dict[str, Callable[[Work], Any]] = {"shifts": lambda work: work.shift, "masks": lambda work: work.mask}
 """Vectors that a work may have, by the name of the file that carries them."""
+
+
+STARTED = "started"
+"""The file that says that a process has come so far as to begin its work."""
 
 
 class ProcessEngine:
@@ -82,10 +87,18 @@ class ProcessEngine:
         try:
             loss = [task.result() for task in tasks]
         except BrokenProcessPool as error:
-            raise SimflError(
-                "learning.backend: a training process ended before its work did (out of memory?)"
-            ) from error
+            raise SimflError(f"learning.backend: {self._why()}") from error
         return np.array(deltas[:n]), np.concatenate(loss)
+
+    def _why(self) -> str:
+        """Why a process ended that had work to do."""
+        if (self.folder / STARTED).exists():
+            return "a training process ended before its work did (out of memory?)"
+        script = Path(getattr(sys.modules["__main__"], "__file__", None) or "the script").name
+        return (
+            f"no training process starts: each of them first imports {script} again, so what it runs must stand under "
+            'if __name__ == "__main__": (or choose another backend)'
+        )
 
     def _file(self, name: str, rows: int, dimension: int) -> np.memmap:
         """The mapped file of this name, with at least so many rows. A larger one gets a new path."""
@@ -131,6 +144,7 @@ class _Worker:
 def _start(folder: str, task: Task, inner: Backend) -> None:
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     torch.set_num_threads(1)
+    (Path(folder) / STARTED).touch()
     x, y = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy", mmap_mode="c")) for name in ("x", "y"))
     _Worker.engine = inner.build(replace(task, x=x, y=y))
 

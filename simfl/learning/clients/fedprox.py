@@ -17,6 +17,8 @@ class FedProx(Plain):
 
     mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
 
+    example = {"mu": 0.1}
+
     @property
     def proximal(self) -> float:  # type: ignore[override]
         return self.mu

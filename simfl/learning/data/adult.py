@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from simfl.errors import MissingError
 from simfl.files import data_places, data_root
@@ -12,6 +11,7 @@ from simfl.learning.data.images import broken
 from simfl.learning.data.mnist import Root
 from simfl.learning.data.table import encode
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Adult"]
 
@@ -28,11 +28,11 @@ class Adult:
 
     root: Root = None
 
-    def outline(self, scenario: Any) -> None:
-        self._paths(scenario)
+    def outline(self, setting: Setting) -> None:
+        self._paths(setting)
 
-    def _paths(self, scenario: Any) -> tuple[Path, Path]:
-        root = scenario.file(self.root) if self.root else data_root()
+    def _paths(self, setting: Setting) -> tuple[Path, Path]:
+        root = setting.file(self.root) if self.root else data_root()
         for folder in (Path(root), Path(root) / "adult") if root else ():
             paths = folder / "adult.data", folder / "adult.test"
             if all(path.is_file() for path in paths):
@@ -42,8 +42,8 @@ class Adult:
             "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
         )
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        paths = self._paths(scenario)
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        paths = self._paths(setting)
         train, test = (
             read_csv(path, names=COLUMNS, index_col=False, comment="|", skip_blank_lines=True) for path in paths
         )

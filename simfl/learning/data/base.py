@@ -1,5 +1,6 @@
 """What a data set is: arrays in memory, already scaled, split into training and test part."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -9,10 +10,9 @@ from numpy.typing import NDArray
 
 from simfl.registry import Registry
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["DATA", "Data", "Dataset", "Outline"]
-
-DATA = Registry("data")
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,12 @@ class Outline(NamedTuple):
 class Data(Protocol):
     """A data set's YAML choice.
 
-    A method ``outline(scenario) -> Outline | None`` may say, fast, what the files' headers tell, None where only
+    A method ``outline(setting) -> Outline | None`` may say, fast, what the files' headers tell, None where only
     reading them does; it raises what ``load`` would, as far as it looks. ``simfl validate`` asks it.
     """
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    @abstractmethod
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
         """The data set, in memory.
 
         Raises:
@@ -67,3 +68,6 @@ class Data(Protocol):
             ScenarioError: its files are not what they should be.
         """
         ...
+
+
+DATA = Registry("data", protocol=Data)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from simfl.learning.data.images import image_arrays
 from simfl.learning.data.mnist import Download, Root
 from simfl.learning.data.npz import npz_outline, read_npz
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Cifar10", "Cifar100"]
 
@@ -30,16 +31,16 @@ class Cifar10:
     archive: ClassVar[str] = "cifar-10-batches-py"
     classes: ClassVar[int] = 10
 
-    def outline(self, scenario: Any) -> Outline:
-        root = scenario.file(self.root) if self.root else data_root()
+    def outline(self, setting: Setting) -> Outline:
+        root = setting.file(self.root) if self.root else data_root()
         if root is not None and (path := self._npz(Path(root))):
             return Outline(npz_outline(path).shape, self.classes)
         if not self.download:
             self._archive(root)
         return Outline((3, 32, 32), self.classes)
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        root = scenario.file(self.root) if self.root else data_root()
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        root = setting.file(self.root) if self.root else data_root()
         if root is not None and (path := self._npz(Path(root))):
             sources, decode = [path], lambda: self._from_npz(path)
         else:

@@ -17,6 +17,7 @@ from simfl.learning.data.images import broken
 from simfl.learning.data.limits import first_line, inflated
 from simfl.learning.data.table import encode
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Csv", "read_csv"]
 
@@ -36,10 +37,12 @@ class Csv:
     header: Annotated[bool, Field(description="the first line names the columns")] = True
     drop: Annotated[tuple[str, ...], Field(description="columns to leave out")] = ()
 
-    def outline(self, scenario: Any) -> None:
+    example = {"path": "table.csv", "label": "label"}
+
+    def outline(self, setting: Setting) -> None:
         for name, key in ((self.path, "path"), (self.test_path, "test_path")):
             if name is not None:
-                self._check_columns(self._path(scenario, name, key))
+                self._check_columns(self._path(setting, name, key))
 
     def _check_columns(self, path: Path) -> None:
         try:
@@ -55,11 +58,11 @@ class Csv:
             if name not in names:
                 raise broken(path, f"has no column '{name}'; it has {', '.join(names)}")
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        path = tested = self._path(scenario, self.path, "path")
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        path = tested = self._path(setting, self.path, "path")
         train = self._read(path)
         if self.test_path is not None:
-            tested = self._path(scenario, self.test_path, "test_path")
+            tested = self._path(setting, self.test_path, "test_path")
             test = self._read(tested)
             if list(test.columns) != list(train.columns):
                 raise broken(tested, f"its columns are not those of {self.path}")
@@ -72,8 +75,8 @@ class Csv:
         train, test = (part.drop(columns=list(self.drop)) for part in (train, test))
         return encode(train, test, self.label, (path, tested))
 
-    def _path(self, scenario: Any, name: str, key: str) -> Path:
-        path = Path(scenario.file(name))
+    def _path(self, setting: Setting, name: str, key: str) -> Path:
+        path = Path(setting.file(name))
         if not path.is_file():
             raise MissingError(f"learning.data.{key}: {path} not found")
         return path

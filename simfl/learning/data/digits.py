@@ -1,13 +1,14 @@
 """scikit-learn's copy of the UCI handwritten digits: 1,797 images of 8 x 8 pixels."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Digits"]
 
@@ -21,7 +22,7 @@ class Digits:
 
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the samples kept for the test")] = 0.2
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         if 0 < round(SAMPLES * self.test_fraction) < SAMPLES:
             return []
         nearest = 1 if self.test_fraction < 0.5 else SAMPLES - 1
@@ -29,10 +30,10 @@ class Digits:
         problem = f"of {SAMPLES:,} samples {self.test_fraction:g} leaves none for {short}"
         return [("test_fraction", f"{problem}; the nearest valid value is {nearest / SAMPLES:.6f}")]
 
-    def outline(self, scenario: Any) -> Outline:
+    def outline(self, setting: Setting) -> Outline:
         return Outline((1, 8, 8), 10)
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
         from sklearn.datasets import load_digits
 
         pixels, labels = load_digits(return_X_y=True)

@@ -10,7 +10,7 @@ __all__ = ["image_arrays", "check_labels", "broken"]
 
 def broken(what: object, why: str) -> ScenarioError:
     """The error for a data file that is not what it should be."""
-    return ScenarioError("learning.data", f"{what}: {why}")
+    return ScenarioError("", f"{what}: {why}")
 
 
 def check_labels(labels: NDArray, classes: int, samples: int, what: object) -> NDArray[np.int64]:

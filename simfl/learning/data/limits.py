@@ -41,7 +41,7 @@ BYTES_PER_CHARACTER = 8
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
-def check_values(values: int, stored_bytes: int, what: object, key: str = "learning.data") -> None:
+def check_values(values: int, stored_bytes: int, what: object, key: str = "") -> None:
     """Refuses samples that are too many for any machine, or for this one.
 
     Args:
@@ -82,7 +82,7 @@ def inflated(path: Path) -> BinaryIO:
             size += len(block)
             if size > MAX_TEXT:
                 raise broken(path, f"holds more than {gib(MAX_TEXT)} of text; store larger data as .npz")
-    refuse_too_large(BYTES_PER_CHARACTER * size, "learning.data", f"{path}: {gib(size)} of text")
+    refuse_too_large(BYTES_PER_CHARACTER * size, "", f"{path}: {gib(size)} of text")
     return _opened(path)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from simfl.learning.data.cache import cache_root, cached
 from simfl.learning.data.idx import idx_shape, read_idx
 from simfl.learning.data.images import image_arrays
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["FashionMnist", "Mnist"]
 
@@ -38,8 +39,8 @@ class Mnist:
     torchvision_name: ClassVar[str] = "MNIST"
     label_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        files = self._files(scenario, get=True)
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        files = self._files(setting, get=True)
 
         def decode() -> dict:
             parts = {part: read_idx(files[part], dimensions) for part, (_, dimensions) in PARTS.items()}
@@ -47,8 +48,8 @@ class Mnist:
 
         return Dataset(**cached(f"{self.name} v1", list(files.values()), decode), label_names=self.label_names)
 
-    def outline(self, scenario: Any) -> Outline:
-        if not (files := self._files(scenario, get=False)):
+    def outline(self, setting: Setting) -> Outline:
+        if not (files := self._files(setting, get=False)):
             return Outline((1, 28, 28), 10)
         for part, (_, dimensions) in PARTS.items():
             shape = idx_shape(files[part], dimensions)
@@ -56,9 +57,9 @@ class Mnist:
                 pixels = shape[1:]
         return Outline((1, *pixels), 10)
 
-    def _files(self, scenario: Any, get: bool) -> dict[str, Path]:
+    def _files(self, setting: Setting, get: bool) -> dict[str, Path]:
         """The four files; what is missing is downloaded where the scenario says so, or left out unless ``get``."""
-        root = scenario.file(self.root) if self.root else data_root()
+        root = setting.file(self.root) if self.root else data_root()
         if root is not None and (found := self._found(Path(root))):
             return found
         if not self.download:

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from simfl.learning.data.images import broken, check_labels, image_arrays
 from simfl.learning.data.limits import check_classes, check_values
 from simfl.learning.data.scale import standardised
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Header", "Npz", "npz_outline", "read_npz"]
 
@@ -50,17 +51,19 @@ class Npz:
 
     path: Annotated[DataPath, Field(description="the file")]
 
-    def outline(self, scenario: Any) -> Outline:
-        return npz_outline(self._path(scenario))
+    example = {"path": "arrays.npz"}
 
-    def _path(self, scenario: Any) -> Path:
-        path = Path(scenario.file(self.path))
+    def outline(self, setting: Setting) -> Outline:
+        return npz_outline(self._path(setting))
+
+    def _path(self, setting: Setting) -> Path:
+        path = Path(setting.file(self.path))
         if not path.is_file():
             raise MissingError(f"learning.data.path: {path} not found")
         return path
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        path = self._path(scenario)
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        path = self._path(setting)
         arrays = cached("npz v1", [path], lambda: _decode(path))
         return Dataset(**{part: arrays[part] for part in NEEDED}, label_names=tuple(arrays["label_names"].tolist()))
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.limits import check_values
 from simfl.rng import Streams
+from simfl.setting import Setting
 
 __all__ = ["Synthetic"]
 
@@ -34,13 +35,13 @@ class Synthetic:
     classes: Annotated[int, Field(ge=2, le=10_000, description="number of classes, equally likely")] = 4
     separation: Annotated[float, Field(ge=0, le=1e6, description="distance scale between class centres")] = 4.0
 
-    def outline(self, scenario: Any) -> Outline:
+    def outline(self, setting: Setting) -> Outline:
         values = (self.samples + self.test_samples) * prod(self.shape)
-        check_values(values, 0, f"{values:,} synthetic numbers", "learning.data.samples")
+        check_values(values, 0, f"{values:,} synthetic numbers", "samples")
         return Outline(self.shape, self.classes)
 
-    def load(self, scenario: Any, streams: Streams) -> Dataset:
-        self.outline(scenario)
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        self.outline(setting)
         features = prod(self.shape)
         centres = streams("synthetic centres").standard_normal((self.classes, features), dtype=np.float32)
         centres *= np.float32(self.separation / np.sqrt(features))

@@ -1,13 +1,12 @@
 """What a model is: a torch module built for a sample's shape and a number of classes."""
 
+from abc import abstractmethod
 from typing import Any, Protocol
 
 from simfl.learning.capacity import refuse_too_large
 from simfl.registry import Registry
 
 __all__ = ["MODELS", "Model", "check_size"]
-
-MODELS = Registry("model")
 
 BYTES_PER_PARAMETER = 32
 """The server's model, the module, its copy that is measured, the first update and the draws, about."""
@@ -21,6 +20,7 @@ class Model(Protocol):
     asks it.
     """
 
+    @abstractmethod
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         """A ``torch.nn.Module`` from samples (n, *shape) to logits (n, classes).
 
@@ -32,6 +32,9 @@ class Model(Protocol):
         ...
 
 
+MODELS = Registry("model", protocol=Model)
+
+
 def check_size(model: Any, shape: tuple[int, ...], classes: int) -> bool:
     """Whether a model choice says its size; if it does, it has been compared with the machine's memory.
 
@@ -41,5 +44,5 @@ def check_size(model: Any, shape: tuple[int, ...], classes: int) -> bool:
     if not hasattr(model, "parameters"):
         return False
     count = model.parameters(shape, classes)
-    refuse_too_large(BYTES_PER_PARAMETER * count, "learning.model", f"{model.name} of {count:,} parameters")
+    refuse_too_large(BYTES_PER_PARAMETER * count, "model", f"{model.name} of {count:,} parameters")
     return True

@@ -46,11 +46,11 @@ def _refuse_statistics(module: nn.Module) -> None:
     for name, layer in module.named_modules():
         if isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats:
             raise ScenarioError(
-                "learning.model",
+                "model",
                 f"layer '{name}' ({type(layer).__name__}) keeps running statistics of the batches it saw, which no "
                 "average of clients' models carries; use torch.nn.GroupNorm instead (as resnet18_gn does)",
             )
 
 
 def _refused(model: Any, why: str) -> ScenarioError:
-    return ScenarioError("learning.model", f"{model.name} {why}")
+    return ScenarioError("model", f"{model.name} {why}")

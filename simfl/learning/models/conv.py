@@ -8,6 +8,7 @@ from pydantic import Field
 
 from simfl.errors import ScenarioError
 from simfl.learning.models.base import MODELS
+from simfl.setting import Setting
 
 __all__ = ["CnnMnist", "LeNet5", "ResNet18Gn", "Vgg11"]
 
@@ -123,7 +124,7 @@ class ResNet18Gn:
 
     groups: Annotated[int, Field(ge=1, le=64, description="groups of each normalisation; a divisor of 64")] = 32
 
-    def check(self, scenario: Any) -> list[tuple[str, str]]:
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
         if 64 % self.groups == 0:
             return []
         nearest = min((1, 2, 4, 8, 16, 32, 64), key=lambda groups: abs(groups - self.groups))
@@ -148,7 +149,7 @@ def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, 
     """
     if len(shape) != 3 or min(shape[1:]) < smallest:
         raise ScenarioError(
-            "learning.model",
+            "",
             f"{name} takes images of at least {smallest} x {smallest} pixels, not samples of shape {list(shape)}; "
             "mlp takes any",
         )

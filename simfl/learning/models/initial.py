@@ -48,7 +48,7 @@ def _draw(owner: nn.Module, name: str, shape: tuple[int, ...], rng: np.random.Ge
     if isinstance(owner, nn.Embedding):
         return rng.standard_normal(shape)
     raise ScenarioError(
-        "learning.model",
+        "model",
         f"{type(owner).__name__} holds the parameter '{name}', which simfl cannot draw; "
         "give the module a method draw(name, shape, rng) that returns its initial values",
     )

@@ -1,5 +1,6 @@
 """What a partition is: which client holds which training samples."""
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,8 +12,6 @@ from simfl.learning.data.base import Dataset
 from simfl.registry import Registry
 
 __all__ = ["PARTITIONS", "Partition", "Split"]
-
-PARTITIONS = Registry("partition")
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,7 @@ class Partition(Protocol):
     An attribute ``always_possible`` that is true says that any data can be split so.
     """
 
+    @abstractmethod
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         """Gives every training sample to a client; a client may go empty where the choice allows it.
 
@@ -72,3 +72,6 @@ class Partition(Protocol):
             ScenarioError: the data cannot be split so.
         """
         ...
+
+
+PARTITIONS = Registry("partition", protocol=Partition)

@@ -14,7 +14,6 @@ from simfl.learning.partitions.deal import apportion, by_class, equal_sizes
 
 __all__ = ["DirichletPartition"]
 
-KEY = "learning.partition"
 TRIES = 1000
 
 
@@ -42,12 +41,14 @@ class DirichletPartition:
     def always_possible(self) -> bool:
         return not self.min_samples
 
+    example = {"beta": 0.5}
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = by_class(data, rng)
         sizes = np.array([len(pool) for pool in pools])
         if self.min_samples > (most := int(sizes.sum()) // clients):
             problem = f"{self.min_samples} for each of {clients} clients are more than the {sizes.sum()} samples"
-            raise ScenarioError(f"{KEY}.min_samples", f"{problem}; the nearest valid value is {most}")
+            raise ScenarioError("min_samples", f"{problem}; the nearest valid value is {most}")
         counts = self._shares(sizes, clients, rng) if self.over == "clients" else self._mixtures(sizes, clients, rng)
         owners = np.concatenate([np.repeat(np.arange(clients), count) for count in counts])
         return Split.owned(np.concatenate(pools), owners, clients)
@@ -62,7 +63,7 @@ class DirichletPartition:
             if fewest >= self.min_samples:
                 return counts
         problem = f"in {TRIES:,} draws the poorest client never had more than {fewest} samples"
-        raise ScenarioError(f"{KEY}.min_samples", f"{problem}; take at most {fewest}, a larger beta or fewer clients")
+        raise ScenarioError("min_samples", f"{problem}; take at most {fewest}, a larger beta or fewer clients")
 
     def _mixtures(self, left: NDArray[np.int64], clients: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Samples of each class for each client, shape (classes, clients); clients choose in random order."""

@@ -32,9 +32,7 @@ class LabelSkew:
         pools = by_class(data, rng)
         present = np.flatnonzero([len(pool) for pool in pools])
         if self.classes > len(present):
-            raise ScenarioError(
-                "learning.partition.classes", f"is {self.classes}; the data have {len(present)} classes"
-            )
+            raise ScenarioError("classes", f"is {self.classes}; the data have {len(present)} classes")
         own = _deal(present, clients, self.classes, rng)
         sizes = equal_sizes(len(data.y_train), clients)
         left = np.array([len(pool) for pool in pools])

@@ -23,16 +23,16 @@ class Natural:
 
     column: Annotated[str, Field(min_length=1, description="column of the table to split by")]
 
+    example = {"column": "place"}
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         if self.column not in data.columns:
             known = ", ".join(data.columns) or "none"
-            raise ScenarioError(
-                "learning.partition.column", f"no column '{self.column}' to split by; there are: {known}"
-            )
+            raise ScenarioError("column", f"no column '{self.column}' to split by; there are: {known}")
         values, code = np.unique(data.columns[self.column], return_inverse=True)
         if clients > len(values):
             raise ScenarioError(
-                "learning.partition.column",
+                "column",
                 f"'{self.column}' has {len(values)} values for {clients} clients; the nearest valid value of clients "
                 f"is {len(values)}",
             )

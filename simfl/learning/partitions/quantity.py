@@ -28,7 +28,7 @@ class Quantity:
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)
         order = rng.permutation(samples)
-        shares = drawn("learning.partition.proportions", self.proportions, self.proportions.sample(rng, clients))
+        shares = drawn("proportions", self.proportions, self.proportions.sample(rng, clients))
         if not shares.sum() > 0:
             shares = np.ones(clients)
         return Split.cut(order, apportion(samples, shares))

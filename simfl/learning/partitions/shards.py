@@ -31,7 +31,7 @@ class Shards:
         count = clients * self.labels_per_client
         if not len(pools) <= count <= len(data.y_train):
             raise ScenarioError(
-                "learning.partition.labels_per_client",
+                "labels_per_client",
                 f"makes {count} shards for {clients} clients; at least one for each of the {len(pools)} classes and at "
                 f"most one for each of the {len(data.y_train)} samples is needed",
             )
@@ -56,7 +56,7 @@ class DataSharing:
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         order = rng.permutation(len(data.y_train))
         if self.shared > len(order):
-            raise ScenarioError("learning.partition.shared", f"is {self.shared} of {len(order)} training samples")
+            raise ScenarioError("shared", f"is {self.shared} of {len(order)} training samples")
         common, private = order[: self.shared], order[self.shared :]
         private = private[np.argsort(data.y_train[private], kind="stable")]
         sizes = equal_sizes(len(private), clients)

@@ -12,22 +12,24 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     latency,
     loss,
     participation,
+    plugins,
     privacy,
     staleness,
     timeline,
     tradeoff,
 )
-from simfl.report.figures.base import FIGURES, Kind, NothingToDraw
+from simfl.report.figures.base import FIGURES, Kind, NothingToDraw, broken
 
-__all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "figures"]
+__all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "cardinality",
-    "fairness", "participation", "timeline", "latency", "concurrency", "staleness",
+    "fairness", "participation", "timeline", "latency", "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 
 
 def figures() -> list[Kind]:
     """Every figure, in the order of the page."""
+    broken()
     return [FIGURES[name] for name in dict.fromkeys((*ORDER, *FIGURES))]

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from simfl.errors import SimflError
+from simfl.packages import Broken, load_package, packages
 from simfl.report import style
 from simfl.report.study import Group, Study
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["FIGURES", "Kind", "NothingToDraw", "asynchronous", "figure"]
+__all__ = ["FIGURES", "Kind", "NothingToDraw", "asynchronous", "broken", "figure"]
 
 Draw = Callable[[Study], "tuple[Figure, DataFrame]"]
 
@@ -60,7 +62,20 @@ class Kind:
 
 
 FIGURES: dict[str, Kind] = {}
-"""Every figure by name."""
+"""Every figure by name; those of other packages once :func:`broken` has been called."""
+
+
+@cache
+def broken() -> tuple[Broken, ...]:
+    """Loads the figures of other packages, entry points of the group ``simfl.figure``; those that do not load."""
+    lame = []
+    for package in packages("simfl.figure"):
+        before = dict(FIGURES)
+        if problem := load_package(package, FIGURES.__contains__):
+            lame.append(problem)
+            FIGURES.clear()
+            FIGURES.update(before)
+    return tuple(lame)
 
 
 def figure(name: str, title: str, section: str, wide: bool = False) -> Callable[[Draw], Draw]:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from simfl.report import style
 from simfl.report.figures.base import NothingToDraw, figure
 from simfl.report.measures import Measure, with_values
@@ -17,7 +15,8 @@ MOST_ROWS = 24
 @figure("differences", "Differences to the baseline", "Learning", wide=True)
 def draw(study: Study) -> Any:
     """Mean difference to the baseline, seed by seed: all groups meet the same availability, latencies and data, so that
-    a difference is the group's own. Whiskers are 95 % confidence intervals; one that crosses the line may be chance.
+    a difference is the group's own. Whiskers are 95 % confidence intervals, each for itself: of twenty between equals,
+    expect one that misses the line. Groups that share fewer than two seeds with the baseline are left out.
     """
     from pandas import DataFrame
 
@@ -35,7 +34,9 @@ def draw(study: Study) -> Any:
         found = table[table.measure == measure.name]
         scale = measure.scale(found.difference.abs())
         for place, (group, row) in enumerate(zip(others, found.itertuples(), strict=True)):
-            half = None if np.isnan(row.half) else row.half / scale.divisor
+            if row.seeds < 2:
+                continue
+            half = row.half / scale.divisor
             drawn = axes.errorbar(
                 row.difference / scale.divisor, place, xerr=half,
                 color=style.look(group.number)["color"], linestyle="none",
@@ -46,7 +47,7 @@ def draw(study: Study) -> Any:
                 artist.set_gid(style.tag(group))
         axes.axvline(0, color=style.MUTED, linewidth=0.8)
         unit = {"%": "points"}.get(scale.unit, scale.unit)
-        axes.set_title(measure.label + (f" ({unit})" if unit else ""))
+        style.title(axes, measure.label + (f" ({unit})" if unit else ""))
         axes.grid(axis="y", visible=False)
     panels[0].set_yticks(range(len(others)), [group.label for group in others])
     panels[0].set_ylim(len(others) - 0.4, -0.6)

@@ -36,7 +36,8 @@ def draw(study: Study) -> Any:
                 marker=style.MARKERS[place % len(style.MARKERS)], markeredgecolor=style.PAPER, markeredgewidth=0.5,
                 elinewidth=0.8, label=other or "_", **look,
             )  # fmt: skip
-        axes.set_title((measure.words.capitalize() or measure.label) + (f" ({scale.unit})" if scale.unit else ""))
+        noun = measure.noun[:1].upper() + measure.noun[1:]
+        style.title(axes, noun + (f" ({scale.unit})" if scale.unit else ""))
         axes.set_xlabel(swept.rsplit(".", 1)[-1].replace("_", " "))
         _spread(axes, sorted(set(table[swept])))
         if measure.name.startswith("privacy"):

@@ -36,6 +36,8 @@ def draw(study: Study) -> Any:
     if len(names) <= 20:
         axes.set_yticks(range(len(names)), names)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if any(axis.split(".")[0] in ("learning", "clients") for axis in study.axes):
+        style.title(axes, f"{study.groups[0].label} only")
     style.note(axes, f"strongest colour: {shown.max()} samples")
     table = DataFrame(shown, columns=list(names))
     table.insert(0, "client", np.arange(len(shown)) * every)
@@ -44,12 +46,13 @@ def draw(study: Study) -> Any:
 
 def _counts(run: Run) -> Any:
     """Samples of each client and class, int64 (clients, classes), and the classes' names."""
+    from simfl.learning.supervised import Supervised
     from simfl.rng import Streams
     from simfl.scenario import Scenario
 
     try:
         scenario = Scenario.load(run.path / "scenario.yaml")
-        if not hasattr(scenario.learning, "partition"):
+        if not isinstance(scenario.learning, Supervised):
             raise NothingToDraw("nothing is learned from data")
         streams = Streams(scenario.seed)
         data = scenario.learning.data.load(scenario, streams)

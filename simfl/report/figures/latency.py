@@ -15,6 +15,9 @@ from simfl.types import SERVER
 DRAWN = 60
 """Clients up to which the network is drawn as a graph; of more, the distribution of latencies."""
 
+WORLD = {"network", "seed", "clients"}
+"""Top-level keys of a scenario that decide its network."""
+
 LINKS = 200
 """Links up to which all are drawn; of more, only those to the server."""
 
@@ -43,10 +46,13 @@ def draw(study: Study) -> Any:
     run = study.groups[0].first
     links = _links(run)
     if run.clients > DRAWN:
-        return _histogram(links.down.latency_s[: run.clients])
-    network = _network(links, run.clients)
-    places = _layout(network)
-    return _graph(network, places)
+        fig, table = _histogram(links.down.latency_s[: run.clients])
+    else:
+        network = _network(links, run.clients)
+        fig, table = _graph(network, _layout(network))
+    if any(axis.split(".")[0] in WORLD for axis in study.axes):  # the others have another one
+        style.title(fig.axes[0], f"{study.groups[0].label} only")
+    return fig, table
 
 
 def _links(run: Run) -> Any:
@@ -163,13 +169,18 @@ def _rings(axes: Any, places: NDArray[np.float64]) -> None:
 def _histogram(latency_s: NDArray[np.float64]) -> Any:
     from pandas import DataFrame
 
-    counts, edges = np.histogram(latency_s, bins=min(60, max(10, int(np.sqrt(len(latency_s))))))
+    low, high = float(latency_s.min()), float(latency_s.max())
+    if high - low <= 1e-9 * high:  # all the same: one bar
+        room = 0.05 * high or 1e-3
+        counts, edges = np.array([len(latency_s)]), np.array([max(low - room, 0.0), high + room])
+    else:
+        counts, edges = np.histogram(latency_s, bins=min(60, max(10, int(np.sqrt(len(latency_s))))))
     fig, ((axes,),) = style.figure()
     look = {"color": style.SERIES[0], "edgecolor": style.PAPER, "linewidth": 0.3}
     axes.bar(edges[:-1], counts, np.diff(edges), align="edge", **look)
     median = float(np.median(latency_s))
     axes.axvline(median, color=style.INK, linewidth=0.9)
-    axes.text(median, axes.get_ylim()[1], f" median {median * 1000:.3g} ms", va="top", fontsize=7)
+    axes.text(median, axes.get_ylim()[1], f" median {float(f'{median * 1000:.3g}'):g} ms", va="top", fontsize=7)
     axes.set_xlabel("One-way latency to the server (s)")
     axes.set_ylabel("Clients")
     return fig, DataFrame({"from_s": edges[:-1], "to_s": edges[1:], "clients": counts})

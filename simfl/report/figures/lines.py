@@ -17,10 +17,10 @@ __all__ = ["band", "line", "lines", "one_panel", "percent", "tables"]
 BANDS = 6
 """Groups up to which confidence bands are drawn."""
 
-AXES = {"round": "Round", "time_s": "Simulated time (s)"}
+AXES = {"rounds": "Rounds played", "time_s": "Simulated time (s)"}
 
 
-def tables(study: Study, column: str, x: str = "round") -> "DataFrame":
+def tables(study: Study, column: str, x: str = "rounds") -> "DataFrame":
     """Means and intervals of a column for every group: group, x, mean, low, high, runs.
 
     Raises:
@@ -28,7 +28,7 @@ def tables(study: Study, column: str, x: str = "round") -> "DataFrame":
     """
     from pandas import concat
 
-    over = over_rounds if x == "round" else over_time
+    over = over_rounds if x == "rounds" else over_time
     found = [(group.label, over(group, column)) for group in study.groups]
     parts = [table.assign(group=label)[["group", *table.columns]] for label, table in found if len(table)]
     if not parts:
@@ -37,7 +37,7 @@ def tables(study: Study, column: str, x: str = "round") -> "DataFrame":
 
 
 def lines(
-    axes: "Axes", study: Study, table: "DataFrame", x: str = "round", steps: bool = False, bands: int = BANDS
+    axes: "Axes", study: Study, table: "DataFrame", x: str = "rounds", steps: bool = False, bands: int = BANDS
 ) -> None:
     """Draws the rows of :func:`tables`: a line a group, and a band where there is an interval.
 
@@ -53,6 +53,7 @@ def lines(
             if group.number is not None and len(study.groups) <= bands:
                 band(axes, rows, x, style.look(group.number)["color"], style.tag(group), steps)
     axes.set_xlabel(AXES[x])
+    whole(axes, x)
     axes.margins(x=0.01)
 
 
@@ -63,14 +64,21 @@ def band(axes: "Axes", rows: "DataFrame", x: str, color: str, tag: str, steps: b
         axes.fill_between(rows[x], rows["low"], rows["high"], step=step, color=color, alpha=0.14, linewidth=0, gid=tag)
 
 
-def line(axes: "Axes", rows: "DataFrame", number: int, label: str, x: str = "round", steps: bool = False) -> None:
+def line(axes: "Axes", rows: "DataFrame", number: int, label: str, x: str = "rounds", steps: bool = False) -> None:
     """One named line with its band, where the axes show several quantities of one group."""
     drawstyle: Any = "steps-post" if steps else "default"
     look = style.look(number) | style.marker(number, len(rows))
     axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, label=label, gid=f"own-{label}", **look)
     band(axes, rows, x, look["color"], f"own-{label}", steps)
     axes.set_xlabel(AXES[x])
+    whole(axes, x)
     axes.margins(x=0.01)
+
+
+def whole(axes: "Axes", x: str) -> None:
+    """Rounds are whole, and so are their ticks."""
+    if x == "rounds":
+        axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def percent(axis: Any) -> None:
@@ -83,7 +91,7 @@ def percent(axis: Any) -> None:
 
 
 def one_panel(
-    study: Study, column: str, label: str, x: str = "round", adorn: Callable[["Axes"], None] | None = None
+    study: Study, column: str, label: str, x: str = "rounds", adorn: Callable[["Axes"], None] | None = None
 ) -> Any:
     """A whole figure of one column; the figure and its table."""
     table = tables(study, column, x)

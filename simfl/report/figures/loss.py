@@ -33,7 +33,7 @@ def draw(study: Study) -> Any:
         fig, (panels,) = style.figure(1, len(found), sharey=True)
         for axes, (column, table) in zip(panels, found.items(), strict=True):
             lines(axes, study, table)
-            axes.set_title(COLUMNS[column])
+            style.title(axes, COLUMNS[column])
         panels[0].set_ylabel("Cross-entropy")
         style.legend(fig, panels[0])
     return fig, concat([table.assign(loss=column) for column, table in found.items()], ignore_index=True)

@@ -18,7 +18,7 @@ PANELS = 12
 @figure("participation", "Participation", "Participation", wide=True)
 def draw(study: Study) -> Any:
     """Each dot is a client whose update was aggregated in a round, in the first seed; the stronger its
-    colour, the heavier it counted, or the more often where many clients and rounds share a dot.
+    colour, the heavier it counted, or the more often where many clients and rounds share a dot. Rounds count from 1.
     """
     from pandas import DataFrame, concat
 
@@ -31,16 +31,19 @@ def draw(study: Study) -> Any:
     tables = []
     for axes, group in zip(grid.flat, shown, strict=False):
         run = group.first
+        if not study.single:
+            style.title(axes, group.label)
         if not run.participation.nnz:
+            axes.text(0.5, 0.5, "nobody took part", transform=axes.transAxes, ha="center", va="center")
+            axes.grid(False)
             continue
         cells, high, wide = blocks(run.participation, CELLS // len(shown))
         strongest = cells.max()
         image = np.empty((*cells.T.shape, 4))
         image[..., :3] = style.CELL
         image[..., 3] = cells.T / strongest
-        extent = (-0.5, cells.shape[0] * high - 0.5, -0.5, cells.shape[1] * wide - 0.5)
+        extent = (0.5, cells.shape[0] * high + 0.5, -0.5, cells.shape[1] * wide - 0.5)
         axes.imshow(image, origin="lower", aspect="auto", interpolation="none", extent=extent)
-        axes.set_title("" if study.single else group.label)
         axes.grid(False)
         names = [f"round_{i * high}" for i in range(len(cells))]
         table = DataFrame(np.round(cells.T, 4), columns=names)
@@ -56,6 +59,7 @@ def draw(study: Study) -> Any:
     for place, axes in enumerate(grid.flat[: len(shown)]):
         if place + columns >= len(shown):
             axes.set_xlabel("Round")
+            axes.xaxis.get_major_locator().set_params(integer=True)
             axes.tick_params(labelbottom=True)
     return fig, concat(tables, ignore_index=True)
 

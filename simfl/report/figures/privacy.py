@@ -33,20 +33,20 @@ def draw(study: Study) -> Any:
         fig, (panels,) = style.figure(1, 3, wide=True, height_in=2.9, sharey=True)
         for axes, (notion, name) in zip(panels, NOTIONS.items(), strict=True):
             lines(axes, study, table[table.notion == notion], steps=True, bands=BANDS)
-            axes.set_title(name)
+            style.title(axes, name)
         for group in study.groups:
             if group.number is not None:
                 _open_ends(panels[2], table, group, style.look(group.number)["color"])
     doubling(panels[0])
     for axes in panels:
-        axes.set_xlabel(AXES["round"])
+        axes.set_xlabel(AXES["rounds"])
     panels[0].set_ylabel("Clients")
     style.legend(fig, panels[0], own=study.single)
     return fig, table
 
 
 def _table(study: Study) -> Any:
-    """Rows: notion, group, round, mean, low, high, runs, upper (of the weak guarantee)."""
+    """Rows: notion, group, rounds, mean, low, high, runs, upper (of the weak guarantee)."""
     from pandas import concat
 
     parts = []
@@ -57,9 +57,9 @@ def _table(study: Study) -> Any:
             continue
     if not parts:
         raise NothingToDraw("the runs were played without privacy metrics (privacy: none)")
-    upper = tables(study, "privacy_weak_upper").set_index(["group", "round"])["mean"]
+    upper = tables(study, "privacy_weak_upper").set_index(["group", "rounds"])["mean"]
     weak = parts[-1]
-    weak["upper"] = upper.reindex(list(zip(weak.group, weak["round"], strict=True))).to_numpy()
+    weak["upper"] = upper.reindex(list(zip(weak.group, weak["rounds"], strict=True))).to_numpy()
     return concat(parts, ignore_index=True)
 
 
@@ -67,8 +67,8 @@ def _open_ends(axes: Any, table: Any, group: Group, color: str) -> None:
     """Shades what lies between the weak guarantee's bounds."""
     rows = table[(table.notion == "privacy_weak_lower") & (table.group == group.label)]
     if (rows["upper"] > rows["mean"]).any():
-        axes.fill_between(rows["round"], rows["mean"], rows["upper"], step="post", color=color, alpha=0.22, linewidth=0,
-                          hatch="////", gid=style.tag(group))  # fmt: skip
+        axes.fill_between(rows["rounds"], rows["mean"], rows["upper"], step="post", color=color, alpha=0.22,
+                          linewidth=0, hatch="////", gid=style.tag(group))  # fmt: skip
 
 
 def doubling(axes: Any) -> None:

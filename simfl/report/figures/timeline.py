@@ -50,7 +50,7 @@ def draw(study: Study) -> Any:
     for axes, (group, table) in zip(grid[:, 0], found, strict=True):
         _panel(axes, table)
         if not study.single:
-            axes.set_title(group.label, pad=14)
+            style.title(axes, group.label, pad=14)
     grid[-1, 0].set_xlabel("Simulated time (s)")
     _legend(fig)
     return fig, DataFrame(concat([table for _, table in found], ignore_index=True))

@@ -9,6 +9,7 @@ from simfl.report.figures.base import NothingToDraw, figure
 from simfl.report.figures.lines import percent
 from simfl.report.figures.privacy import doubling
 from simfl.report.measures import Measure, measures
+from simfl.report.statistics import interval
 from simfl.report.study import Study
 
 AXES = ("test_accuracy", "mean_cardinality")
@@ -31,7 +32,7 @@ def draw(study: Study) -> Any:
     for axes, name in zip(drawn, panels, strict=True):
         for group, row in zip(study.groups, rows, strict=True):
             _point(axes, group, row, name)
-        axes.set_xlabel({"test_accuracy": "Final test accuracy", "mean_cardinality": "Updates per round"}[name])
+        axes.set_xlabel(known[name].label)
         if name == "test_accuracy":
             percent(axes.xaxis)
     drawn[0].set_ylabel("Guarantee (clients)")
@@ -43,7 +44,7 @@ def draw(study: Study) -> Any:
 def _row(known: dict[str, Measure], group: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"group": group.label}
     for name in (*AXES, "privacy_semi_strong"):
-        found = known[name].over(group)
+        found = known[name].over(group) if name in known else interval(())
         row |= {name: found.mean, f"{name}_ci": found.half}
     return row
 
@@ -57,5 +58,6 @@ def _point(axes: Any, group: Any, row: dict[str, Any], name: str) -> None:
         row[name], row[y], color=color, linestyle="none", marker=style.MARKERS[(number or 0) % len(style.MARKERS)],
         markersize=6.5, markeredgecolor=style.PAPER, markeredgewidth=0.6, elinewidth=0.8, label=group.label, **known,
     )  # fmt: skip
+    drawn.lines[0].set_clip_on(False)  # a marker on the border is seen whole
     for artist in drawn.get_children():
         artist.set_gid(style.tag(group))

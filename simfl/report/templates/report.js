@@ -20,18 +20,37 @@ for (const table of document.querySelectorAll("table")) {
     table.tBodies[0].append(...rows.map(([, row]) => row));
   }));
 }
-// Filter: rows that contain every word.
+// Wide tables say how many columns lie outside.
+for (const scroll of document.querySelectorAll(".scroll")) {
+  const cue = scroll.previousElementSibling?.querySelector(".cue");
+  const heads = [...scroll.querySelectorAll("th")];
+  const tell = () => {
+    const border = scroll.getBoundingClientRect().right;
+    const hidden = heads.filter((head) => head.getBoundingClientRect().right > border + 1).length;
+    cue.textContent = hidden ? `${hidden} more column${hidden > 1 ? "s" : ""} to the right →` : "";
+  };
+  if (!cue) continue;
+  scroll.addEventListener("scroll", tell, { passive: true });
+  new ResizeObserver(tell).observe(scroll);
+}
+// Filter: rows that contain every word where they are named, a number only as a whole.
 for (const input of document.querySelectorAll("input[data-table]")) {
-  const rows = [...document.getElementById(input.dataset.table).tBodies[0].rows];
+  const table = document.getElementById(input.dataset.table);
+  const rows = [...table.tBodies[0].rows], heads = [...table.tHead.rows[0].cells];
+  const named = heads.some((head) => "key" in head.dataset);
+  const parts = rows.map((row) => [...row.cells].filter((_, i) => !named || "key" in heads[i].dataset)
+    .map((cell) => cell.textContent.toLowerCase()));
+  const has = (cells, word) => /^[-+.\d]/.test(word)
+    ? cells.some((cell) => cell.split(/[^-+.\w]+/).includes(word))
+    : cells.some((cell) => cell.includes(word));
   const count = document.querySelector(`output[data-count="${input.dataset.table}"]`);
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
-    for (const row of rows) {
-      const text = [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
+    rows.forEach((row, i) => {
+      row.hidden = !words.every((word) => has(parts[i], word));
       shown += !row.hidden;
-    }
+    });
     count.textContent = `${shown} of ${rows.length}`;
   });
 }

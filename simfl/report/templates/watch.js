@@ -9,18 +9,20 @@ const make = (parent, name, values = {}, text = "") => {
 };
 const share = (value) => `${(100 * value).toFixed(1)}\u202f%`;
 const plain = (value) => Number(value.toPrecision(3)).toString();
-const CURVES = [
-  ["test_accuracy", "round", "Test accuracy, by round", share],
-  ["test_accuracy", "time_s", "Test accuracy, by simulated second", share],
-  ["train_loss", "round", "Training loss, by round", plain],
-  ["mean_cardinality", "round", "Updates per round", plain],
-];
 let begin = null;
 
-function draw(curves) {
+function drawn(columns) {  // accuracy also against time
+  return columns.flatMap(({ name, heading, unit }) => {
+    const written = unit === "share" ? share : plain;
+    const rounds = [name, "round", `${heading}, by round`, written];
+    return unit === "share" ? [rounds, [name, "time_s", `${heading}, by simulated second`, written]] : [rounds];
+  });
+}
+
+function draw(curves, columns) {
   $("curves").replaceChildren();
-  for (const [y, x, title, written] of CURVES) {
-    const points = curves[x].map((place, i) => [place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null);
+  for (const [y, x, title, written] of drawn(columns)) {
+    const points = curves[x].map((place, i) => [x === "round" ? place + 1 : place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null);
     if (points.length < 2) continue;
     const figure = make($("curves"), "figure");
     const bar = make(figure, "div", { class: "bar" });
@@ -91,7 +93,7 @@ async function look() {
   if (!state.finished) facts.push(left(done));
   for (const fact of facts.filter(Boolean)) make($("facts"), "li", {}, fact);
   $("shown").textContent = runs.length > 1 ? state.shown : "";
-  draw(state.curves);
+  draw(state.curves, state.columns);
   table(runs);
   setTimeout(look, state.finished ? 5000 : 1000);
 }

@@ -1,0 +1,112 @@
+"""The code of plugins as part of a scenario's identity: results of other code are other results.
+
+simfl's own plugins count by :data:`simfl.RESULTS`, those of plugin files by the files' content. Those of an installed
+package (or of any importable module) count by the content of the module that defines them. Those of a notebook, an
+interactive session or a script count by their bytecode, with the functions, classes and plain values of the same
+module that they use; other versions of Python have other bytecode.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from inspect import getsourcefile
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from simfl.scenario.pluginfiles import is_plugin_file
+
+__all__ = ["code_of", "is_foreign"]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+def is_foreign(cls: type) -> bool:
+    """Whether a plugin is neither simfl's own nor one of a plugin file."""
+    return cls.__module__.partition(".")[0] != "simfl" and not is_plugin_file(cls)
+
+
+def code_of(cls: type) -> str:
+    """``sha256:`` and the digest of a foreign plugin's code."""
+    if cls.__module__ != "__main__":
+        try:
+            return _sha256(Path(getsourcefile(cls) or "").read_bytes())
+        except (OSError, TypeError):
+            pass  # it has no file
+    return _sha256("\n".join(_of(cls, set())).encode())
+
+
+def _sha256(content: bytes) -> str:
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def _of(value: Any, seen: set[int]) -> Iterator[str]:
+    """A value in texts that do not depend on where and when it was made."""
+    if isinstance(value, PLAIN):
+        yield repr(value)
+    elif id(value) in seen:
+        yield "again"
+    elif isinstance(value, CodeType):
+        yield from (value.co_code.hex(), repr(value.co_names), repr(value.co_varnames), repr(value.co_freevars))
+        for constant in value.co_consts:
+            yield from _of(constant, seen)
+    elif isinstance(value, FunctionType):
+        seen.add(id(value))
+        yield from _of_function(value, seen)
+    elif isinstance(value, type):
+        seen.add(id(value))
+        yield from _of_class(value, seen)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _of(item, seen)
+    elif isinstance(value, (set, frozenset)):
+        yield from sorted(" ".join(_of(item, seen)) for item in value)
+    elif isinstance(value, dict):
+        for key in sorted(value, key=repr):
+            yield from (repr(key), *_of(value[key], seen))
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield from _of(value.__func__, seen)
+    elif isinstance(value, property):
+        yield from _of((value.fget, value.fset), seen)
+    elif isinstance(value, ModuleType):
+        yield value.__name__
+    elif is_dataclass(value):
+        yield from _of({f.name: getattr(value, f.name) for f in fields(value)}, seen)
+    else:
+        yield type(value).__qualname__
+
+
+def _of_function(function: FunctionType, seen: set[int]) -> Iterator[str]:
+    if function.__module__ != "__main__":
+        yield f"{function.__module__}.{function.__qualname__}"
+        return
+    yield from _of(function.__code__, seen)
+    yield from _of((function.__defaults__, function.__kwdefaults__), seen)
+    for cell in function.__closure__ or ():
+        yield from _of(cell.cell_contents, seen)
+    for name in sorted(_names(function.__code__)):
+        if name in function.__globals__:
+            yield from (name, *_of(function.__globals__[name], seen))
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _of_class(cls: type, seen: set[int]) -> Iterator[str]:
+    yield cls.__qualname__
+    if cls.__module__ != "__main__":  # somebody else's: its name is enough
+        yield cls.__module__
+        return
+    yield from _of(cls.__bases__, seen)
+    if is_dataclass(cls):
+        for f in fields(cls):
+            yield from (f.name, _ADDRESS.sub("", repr(f.type)), *_of((f.default, f.default_factory), seen))
+    for name, item in sorted(vars(cls).items()):
+        generated = isinstance(item, FunctionType) and item.__code__.co_filename == "<string>"
+        if not generated and (not name.startswith("__") or isinstance(item, FunctionType)):
+            yield from (name, *_of(item, seen))

@@ -1,0 +1,116 @@
+"""What theory says about a scenario's selection, beside which simulated values are put."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simfl.rng import Streams
+from simfl.selection.base import Policy
+from simfl.selection.families import Family
+from simfl.setting import Setting
+
+__all__ = ["expected_cardinality", "guarantee", "rows", "theory"]
+
+LARGEST = 10**6
+"""Most rows that :func:`rows` lists."""
+
+LARGEST_LOG10 = 100
+"""Families of more rows are told by the logarithm of their size only."""
+
+
+def theory(setting: Setting) -> dict[str, Any]:
+    """What follows from the family of a scenario's policy, before any round is played.
+
+    Returns:
+        ``policy, clients, k, T`` (the unit), ``mode``; ``family_size`` (None from 10^100 on) and its logarithm
+        ``family_size_log10``; ``expected_cardinality`` before failures after selection (None where dropout rates are
+        not known or clients do not drop out independently of each other); ``guarantee``: the strong, semi-strong and
+        weak multi-round privacy that holds for any number of rounds; ``full_rank_probability`` after as many rounds
+        as clients (bernoulli with equal dropout only). None for all that is not known: everything about a policy
+        that declares no family.
+    """
+    policy: Policy = setting.selection  # type: ignore[assignment]
+    n = setting.clients
+    about = {"policy": policy.name, "clients": n, "k": policy.k, "T": policy.unit_size, "mode": policy.mode}
+    known = ("family_size", "family_size_log10", "expected_cardinality", "guarantee", "full_rank_probability")
+    result: dict[str, Any] = about | dict.fromkeys(known)
+    family = policy.family(n)
+    if family is None:
+        return result
+    result["family_size_log10"] = family.size_log10()
+    if result["family_size_log10"] < LARGEST_LOG10:
+        result["family_size"] = family.size()
+    streams = Streams(setting.seed)
+    availability = setting.devices.availability
+    dropout = availability.build(setting, streams).dropout
+    here = None if dropout is None else _present(dropout, n)
+    if here is not None:
+        if policy.shuffle:
+            here = here[streams("assignment").permutation(n)]
+        if availability.independent or not family.independent:
+            result["expected_cardinality"] = family.cardinality(here)
+        result["full_rank_probability"] = family.full_rank(here)
+    result["guarantee"] = _guarantee(family, here)
+    return result
+
+
+def guarantee(setting: Setting) -> dict[str, int] | None:
+    """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds.
+
+    None where the policy declares no family. It rests on units that are aggregated whole, with one weight.
+    """
+    policy: Policy = setting.selection  # type: ignore[assignment]
+    family = policy.family(setting.clients)
+    if family is None:
+        return None
+    dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
+    return _guarantee(family, None if dropout is None else _present(dropout, setting.clients))
+
+
+def _guarantee(family: Family, present: NDArray[np.float64] | None) -> dict[str, int]:
+    strong, weak = family.guarantee(present)
+    return {"strong": strong, "semi_strong": weak, "weak": weak}
+
+
+def rows(family: Family) -> NDArray[np.uint8]:
+    """Every row of a small family, 0/1, shape (size, clients); rows in the order of their first units.
+
+    Raises:
+        ValueError: the family has more than a million rows.
+    """
+    if (size := family.size()) > LARGEST:
+        raise ValueError(f"the family has more than {LARGEST:.0e} rows")
+    result = np.zeros((size, family.clients), dtype=np.uint8)
+    for row, clients in zip(result, family.listed(), strict=True):
+        row[clients] = 1
+    return result
+
+
+def expected_cardinality(family: Family, dropout: ArrayLike) -> float:
+    """Mean number of clients selected in a round: K times the probability that some row is available.
+
+    Clients are available independently of each other; who took part before does not matter. Exact but for rounding.
+
+    Args:
+        family: of the policy.
+        dropout: probability of being unavailable, a number or float (clients,), client 0 first.
+
+    Raises:
+        ValueError: ``dropout`` is no probability for each client.
+    """
+    return family.cardinality(_present(dropout, family.clients))
+
+
+def _present(dropout: ArrayLike, clients: int) -> NDArray[np.float64]:
+    """Each client's probability of being available, float64 (clients,).
+
+    Raises:
+        ValueError: ``dropout`` is no probability for each client.
+    """
+    here = 1.0 - np.asarray(dropout, dtype=np.float64)
+    if here.ndim > 1 or (here.ndim == 1 and len(here) != clients):
+        raise ValueError(f"dropout must be a number or {clients} numbers, not of shape {here.shape}")
+    if not ((here >= 0) & (here <= 1)).all():
+        raise ValueError("dropout probabilities must lie between 0 and 1")
+    return np.broadcast_to(here, clients)

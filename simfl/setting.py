@@ -1,0 +1,129 @@
+"""What a plugin may read of the scenario it stands in; nothing else may be relied on.
+
+``check``, ``resolve`` and ``build`` of every family are given one. The scenario is one; tests and notebooks may make
+another of a few attributes.
+"""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from simfl.rng import Streams
+
+__all__ = ["ChosenAvailability", "ChosenDevices", "ChosenLearning", "ChosenNetwork", "ChosenPolicy", "Setting"]
+
+
+class ChosenPolicy(Protocol):
+    """The scenario's ``selection``, as other plugins see it.
+
+    Attributes:
+        k: clients in one synchronous aggregation; None until the policy has been resolved.
+        unit_size: clients that always take part together.
+    """
+
+    @property
+    def k(self) -> int | None: ...
+
+    @property
+    def unit_size(self) -> int: ...
+
+    def disjoint_units(self, clients: int) -> int:
+        """Units without a common client that can be found one by one, however badly they are chosen."""
+        ...
+
+
+class ChosenAvailability(Protocol):
+    """The scenario's ``devices.availability``.
+
+    Attributes:
+        equal: whether all clients certainly are unavailable equally often.
+        independent: whether clients certainly are unavailable independently of one another.
+    """
+
+    @property
+    def equal(self) -> bool: ...
+
+    @property
+    def independent(self) -> bool: ...
+
+    def build(self, setting: "Setting", streams: Streams, names: tuple[str, ...] | None = None) -> Any:
+        """The model; its ``dropout`` is float64 (clients,), or None where it is not known."""
+        ...
+
+
+class ChosenDevices(Protocol):
+    """The scenario's ``devices``."""
+
+    @property
+    def availability(self) -> ChosenAvailability: ...
+
+    @property
+    def computation(self) -> Any: ...
+
+    @property
+    def failure(self) -> Any: ...
+
+
+class ChosenNetwork(Protocol):
+    """The scenario's ``network``."""
+
+    def build(self, setting: "Setting", streams: Streams) -> Any:
+        """The links; their ``names`` are the clients' names, or None."""
+        ...
+
+
+class ChosenLearning(Protocol):
+    """The scenario's ``learning``.
+
+    Attributes:
+        evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
+    """
+
+    @property
+    def evaluate_every(self) -> int: ...
+
+
+class Setting(Protocol):
+    """The scenario around a plugin, complete and frozen.
+
+    Attributes:
+        clients: their number; they are 0 .. clients-1.
+        seed: decides every random draw.
+        network, devices, selection, training, learning, secagg, privacy, attacks: the other choices. Those
+            before a plugin in the order of the scenario's keys have been resolved when it is.
+    """
+
+    @property
+    def clients(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def network(self) -> ChosenNetwork: ...
+
+    @property
+    def devices(self) -> ChosenDevices: ...
+
+    @property
+    def selection(self) -> ChosenPolicy: ...
+
+    @property
+    def training(self) -> Any: ...
+
+    @property
+    def learning(self) -> ChosenLearning: ...
+
+    @property
+    def secagg(self) -> Any: ...
+
+    @property
+    def privacy(self) -> Any: ...
+
+    @property
+    def attacks(self) -> tuple[Any, ...]: ...
+
+    def file(self, name: str) -> Path:
+        """The path of a data file (or folder) that a field names: relative to the scenario file's folder or, if it
+        is not there, to the data folder; or absolute.
+        """
+        ...
