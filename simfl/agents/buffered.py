@@ -145,7 +145,8 @@ class BufferedServer:
             for flight in members:
                 flight.unit = unit
             if phases:
-                unit.serial = self._next()
+                self.serial += 1
+                unit.serial = self.serial
                 self._await(unit, self._prepared(unit))
             else:
                 self._depart(unit)
@@ -161,34 +162,37 @@ class BufferedServer:
         if said.exchanges:
             self.world.at(said.ends_s, self._ready, (unit, said))
         else:
-            self._ready((unit, said))
+            self._launch(unit, said)
 
     def _ready(self, prepared: tuple[Unit, Conversation]) -> None:
-        unit, said = prepared
-        if self.stopped:
-            return
+        if not self.stopped:
+            self._launch(*prepared)
+            self._refill_soon()
+
+    def _launch(self, unit: Unit, said: Conversation) -> None:
         self._spend(said)
         if isinstance(said.result, Failed):
             for flight in unit.members:
                 self._free_slot(flight)
                 self._end(flight, "failed")
             self._patience(said.result.reason)
-            self._refill_soon()
-            return
-        unit.prepared = said.result
-        self._depart(unit)
+        else:
+            unit.prepared = said.result
+            self._depart(unit)
 
     def _depart(self, unit: Unit) -> None:
         """The models leave the server."""
-        now, version = self.world.now, self.aggregator.version
-        unit.departed = True
+        world, version, deadline_s = self.world, self.aggregator.version, self.parts.rule.deadline_s
+        unit.departed, now = True, world.now
         if self.parts.learner.sizes_vary:
             self._resize(unit, version)
         for flight in unit.members:
-            flight.depart(version, now, self._next())
+            self.serial += 1
+            flight.depart(version, now, self.serial)
             self.cost.bytes_down += flight.down_bytes
-            self.world.at(flight.arrives_s, self._receive, flight)
-            self._set_deadline(flight)
+            world.at(flight.arrives_s, self._receive, flight)
+            if deadline_s is not None:
+                self._set_deadline(flight, deadline_s)
         self.aggregator.hold(version, len(unit.members))
 
     def _resize(self, unit: Unit, version: int) -> None:
@@ -199,15 +203,11 @@ class BufferedServer:
             flight.download_s, flight.reply_s = fresh.download_s, fresh.reply_s
             flight.down_bytes, flight.up_bytes = fresh.down_bytes, fresh.up_bytes
 
-    def _set_deadline(self, flight: Flight) -> None:
+    def _set_deadline(self, flight: Flight, deadline_s: float) -> None:
         """Durations are known when a job starts, so that only late ones need an alarm."""
-        deadline_s, started = self.parts.rule.deadline_s, flight.job.started_at
-        if deadline_s is not None and flight.arrives_s > started + deadline_s:
-            self.world.at(started + deadline_s, self._late, flight, phase=DEADLINES)
-
-    def _next(self) -> int:
-        self.serial += 1
-        return self.serial
+        ends_s = flight.job.started_at + deadline_s
+        if flight.arrives_s > ends_s:
+            self.world.at(ends_s, self._late, flight, phase=DEADLINES)
 
     # -- what arrives --------------------------------------------------------------------------------
 
@@ -372,6 +372,7 @@ class BufferedServer:
             self.parts.learner.forget([flight.job])
         if flight.unit.departed:
             self.aggregator.release(flight.job.version)
+        flight.unit = None  # which would otherwise wait for the collector of cycles
 
     def _row(self, flight: Flight, outcome: str, round: int | None = None, staleness: int | None = None) -> Row:
         ended = self.world.now if isnan(flight.ended_s) else flight.ended_s
@@ -420,6 +421,7 @@ class BufferedServer:
     def _resume(self, flights: list[Flight]) -> None:
         """Takes up everything that was going on, in the order in which it was set going."""
         pending: list[tuple[int, Flight | Unit]] = []
+        deadline_s = self.parts.rule.deadline_s
         units = list({id(flight.unit): flight.unit for flight in flights}.values())
         if self.parts.protocol.phases:
             said = {unit: self._prepared(unit) for unit in units}
@@ -434,4 +436,5 @@ class BufferedServer:
                 self._await(each, said[each])
             else:
                 self.world.at(each.arrives_s, self._receive, each)
-                self._set_deadline(each)
+                if deadline_s is not None:
+                    self._set_deadline(each, deadline_s)
