@@ -120,6 +120,8 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
            "Test accuracy without training: of the untrained model, or of always naming the commonest class, "
            "whichever is higher.", final=None, shown=False),
     *GUARANTEES,
+    Column("diverged_round", "Diverged", "count", "First round in which a loss was no finite number.",
+           final=None, shown=False),
     Column("client_updates", "Client updates", "count", "Client updates aggregated; asynchronous runs.", 1, None,
            shown=False),
     Column("wasted_updates", "Wasted updates", "count",

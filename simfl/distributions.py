@@ -25,10 +25,12 @@ __all__ = [
     "NonNegative",
     "PerClient",
     "Probabilities",
+    "drawn",
     "equal",
     "listed",
     "per_client",
     "probabilities",
+    "reaching",
 ]
 
 Positive = Annotated[float, Field(gt=0, le=1e12)]
@@ -50,6 +52,8 @@ class Distribution(Protocol):
         """The expected value."""
         ...
 
+    # A bounded distribution also has a property ``ends``: its least and its largest value.
+
 
 DISTRIBUTIONS = Registry("distribution", number=("constant", "value"), protocol=Distribution)
 
@@ -68,6 +72,10 @@ class Constant:
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return np.full(size, float(self.value))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.value, self.value
 
     @property
     def mean(self) -> float:
@@ -91,6 +99,10 @@ class Uniform:
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         return self.low + (self.high - self.low) * rng.random(size)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.low, self.high
 
     @property
     def mean(self) -> float:
@@ -158,6 +170,10 @@ class Empirical:
         return np.asarray(self.values, dtype=float)[rng.integers(len(self.values), size=size)]
 
     @property
+    def ends(self) -> tuple[float, float]:
+        return min(self.values), max(self.values)
+
+    @property
     def mean(self) -> float:
         return float(np.mean(self.values))
 
@@ -208,11 +224,41 @@ Probabilities = Annotated[
 """As :data:`PerClient`, within [0, 1]; also ``{choices: [...]}``."""
 
 
-def per_client(value: Any, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The value of each client, shape (clients,); the stream is used only by a distribution."""
+def per_client(value: Any, clients: int, rng: np.random.Generator, key: str = "") -> NDArray[np.float64]:
+    """The value of each client, shape (clients,); the stream is used only by a distribution.
+
+    Raises:
+        ScenarioError: the distribution under ``key`` gave what is no finite number from 0.
+    """
     if isinstance(value, (int, float)):
         return np.full(clients, float(value))
-    return np.asarray(value, dtype=float) if isinstance(value, tuple) else value.sample(rng, clients)
+    return np.asarray(value, dtype=float) if isinstance(value, tuple) else drawn(key, value, value.sample(rng, clients))
+
+
+def drawn(key: str, distribution: Any, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The draws of a distribution, looked at.
+
+    Raises:
+        ScenarioError: one is negative, infinite or no number; no time could pass by it.
+    """
+    if values.size and not (0 <= values.min() and values.max() < np.inf):
+        wrong = values[~((values >= 0) & (values < np.inf))][0]
+        name = getattr(distribution, "name", type(distribution).__name__)
+        raise ScenarioError(key, f"the distribution '{name}' gave {wrong:g}, but a finite number from 0 is needed")
+    return values
+
+
+def reaching(key: str, value: Any, least: float = 0.0, most: float = np.inf) -> list[tuple[str, str]]:
+    """The problem of a bounded distribution that reaches below ``least`` or above ``most`` (for a plugin's ``check``).
+
+    What an unbounded one gives shows when it is drawn.
+    """
+    low, high = getattr(value, "ends", (least, most))
+    if low < least:
+        return [(key, f"the distribution reaches down to {low:g}; the nearest valid value is {least:g}")]
+    if high > most:
+        return [(key, f"the distribution reaches up to {high:g}; the nearest valid value is {most:g}")]
+    return []
 
 
 def probabilities(key: str, value: Any, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -221,10 +267,10 @@ def probabilities(key: str, value: Any, clients: int, rng: np.random.Generator) 
     Raises:
         ScenarioError: the distribution gave ``key`` a value above 1.
     """
-    drawn = per_client(value, clients, rng)
-    if (highest := drawn.max(initial=0)) > 1:
+    rates = per_client(value, clients, rng, key)
+    if (highest := rates.max(initial=0)) > 1:
         raise ScenarioError(key, f"the distribution gave {highest:.6g}, but a probability is at most 1")
-    return drawn
+    return rates
 
 
 def listed(key: str, value: Any, clients: int, of: str = "clients") -> list[tuple[str, str]]:

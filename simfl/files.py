@@ -18,12 +18,14 @@ __all__ = [
     "MAX_CELL",
     "csv_rows",
     "data_file",
+    "data_places",
     "data_root",
     "read_bytes",
 ]
 
 MAX_BYTES = 64 * 2**20
 MAX_CELL = 200
+MAX_CELLS = 10_000_000
 
 DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
 """Mark the types of plugin fields that name a file or folder of the user."""
@@ -52,6 +54,14 @@ def data_root() -> Path | None:
     return None
 
 
+def data_places() -> str:
+    """Where the data folder is looked for, in words."""
+    named = os.environ.get("SIMFL_DATA")
+    if named:
+        return f"SIMFL_DATA={named}" + ("" if Path(named).is_dir() else ", which is no folder")
+    return f"{data_root() or './data or ../shared/data'} (SIMFL_DATA, which would name another folder, is not set)"
+
+
 def data_file(*names: str) -> Path:
     """The first of the named files that the data folder holds.
 
@@ -62,7 +72,9 @@ def data_file(*names: str) -> Path:
     for name in names:
         if root is not None and (root / name).exists():
             return root / name
-    raise MissingError(f"{' or '.join(names)} not found: put it into ./data or name the data folder in SIMFL_DATA")
+    raise MissingError(
+        f"{' or '.join(names)} not found in {data_places()}: put it there, or name its folder in SIMFL_DATA"
+    )
 
 
 def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:
@@ -85,9 +97,11 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
     """The lines of a comma-separated UTF-8 file that are not blank: ("file:line", stripped cells).
 
     Raises:
-        ScenarioError: the file cannot be read, has more than 64 MiB, or is no such text.
+        ScenarioError: the file cannot be read, has more than 64 MiB or 10 million cells, or is no such text.
     """
     data = read_bytes(path, key)
+    if (cells := sum(map(data.count, (b",", b"\n", b"\r")))) > MAX_CELLS:
+        raise ScenarioError(key, f"{path.name}: about {cells:,} cells; at most {MAX_CELLS:,} are taken")
     reader = csv.reader(io.StringIO(_text(data, path, key), newline=""))
     rows = []
     try:

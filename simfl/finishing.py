@@ -3,7 +3,7 @@
 import io
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from simfl import packages
 from simfl.accounting import accounts
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.disk import sha256, write_atomically
-from simfl.results import fill_columns, summarise, summarise_jobs
+from simfl.results import DIVERGED, LOSSES, fill_columns, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
 from simfl.stored import CLIENTS, LATENCY, SCENARIO, SUMMARY, sealed
 from simfl.trace import Table
 
-__all__ = ["cell", "finish"]
+__all__ = ["cell", "finish", "round_cells"]
 
 
 def finish(
@@ -86,10 +86,17 @@ def finish(
 
 
 def cell(value: Any) -> Any:
-    """A number as CSV and JSON hold it: None for NaN, whole numbers without a point where they are integers."""
+    """A number as CSV and JSON hold it: None where it is not finite, integers without a point."""
     if isinstance(value, (float, np.floating)):
-        return None if np.isnan(value) else float(value)
+        return float(value) if np.isfinite(value) else None
     return value
+
+
+def round_cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A round's values as :func:`cell`; a loss that is there but not finite becomes :data:`simfl.results.DIVERGED`."""
+    cells = {name: cell(value) for name, value in row.items()}
+    lost = {name: DIVERGED for name in LOSSES if row.get(name) is not None and cells[name] is None}
+    return cells | lost
 
 
 def _guarantee(scenario: Scenario, finals: dict[str, Any]) -> dict[str, int | None]:

@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,13 @@ from simfl.trace import PARTICIPATION
 from simfl.types import SERVER
 
 __all__ = [
-    "participation_matrices", "participation_matrix", "read_table", "fill_columns", "summarise", "summarise_jobs",
+    "DIVERGED", "LOSSES", "fill_columns", "participation_matrices", "participation_matrix", "read_table", "summarise",
+    "summarise_jobs",
 ]  # fmt: skip
+LOSSES = ("train_loss", "test_loss")
+
+DIVERGED = "nan"
+"""Stands in ``rounds.csv`` for a loss that was measured and is not finite; an empty cell does not apply."""
 
 
 def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
@@ -83,6 +89,9 @@ def fill_columns(table: str, columns: dict[str, Iterable[Any]]) -> tuple[str, li
 def summarise(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ROUND_COLUMNS) -> dict[str, Any]:
     """Final values of a run from the rows of its ``rounds.csv``, each as its column's ``final`` says.
 
+    Where a loss was not finite, ``diverged_round`` is the first such round; a final loss or accuracy that there is not
+    is NaN, whatever went before.
+
     Args:
         rows: a mapping a round, cells as text or numbers.
         columns: those of ``rounds.csv``.
@@ -91,7 +100,12 @@ def summarise(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ROU
         By name; None where no round has a value. Sums of whole numbers are whole.
     """
     finals = [column for column in (*columns, *SUMMARY_COLUMNS) if column.final]
-    return {column.name: _final(column, rows) for column in _in_place(finals)}
+    found: dict[str, Any] = {column.name: _final(column, rows) for column in _in_place(finals)}
+    diverged = next((i for i, row in enumerate(rows) if DIVERGED in (row.get(name) for name in LOSSES)), None)
+    if diverged is not None:
+        found["diverged_round"] = diverged
+        found["test_accuracy"] = nan if isnan(found["test_loss"] or 0) else found["test_accuracy"]
+    return found
 
 
 def _in_place(columns: Sequence[Column]) -> list[Column]:

@@ -20,7 +20,7 @@ from simfl.clients import write_clients
 from simfl.columns import ROUND_COLUMNS
 from simfl.disk import locked, refuse_link, write_atomically
 from simfl.errors import IntegrityError
-from simfl.finishing import cell, finish
+from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.rng import Streams
 from simfl.scenario import Scenario
@@ -260,7 +260,7 @@ class _Run:
     # -- while it plays ----------------------------------------------------------------------------
 
     def _round(self, done: Round) -> None:
-        tables, t, row = self.tables, done.number, {name: cell(value) for name, value in done.row.items()}
+        tables, t, row = self.tables, done.number, round_cells(done.row)
         tables["rounds.csv"].append([[row.get(column) for column in self.row]])
         tables["rounds.csv"].mark()  # so that who watches the run sees every round
         who = [] if done.aggregators is None else [done.aggregators.tolist()]

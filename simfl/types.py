@@ -77,9 +77,9 @@ class Updates:
 
     @property
     def mean_loss(self) -> float | None:
-        """Training loss averaged over examples; None where no example was seen."""
+        """Training loss averaged over examples, not finite where training diverged; None where nothing was learned."""
         seen = self.examples > 0
-        if not seen.any() or np.isnan(self.loss[seen]).any():
+        if not seen.any() or not self.deltas.shape[1]:
             return None
         return float(np.average(self.loss[seen], weights=self.examples[seen]))
 

@@ -116,7 +116,8 @@ def test_validate_as_json(good, bad):
     result = call("validate", "--json", good, bad)
     first, second = json.loads(result.stdout)
     assert result.exit_code == 2 and not result.stderr
-    assert first == {"file": str(good), "valid": True, "digest": Scenario.load(good).digest, "problems": []}
+    nothing = {"problems": [], "missing": [], "unchecked": []}
+    assert first == {"file": str(good), "valid": True, "digest": Scenario.load(good).digest} | nothing
     assert second["digest"] is None and [problem["line"] for problem in second["problems"]] == [6, 7]
     assert second["problems"][0] == {
         "line": 6,
@@ -346,3 +347,9 @@ def test_a_closed_pipe_is_no_internal_error(tmp_path):
         text=True,
     )
     assert "internal error" not in result.stderr and "Traceback" not in result.stderr
+
+
+def test_an_override_with_dashes_is_told_its_form(good):
+    result = call("run", good, "--learning-rate", "3")
+    assert result.exit_code == 2 and "Keys of a scenario are set without dashes: learning_rate=VALUE" in result.output
+    assert "Keys of a scenario" not in call("list", "--seed", "3").output

@@ -1,6 +1,7 @@
 """Data sets: what is read is what is in the files, and every defect is one clear line with the right exit code."""
 
 import gzip
+import re
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,6 +109,21 @@ def test_missing_files_say_how_to_get_them(tmp_path, name):
     assert "root" in str(error.value)
 
 
+@pytest.mark.parametrize(("fraction", "problem"), [(1e-7, "test.*0.000556"), (0.9999, "training.*0.999444")])
+def test_digits_need_samples_on_both_sides(fraction, problem):
+    ((key, message),) = DATA.of({"name": "digits", "test_fraction": fraction}).check(None)
+    assert key == "test_fraction" and re.search(f"leaves none for {problem}", message)
+    nearest = float(message.rpartition(" ")[2])
+    assert DATA.of({"name": "digits", "test_fraction": nearest}).check(None) == []
+
+
+@pytest.mark.parametrize("fraction", [1e-7, 0.9999])
+def test_a_table_needs_rows_on_both_sides(tmp_path, fraction):
+    (tmp_path / "a.csv").write_text("a,y\n1,0\n2,1\n3,0\n4,1\n")
+    with pytest.raises(ScenarioError, match="has no (training|test) rows"):
+        load("csv", tmp_path, path="a.csv", label="y", test_fraction=fraction)
+
+
 # -- arrays -----------------------------------------------------------------------------------------
 
 
@@ -208,6 +224,15 @@ def test_defective_tables_are_refused_in_one_line(tmp_path, text, fields, messag
     with pytest.raises(ScenarioError, match=message) as error:
         load("csv", tmp_path, **fields)
     assert "\n" not in str(error.value)
+
+
+def test_rows_with_names_are_read_and_those_with_more_cells_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\nr1,1,0\nr2,2,1\nr3,nan,1\n")
+    with pytest.raises(ScenarioError, match="column 'a', row 3: no finite number"):
+        load("csv", tmp_path, path="a.csv", test_path="a.csv", label="y")
+    (tmp_path / "a.csv").write_text("a,y\nr1,s1,1,0\nr2,s2,2,1\n")
+    with pytest.raises(ScenarioError, match="rows have more cells than its header"):
+        load("csv", tmp_path, path="a.csv", test_path="a.csv", label="y")
 
 
 def test_a_defect_is_named_by_its_row_in_the_file_wherever_the_split_puts_it(tmp_path):

@@ -65,12 +65,12 @@ def test_damaged_files_through_the_command_line(tmp_path, command):
         damaged = mutated(TEXTS[rng.integers(len(TEXTS))], rng)
         file.write_bytes(damaged.encode("utf-8", errors="surrogateescape"))
         result = CliRunner().invoke(simfl, [command, str(file)])
-        assert result.exit_code in (0, 2), (result.output, damaged)
+        assert result.exit_code in (0, 2, 5), (result.output, damaged)
         assert "Traceback" not in result.output and not isinstance(result.exception, (ValueError, TypeError, KeyError))
         if result.exit_code == 2:
             assert result.stderr.startswith(str(file))
         codes.add(result.exit_code)
-    assert codes == {0, 2}
+    assert codes - {5} == {0, 2}
 
 
 @pytest.mark.slow

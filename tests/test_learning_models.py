@@ -1,6 +1,7 @@
 """Models, their initial weights, evaluation scores and the label histogram."""
 
 import csv
+import re
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -40,6 +41,31 @@ def test_parameter_counts():
     assert count("resnet18_gn", (3, 32, 32)) == 11_173_962  # the well-known figure for ResNet-18 on CIFAR-10
     assert count("mlp", (1, 28, 28), hidden=(200,)) == 785 * 200 + 201 * 10
     assert count("logistic", (14,), 2) == 30
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (2, 16, 40), (1, 17, 33), (4, 64, 35)])
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_size_that_a_model_says_without_torch_is_its_size(name, shape):
+    model = MODELS[name]()
+    try:
+        said = model.parameters(shape, 7)
+    except ScenarioError as refusal:
+        with pytest.raises(ScenarioError, match=re.escape(refusal.message)):
+            model.build(shape, 7)
+    else:
+        assert said == size(layout(model.build(shape, 7)))
+
+
+@pytest.mark.parametrize("name", ["cnn_mnist", "lenet5", "vgg11", "resnet18_gn"])
+def test_samples_that_are_too_small_are_refused_without_torch(name):
+    for shape in ((64,), (1, 3, 3)):
+        with pytest.raises(ScenarioError, match=f"{name} takes images of at least"):
+            MODELS[name]().parameters(shape, 10)
+
+
+def test_a_model_larger_than_the_machine_is_one_line():
+    with pytest.raises(ScenarioError, match="mlp of .* parameters would take about .* GiB of memory; this machine has"):
+        build(MODELS["mlp"](hidden=(100_000, 100_000)), (64,), 10)
 
 
 def test_flat_vectors_and_views_are_the_parameters():

@@ -104,6 +104,30 @@ def test_dirichlet_limits():
     assert even.std() < middle.std() < single.std()
 
 
+def test_a_minimum_for_every_client():
+    data = dataset(np.arange(600) % 3)
+    without = split("dirichlet", data, 12, beta=0.3, over="clients")
+    assert without.sizes.min() < 10
+    for seed in range(5):
+        parts = split("dirichlet", data, 12, seed, beta=0.3, over="clients", min_samples=10)
+        assert parts.sizes.min() >= 10 and sorted(parts.indices) == list(range(600))
+    same = split("dirichlet", data, 12, beta=0.3, over="clients", min_samples=int(without.sizes.min()))
+    assert np.array_equal(same.indices, without.indices)  # the first draw that has enough is taken
+    assert split("dirichlet", data, 12, beta=0.3, min_samples=50).sizes.tolist() == [50] * 12
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"min_samples": 51}, "51 for each of 12 clients are more than the 600 samples; the nearest valid value is 50"),
+        ({"over": "clients", "min_samples": 49, "beta": 0.1}, "in 1,000 draws the poorest client never had more than"),
+    ],
+)
+def test_a_minimum_that_cannot_be_had(fields, message):
+    with pytest.raises(ScenarioError, match=f"min_samples: {message}"):
+        split("dirichlet", dataset(np.arange(600) % 3), 12, **{"beta": 0.3, **fields})
+
+
 def test_dirichlet_over_clients_follows_its_moments():
     """A share of a symmetric Dirichlet(beta) of n has mean 1/n and variance (n - 1) / (n^2 (n beta + 1))."""
     data = dataset(np.repeat(np.arange(200), 500))

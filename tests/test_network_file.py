@@ -54,6 +54,38 @@ def test_all_formats_mean_the_same_network(tmp_path, path):
     assert down == pytest.approx([0.01 + 1, 0.03 + 2]) and up == pytest.approx(down)
 
 
+def test_a_comment_about_document_types_is_none(tmp_path):
+    networkx.write_graphml(graph(), tmp_path / "g.graphml")
+    text = (tmp_path / "g.graphml").read_text().replace("<graph ", "<!-- no <!DOCTYPE here --><graph ", 1)
+    (tmp_path / "g.graphml").write_text(text)
+    assert sorted(build(tmp_path, "g.graphml").names) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1000), ("rtt_ms", 2000)])
+@pytest.mark.parametrize("end", ["graphml", "gexf", "csv"])
+def test_attributes_of_other_names(tmp_path, unit, factor, end):
+    made = networkx.Graph()
+    for src, dst, latency_s, bandwidth in LINKS:
+        made.add_edge(src, dst, weight=latency_s * factor, capacity=bandwidth, colour="red")
+    if end == "csv":
+        rows = [f"{src},{dst},{latency_s * factor},{wide},red" for src, dst, latency_s, wide in LINKS]
+        (tmp_path / "g.csv").write_text("\n".join(["src,dst,weight,capacity,colour", *rows]))
+    else:
+        (networkx.write_graphml if end == "graphml" else networkx.write_gexf)(made, tmp_path / f"g.{end}")
+    named = {"latency": "weight", "unit": unit, "bandwidth": "capacity", "nodes": ["a", "b"]}
+    down, _ = delays(build(tmp_path, f"g.{end}", **named), 100)
+    assert down == pytest.approx([0.01 + 1, 0.03 + 2])
+    with pytest.raises(ScenarioError, match="has no 'wait'; it has .*weight"):
+        build(tmp_path, f"g.{end}", latency="wait")
+    with pytest.raises(ScenarioError, match="(it has .*weight.*|'weight'); network.latency names the value"):
+        build(tmp_path, f"g.{end}")
+
+
+def test_a_unit_belongs_to_a_named_attribute():
+    network = NETWORKS.of({"name": "file", "path": "g.csv", "server": "a", "unit": "ms"})
+    assert [key for key, _ in network.check(SimpleNamespace(clients=2))] == ["unit"]
+
+
 def test_a_directed_file_goes_one_way(tmp_path):
     networkx.write_graphml(graph(networkx.DiGraph), tmp_path / "d.graphml")
     with pytest.raises(ScenarioError, match="no path from client 'a' \\(and 1 more\\) to the server 'hub'"):
@@ -114,6 +146,18 @@ BROKEN = {
         b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected">'
         b'<node id="a&#10;b"/><node id="hub"/><edge source="hub" target="a&#10;b"/></graph></graphml>',
         "line.graphml: a node's name has control characters",
+    ),
+    "wide.graphml": (
+        '<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE x [<!ENTITY a "ha">]><graphml>&a;</graphml>'.encode("utf-16"),
+        "wide.graphml: document types and entities are refused",
+    ),
+    "wide.gexf": (
+        '<!DOCTYPE x [<!ENTITY a "ha">]><gexf>&a;</gexf>'.encode("utf-16-le"),
+        "wide.gexf: (document types and entities are refused|1: no readable)",
+    ),
+    "latin.graphml": (
+        '<?xml version="1.0" encoding="ISO-8859-1"?><!DOCTYPE h SYSTEM "é"><graphml/>'.encode("latin-1"),
+        "latin.graphml: document types and entities are refused",
     ),
     "file.graphml": (
         b'<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><graphml>&f;</graphml>',
@@ -190,3 +234,10 @@ def test_damaged_files_give_a_network_or_one_clear_error(tmp_path, path):
             assert "\n" not in str(error)
             outcomes.add("refused")
     assert outcomes == {"built", "refused"}
+
+
+@pytest.mark.parametrize("line", [b"1,2\n", b"\n", b"\r", b",,,,,,,"])
+def test_a_file_of_very_many_cells_is_refused_before_it_is_split(tmp_path, line):
+    (tmp_path / "a.csv").write_bytes(b"src,dst,latency_s\n" + line * 11_000_000)
+    with pytest.raises(ScenarioError, match="a.csv: (about .* cells; at most 10,000,000|larger than)"):
+        build(tmp_path, "a.csv")

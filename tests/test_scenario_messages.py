@@ -5,9 +5,10 @@ import pickle
 from textwrap import dedent
 
 import pytest
+import yaml
 from scenario_samples import GOOD, messages
 
-from simfl.scenario import InvalidScenario, Scenario
+from simfl.scenario import InvalidScenario, Scenario, reader
 
 
 def changed(before, after):
@@ -141,3 +142,85 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     with pytest.raises(InvalidScenario, match="line 1 is not UTF-8"):
         Scenario.load(tmp_path / "latin.yaml")
+
+
+NET = "{name: star, latency_s: {name: log_normal, median: 0.08, sigma: 0.5}}"
+TRAINING = "{name: fedavg, rounds: 60, batch_size: 20}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (NET, "{name: star, latency_s: 100ms}", "2:34: network.latency_s: a number without a unit is needed (got '100ms'); write 0.1"),
+        (NET, "{name: star, latency_s: [1, 2us]}", "network.latency_s.1: a number without a unit is needed (got '2us'); write 2e-06"),
+        (NET, "{name: star, latency_ms: 100}", "network.latency_ms: unknown key 'latency_ms' of network 'star'; did you mean 'latency_s: 0.1'?"),
+        (NET, "{name: star, latency_ms: {name: exponential, mean: 3}}", "did you mean 'latency_s, in seconds'?"),
+        (NET, "{name: star, bandwidth_mbps: 8}", "did you mean 'bandwidth_bytes_per_s: 1000000'?"),
+        (NET, "{name: star, bandwidth_bytes_per_s: 10MB/s}", "write 10000000"),
+        (NET, "{name: star, bandwidth_bytes_per_s: 10 Mb/s}", "write 1250000"),
+        (NET, "{name: star, latency_s: 5%}", "network.latency_s: unknown distribution '5%'"),
+        ("median: 0.08", "median: 80 ms", "network.latency_s.median: a number without a unit is needed (got '80 ms'); write 0.08"),
+        ("dropout: 0.2", "dropout: 20%", "devices.availability.dropout: a number without a unit is needed (got '20%'); write 0.2"),
+        ("rounds: 60", "rounds: 60, deadline_s: 5min", "training.deadline_s: a number without a unit is needed (got '5min'); write 300"),
+        ("rounds: 60", "rounds: 60, deadline_ms: 500", "did you mean 'deadline_s: 0.5'?"),
+        ("rounds: 60", "rounds: 60, lr: 0.1", "training.lr: unknown key 'lr' of training 'fedavg'; did you mean 'learning_rate'?"),
+        ("rounds: 60", "num_rounds: 60", "training.num_rounds: unknown key 'num_rounds' of training 'fedavg'; did you mean 'rounds'?"),
+        ("clients: 40", "clients: 40\nlr: 1", "lr: unknown key 'lr'; did you mean 'training.learning_rate'?"),
+        (TRAINING, "fedprox", "; did you mean 'training.client: fedprox'?"),
+        (TRAINING, "{name: scaffold, rounds: 3}", "; did you mean 'training.client: scaffold'?"),
+        ("learning: none", "learning: {data: FashionMNIST, model: mlp}", "; did you mean 'fashion_mnist'?"),
+        ("learning: none", "learning: {data: digits, model: LeNet-5}", "; did you mean 'lenet5'?"),
+        ("learning: none", "learning: mnist", "; did you mean 'learning.data: mnist'?"),
+        ("learning: none", "learning: {data: digits, model: mlp, partition: {name: dirichlet, alpha: 1}}", "did you mean 'beta'?"),
+        ("{name: random, k: 8}", "{nam: random, k: 8}", "6:13: selection.nam: unknown key 'nam'; did you mean 'name'?"),
+        ("{name: random, k: 8}", "{type: random, k: 8}", "6:13: selection.type: unknown key 'type'; did you mean 'name'?"),
+    ],
+)  # fmt: skip
+def test_what_people_write(before, after, expected):
+    assert any(expected in line for line in messages(changed(before, after))), messages(changed(before, after))
+
+
+def test_a_guess_with_a_unit_can_be_obeyed_to_the_letter():
+    """The value that a message gives is the one that was meant: 100 ms are not 100 s."""
+    meant = Scenario.parse(changed(NET, "{name: star, latency_s: 0.1, bandwidth_bytes_per_s: 1000000}"))
+    for wrong in ("latency_ms: 100, bandwidth_mbps: 8", "latency_us: 100000, bandwidth_kb_per_s: 1000"):
+        guesses = [
+            line.split("did you mean '")[1].removesuffix("'?")
+            for line in messages(changed(NET, f"{{name: star, {wrong}}}"))
+        ]
+        assert Scenario.parse(changed(NET, f"{{name: star, {', '.join(guesses)}}}")).network == meant.network
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:\n  b: 1\n c: 2\n", "3:2: not valid YAML: this line is indented like nothing above it"),
+        ("  a: 1\nb: 2\n", "2:1: not valid YAML: this line is indented like nothing above it"),
+        ("a: 1\n  b: 2\n", "2:4: not valid YAML: no key may stand here: the line is indented deeper"),
+        ("a:\n  - 1\n - 2\n", "3:2: not valid YAML: this line is indented"),
+        ("clients: 3\n\tseed: 1\n", "2:1: clients: not valid YAML: a tab indents this line; indent with spaces"),
+        ("a: 1\nb\nc: 3\n", "3:1: not valid YAML: a ':' is missing after the key"),
+        ("a: [1, 2\nb: 3\n", "2:2: a.2: not valid YAML: a ',' or the closing ']' is missing"),
+        ("a: {b: 1 c: 2}\n", "1:11: a: not valid YAML: a ',' or the closing '}' is missing"),
+        ("a: 'x\nb: 3\n", "3:1: a: not valid YAML: a quote is opened and not closed"),
+        ("a: %x\n", "1:4: a: not valid YAML: a value cannot begin with this character; write it in quotes"),
+    ],
+)
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, reader.Loader])
+def test_indentation_and_brackets_in_words(monkeypatch, loader, text, expected):
+    monkeypatch.setattr(reader, "Loader", loader)  # libyaml says the same in other words, sometimes elsewhere
+    (line,) = messages(text)
+    expected = expected if loader is not yaml.SafeLoader or "tab" in expected else expected.partition("YAML: ")[2]
+    assert expected in line or loader is yaml.SafeLoader and "tab" in expected and "not tabs" in line
+    for word in ("while", "block", "scalar", "token", "flow", "context", "node"):
+        assert word not in line
+
+
+def test_missing_data_files_name_the_folders_tried(tmp_path, monkeypatch):
+    text = GOOD.replace(NET, "{name: file, path: gone.csv, server: a}")
+    monkeypatch.setenv("SIMFL_DATA", str(tmp_path))
+    assert f"'gone.csv' is no file beside the scenario or in SIMFL_DATA={tmp_path}" in messages(text)[0]
+    monkeypatch.setenv("SIMFL_DATA", str(tmp_path / "none"))
+    assert f"SIMFL_DATA={tmp_path / 'none'}, which is no folder" in messages(text)[0]
+    monkeypatch.delenv("SIMFL_DATA")
+    assert "SIMFL_DATA, which would name another folder, is not set" in messages(text)[0]

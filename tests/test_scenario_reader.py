@@ -133,7 +133,7 @@ def test_every_key_and_value_has_its_place(loader):
         ("a: b\x00", "f:1:5: character '\\x00' is not allowed"),
         ("x: 1\na: \x1b[31m", "f:2:4: character '\\x1b' is not allowed"),
         ('a: "\\0"', "f:1:4: a: the text holds a character that is not allowed"),
-        ("a: b: c", "f:1:5: not valid YAML: mapping values are not allowed"),
+        ("a: b: c", "f:1:5: not valid YAML: no key may stand here"),
         ("a:\n\tb: 1", "indent with spaces, not tabs"),
         ('a: "\\U00110000"', "not valid YAML"),
         ("%YAML 9.9\n---\na: 1", "not valid YAML"),

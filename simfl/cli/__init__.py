@@ -48,7 +48,13 @@ class _Commands(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         with failures(context, debug=bool(context.params.get("debug"))):
-            return super().invoke(context)
+            try:
+                return super().invoke(context)
+            except click.NoSuchOption as error:
+                if error.ctx is not None and any(param.name == "overrides" for param in error.ctx.command.params):
+                    key = error.option_name.lstrip("-").replace("-", "_")
+                    error.message += f" Keys of a scenario are set without dashes: {key}=VALUE"
+                raise
 
 
 @click.group(

@@ -71,6 +71,8 @@ def command(
     else:
         if not quiet:
             _print_summary(finished.summary)
+        if (diverged := finished.summary.get("diverged_round")) is not None:
+            click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
         click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
 
 

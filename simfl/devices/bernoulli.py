@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import AVAILABILITY
-from simfl.distributions import Probabilities, equal, listed, probabilities
+from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
 from simfl.rng import Streams
 from simfl.setting import Setting
 
@@ -40,7 +40,7 @@ class Bernoulli:
         return equal(self.dropout)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        return listed("dropout", self.dropout, setting.clients)
+        return [*listed("dropout", self.dropout, setting.clients), *reaching("dropout", self.dropout, most=1)]
 
     def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "IndependentDropout":
         rates = probabilities("dropout", self.dropout, setting.clients, streams("dropout"))

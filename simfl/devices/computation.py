@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import COMPUTATION
-from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, listed, per_client
+from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, drawn, listed, per_client
 from simfl.rng import Address, Streams
 from simfl.setting import Setting
 
 __all__ = ["ConstantTime", "PerSample", "RandomTime"]
+
 
 Speed = Annotated[
     PerClient,
@@ -48,7 +49,9 @@ class PerSample:
         return listed("speed", self.speed, setting.clients)
 
     def build(self, setting: Setting, streams: Streams) -> "Timing":
-        return Timing(self.seconds * per_client(self.speed, setting.clients, streams("speed")), per_sample=True)
+        return Timing(
+            self.seconds * per_client(self.speed, setting.clients, streams("speed"), "speed"), per_sample=True
+        )
 
 
 @COMPUTATION("random")
@@ -65,7 +68,7 @@ class RandomTime:
         return listed("speed", self.speed, setting.clients)
 
     def build(self, setting: Setting, streams: Streams) -> "Timing":
-        factor = per_client(self.speed, setting.clients, streams("speed"))
+        factor = per_client(self.speed, setting.clients, streams("speed"), "speed")
         return Timing(factor, distribution=self.distribution, streams=streams)
 
 
@@ -91,5 +94,6 @@ class Timing:
         if self.per_sample:
             duration = duration * samples * epochs
         if self.distribution is not None:
-            duration = duration * self.streams.at("computation", where, self.distribution.sample)
+            seconds = self.streams.at("computation", where, self.distribution.sample)
+            duration = duration * drawn("devices.computation.distribution", self.distribution, seconds)
         return duration

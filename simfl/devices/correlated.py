@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
 from simfl.devices.base import AVAILABILITY
-from simfl.distributions import Probabilities, equal, listed, probabilities
+from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
 from simfl.rng import Streams
 from simfl.setting import Setting
 
@@ -48,6 +48,7 @@ class Correlated:
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = listed("dropout", self.dropout, setting.clients)
         problems += listed("group_dropout", self.group_dropout, self._count, "groups")
+        problems += reaching("dropout", self.dropout, most=1) + reaching("group_dropout", self.group_dropout, most=1)
         if isinstance(self.groups, tuple) and sum(self.groups) != setting.clients:
             problems.append(
                 ("groups", f"the sizes add up to {sum(self.groups)} but there are {setting.clients} clients")

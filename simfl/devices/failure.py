@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.devices.base import FAILURE
-from simfl.distributions import Probabilities, listed, probabilities
+from simfl.distributions import Probabilities, listed, probabilities, reaching
 from simfl.rng import Address, Streams
 from simfl.setting import Setting
 
@@ -40,7 +40,10 @@ class BernoulliFailure:
     example = {"probability": {"name": "uniform", "low": 0.1, "high": 0.9}}
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        return listed("probability", self.probability, setting.clients)
+        return [
+            *listed("probability", self.probability, setting.clients),
+            *reaching("probability", self.probability, most=1),
+        ]
 
     def build(self, setting: Setting, streams: Streams) -> "RandomFailure":
         rng = streams("failure probability")

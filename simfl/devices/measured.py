@@ -35,7 +35,7 @@ class MeasuredTime:
         return listed("speed", self.speed, setting.clients)
 
     def build(self, setting: Setting, streams: Streams) -> Timing:
-        factor = per_client(self.speed, setting.clients, streams("speed"))
+        factor = per_client(self.speed, setting.clients, streams("speed"), "speed")
         return Timing(factor, distribution=_Durations(_read(setting.file(self.path))), streams=streams)
 
 

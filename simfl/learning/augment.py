@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
+from simfl.errors import ScenarioError
+
 __all__ = ["Augment"]
 
 
@@ -21,6 +23,22 @@ class Augment:
     flip: Annotated[bool, Field(description="mirror half of the images left to right")] = False
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    def suiting(self, shape: tuple[int, ...], data: str) -> "Augment | None":
+        """Itself for samples of a shape, None where it changes nothing.
+
+        Args:
+            shape: of one sample.
+            data: the name of the data set, for the message.
+
+        Raises:
+            ScenarioError: they are no images.
+        """
+        if not (self.crop or self.flip):
+            return None
+        if len(shape) != 3:
+            raise ScenarioError("augment", f"the samples of {data} are no images")
+        return self
 
     @property
     def variants(self) -> int:

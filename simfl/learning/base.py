@@ -90,7 +90,11 @@ class Learner(Protocol):
 
 
 class Learning(Protocol):
-    """The scenario's ``learning`` choice; ``build`` may import torch, nothing else here may."""
+    """The scenario's ``learning`` choice; ``build`` may import torch, nothing else here may.
+
+    A method ``preview(scenario) -> list[str]`` may raise, without loading much, what ``build`` would, and name what it
+    left unchecked. ``simfl validate`` asks it.
+    """
 
     evaluate_every: int
 

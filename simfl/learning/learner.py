@@ -16,7 +16,7 @@ from simfl.learning.memory import Memory
 from simfl.learning.models.build import build
 from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
-from simfl.learning.scores import class_scores, client_scores, overall_scores
+from simfl.learning.scores import class_scores, client_scores, correct, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -61,11 +61,7 @@ class SupervisedLearner:
 
     def _augment(self) -> Augment | None:
         augment = self.choice.augment
-        if augment is None or not (augment.crop or augment.flip):
-            return None
-        if len(self.data.shape) != 3:
-            raise ScenarioError("augment", f"the samples of {self.choice.data.name} are no images")
-        return augment
+        return None if augment is None else augment.suiting(self.data.shape, self.choice.data.name)
 
     def _task(self, module: torch.nn.Module) -> Task:
         largest = max(1, int(self.samples.max(initial=0)))
@@ -167,11 +163,11 @@ class SupervisedLearner:
     def _work(self, job: Job, begun: Begun, turn: int) -> Work:
         return work(job, self.partition[job.client], begun, self.local, self.streams, self.augment, turn)
 
-    def _right(self, model: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether a model classifies these training samples rightly."""
+    def _right(self, model: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Whether a model classifies these training samples rightly (:func:`simfl.learning.scores.correct`)."""
         index = torch.from_numpy(chosen).to(self.device)
-        _, predicted = self.measure(model, self.task.x[index], self.task.y[index])
-        return predicted == self.data.y_train[chosen]
+        loss, predicted = self.measure(model, self.task.x[index], self.task.y[index])
+        return correct(loss, predicted, self.data.y_train[chosen])
 
     def evaluate(self, version: int) -> dict[str, float]:
         model, classes = self.models[version], self.data.classes
@@ -192,10 +188,10 @@ class SupervisedLearner:
         _, predicted = self.measure(self.start, x, y)
         return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
 
-    def _right_for_each(self, model: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def _right_for_each(self, model: NDArray[np.float32]) -> NDArray[np.float64]:
         """Whether each client's samples, client after client, are classified rightly by the model that it uses."""
-        _, predicted = self.measure(model, self.task.x, self.task.y)
-        right = (predicted == self.data.y_train)[self.partition.indices]
+        loss, predicted = self.measure(model, self.task.x, self.task.y)
+        right = correct(loss, predicted, self.data.y_train)[self.partition.indices]
         edges = np.append(0, np.cumsum(self.samples))
         for client in np.flatnonzero(self.samples):
             personal = self.variant.personal(model, self.memory.own(int(client)))

@@ -26,8 +26,11 @@ class NoLearning:
 
     evaluate_every = 0
 
-    def build(self, scenario: Setting, streams: Streams) -> "IdleLearner":
-        return IdleLearner(4 * self.parameters, np.full(scenario.clients, self.samples, dtype=np.int64))
+    def preview(self, setting: Setting) -> list[str]:
+        return []
+
+    def build(self, setting: Setting, streams: Streams) -> "IdleLearner":
+        return IdleLearner(4 * self.parameters, np.full(setting.clients, self.samples, dtype=np.int64))
 
 
 @dataclass

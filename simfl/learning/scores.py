@@ -3,14 +3,27 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["class_scores", "client_scores", "matthews", "overall_scores"]
+__all__ = ["class_scores", "client_scores", "correct", "matthews", "overall_scores"]
 
 Losses = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 
+def correct(loss: Losses, predicted: Classes, labels: Classes) -> NDArray[np.float64]:
+    """1 for each sample that is classified rightly, else 0; NaN where its loss is not finite.
+
+    A model whose outputs are no numbers predicts nothing, whatever class the largest of them would be.
+
+    Args:
+        loss: cross-entropy of each sample, shape (n,).
+        predicted: predicted class of each sample, shape (n,).
+        labels: true class of each sample, shape (n,).
+    """
+    return np.where(np.isfinite(loss), predicted == labels, np.nan)
+
+
 def overall_scores(loss: Losses, predicted: Classes, labels: Classes, classes: int) -> dict[str, float]:
-    """``test_loss`` and ``test_accuracy``; with two classes ``test_mcc`` too.
+    """``test_loss`` and ``test_accuracy``; with two classes ``test_mcc`` too. Not finite where the model diverged.
 
     Args:
         loss: cross-entropy of each sample, shape (n,).
@@ -18,9 +31,10 @@ def overall_scores(loss: Losses, predicted: Classes, labels: Classes, classes: i
         labels: true class of each sample, shape (n,).
         classes: number of classes.
     """
-    scores = {"test_loss": float(loss.mean()), "test_accuracy": float((predicted == labels).mean())}
+    right = correct(loss, predicted, labels)
+    scores = {"test_loss": float(loss.mean()), "test_accuracy": float(right.mean())}
     if classes == 2:
-        scores["test_mcc"] = matthews(predicted, labels)
+        scores["test_mcc"] = float("nan") if np.isnan(right).any() else matthews(predicted, labels)
     return scores
 
 
@@ -40,26 +54,31 @@ def matthews(predicted: Classes, labels: Classes) -> float:
 
 
 def class_scores(loss: Losses, predicted: Classes, labels: Classes, classes: int) -> dict[str, float]:
-    """``test_loss_class_i`` and ``test_accuracy_class_i`` of every class i, NaN where it has no test sample."""
+    """``test_loss_class_i`` and ``test_accuracy_class_i`` of every class i.
+
+    NaN where it has no test sample; not finite where the model diverged.
+    """
     count = np.bincount(labels, minlength=classes)
     with np.errstate(invalid="ignore"):
         losses = np.bincount(labels, weights=loss, minlength=classes) / count
-        right = np.bincount(labels, weights=predicted == labels, minlength=classes) / count
+        right = np.bincount(labels, weights=correct(loss, predicted, labels), minlength=classes) / count
     named = {f"test_loss_class_{i}": float(value) for i, value in enumerate(losses)}
     return named | {f"test_accuracy_class_{i}": float(value) for i, value in enumerate(right)}
 
 
-def client_scores(right: NDArray[np.bool_], owners: NDArray[np.int64], clients: int) -> dict[str, float]:
+def client_scores(right: NDArray[np.float64], owners: NDArray[np.int64], clients: int) -> dict[str, float]:
     """``client_accuracy_mean``, ``_min`` and ``_worst_decile`` over the clients that hold samples.
 
-    The worst decile is the mean accuracy of the tenth of the clients (rounded up) with the lowest one.
+    The worst decile is the mean accuracy of the tenth of the clients (rounded up) with the lowest one. All are NaN
+    where a sample has no finite loss.
 
     Args:
-        right: whether each sample is classified rightly, shape (n,).
+        right: what :func:`correct` says of each sample, shape (n,).
         owners: the client that holds it, shape (n,).
         clients: number of clients.
     """
     held = np.bincount(owners, minlength=clients)
+    right = np.full(len(right), np.nan) if np.isnan(right).any() else right
     accuracy = np.sort((np.bincount(owners, weights=right, minlength=clients)[held > 0]) / held[held > 0])
     worst = accuracy[: -(-len(accuracy) // 10)]
     return {

@@ -11,6 +11,7 @@ from simfl.learning.base import LEARNING, Learner
 from simfl.learning.data import DATA
 from simfl.learning.evaluation import Evaluation, EvaluationField
 from simfl.learning.models import MODELS
+from simfl.learning.models.base import check_size
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.iid import Iid
 from simfl.rng import Streams
@@ -43,7 +44,27 @@ class Supervised:
     def evaluate_every(self) -> int:
         return self.evaluate.every
 
-    def build(self, scenario: Setting, streams: Streams) -> Learner:
+    def preview(self, setting: Setting) -> list[str]:
+        """Compares the data's headers with the model, without torch; what this leaves unchecked.
+
+        Raises:
+            ScenarioError, MissingError: as ``build``.
+        """
+        outline = self.data.outline(setting) if hasattr(self.data, "outline") else None
+        if outline is None:
+            return [f"the content of data '{self.data.name}', and what is made of it"]
+        if self.augment is not None:
+            self.augment.suiting(outline.shape, self.data.name)
+        sized = check_size(self.model, outline.shape, outline.classes)
+        checked = {
+            f"model '{self.model.name}'": sized,
+            f"partition '{self.partition.name}' of these data": getattr(self.partition, "always_possible", False),
+            f"backend '{self.backend.name}'": isinstance(self.backend, Auto),
+            f"device '{self.device}'": self.device != "cuda",
+        }
+        return [what for what, done in checked.items() if not done]
+
+    def build(self, setting: Setting, streams: Streams) -> Learner:
         from simfl.learning.learner import SupervisedLearner
 
-        return SupervisedLearner(self, scenario, streams)
+        return SupervisedLearner(self, setting, streams)

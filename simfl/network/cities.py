@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField, Exponential, NonNegative, PerClient, listed, per_client
+from simfl.distributions import DistributionField, Exponential, NonNegative, PerClient, listed, per_client, reaching
 from simfl.errors import MissingError, ScenarioError, suggestion
 from simfl.files import DataPath, data_file
 from simfl.network.atlas import ATLAS, City, distance_km
 from simfl.network.base import NETWORKS
-from simfl.network.links import PathLinks, Paths, seconds_per_byte
+from simfl.network.links import NARROWEST, PathLinks, Paths, seconds_per_byte
 from simfl.network.measured import TABLES, measured_atlas, measured_s
 from simfl.network.sites import connect, place
 from simfl.rng import Streams
@@ -90,6 +90,7 @@ class Cities:
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
+        problems += reaching("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, least=NARROWEST)
         if self.cities is not None and self.count is not None:
             problems.append(("count", "chooses among all known cities; leave it out where cities are listed"))
         if self.measured_jitter and self.rtt == "great_circle":
@@ -123,8 +124,10 @@ class Cities:
         at = place(setting.clients, [number[name] for name in chosen], how, streams("placement"), weights)
         access = None
         if self.bandwidth_bytes_per_s is not None:
-            bandwidth = per_client(self.bandwidth_bytes_per_s, setting.clients, streams("bandwidth"))
-            access = seconds_per_byte("bandwidth_bytes_per_s", bandwidth)
+            key = "bandwidth_bytes_per_s"
+            access = seconds_per_byte(
+                key, per_client(self.bandwidth_bytes_per_s, setting.clients, streams("bandwidth"), key)
+            )
         jitter = Exponential(1.0) if self.measured_jitter else self.jitter_s
         return connect(sites, names, at, number[self.server], streams, jitter, access)
 

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,32 @@ from simfl.files import MAX_CELL, csv_rows
 from simfl.network.links import NARROWEST
 from simfl.network.topology import MAX_EDGES, Edge, Topology
 
-__all__ = ["edge", "read_csv", "read_table"]
+__all__ = ["USUAL", "Attributes", "edge", "read_csv", "read_table"]
 
 COLUMNS = ("src", "dst", "latency_s", "rtt_ms", "bandwidth_bytes_per_s")
 MAX_VALUE = 1e12
+HINT = "; network.latency names the value that holds latencies"
+DIVISOR = {"s": 1, "ms": 1000, "rtt_ms": 2000}
 
 
-def read_csv(path: Path, key: str, directed: bool = False) -> Topology:
+class Attributes(NamedTuple):
+    """Which values of a link mean what.
+
+    Attributes:
+        latency: the value that holds its latency; None = ``latency_s`` or ``rtt_ms``, whichever is there.
+        unit: of that value: "s", "ms", or "rtt_ms" for there and back in milliseconds.
+        bandwidth: the value that holds its bandwidth in bytes per second; None = ``bandwidth_bytes_per_s``, if any.
+    """
+
+    latency: str | None = None
+    unit: str = "s"
+    bandwidth: str | None = None
+
+
+USUAL = Attributes()
+
+
+def read_csv(path: Path, key: str, directed: bool = False, attributes: Attributes = USUAL) -> Topology:
     """The network in a CSV file, by its header.
 
     ``src,dst,rtt_ms`` (or ``latency_s``, optionally with ``bandwidth_bytes_per_s``) lists links, one a line. Any
@@ -29,18 +49,20 @@ def read_csv(path: Path, key: str, directed: bool = False) -> Topology:
     """
     rows = csv_rows(path, key)
     if rows and not {"src", "dst"}.isdisjoint(rows[0][1]):
-        return Topology(_edges(rows, key), directed)
+        return Topology(_edges(rows, key, attributes), directed)
     names, rtt_ms = _table(rows, path, key)
     edges = [Edge(names[i], names[j], rtt_ms[i, j] / 2000) for i, j in np.argwhere(~np.isnan(rtt_ms)) if i != j]
     return Topology(tuple(edges), directed, end_to_end=True)
 
 
-def _edges(rows: list[tuple[str, list[str]]], key: str) -> tuple[Edge, ...]:
+def _edges(rows: list[tuple[str, list[str]]], key: str, attributes: Attributes) -> tuple[Edge, ...]:
     (where, header), lines = rows[0], rows[1:]
+    known = (*COLUMNS, attributes.latency, attributes.bandwidth)
     for name in header:
-        if name not in COLUMNS or header.count(name) > 1:
-            problem = "unknown column" if name not in COLUMNS else "two columns are named"
-            raise ScenarioError(key, f"{where}: {problem} '{name}'{suggestion(name, COLUMNS)}")
+        if header.count(name) > 1:
+            raise ScenarioError(key, f"{where}: two columns are named '{name}'")
+        if name not in known and attributes == USUAL:
+            raise ScenarioError(key, f"{where}: unknown column '{name}'{suggestion(name, COLUMNS) or HINT}")
     if len(lines) > MAX_EDGES:
         raise ScenarioError(key, f"{where}: {len(lines)} links are too many; at most {MAX_EDGES}")
     edges, seen = [], {}
@@ -48,7 +70,7 @@ def _edges(rows: list[tuple[str, list[str]]], key: str) -> tuple[Edge, ...]:
         if len(cells) != len(header):
             raise ScenarioError(key, f"{where}: {len(cells)} values for {len(header)} columns")
         values = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
-        link = edge(values, values.get("src", ""), values.get("dst", ""), f"{where}: ", key)
+        link = edge(values, values.pop("src", ""), values.pop("dst", ""), f"{where}: ", key, attributes)
         if first := seen.get(link[:2]):
             raise ScenarioError(key, f"{where}: '{link.src}' to '{link.dst}' is already in {first}")
         seen[link[:2]] = where
@@ -56,8 +78,8 @@ def _edges(rows: list[tuple[str, list[str]]], key: str) -> tuple[Edge, ...]:
     return tuple(edges)
 
 
-def edge(values: dict[str, object], src: str, dst: str, where: str, key: str) -> Edge:
-    """A link from named values as files have them: one of ``latency_s`` and ``rtt_ms``, perhaps a bandwidth.
+def edge(values: dict[str, object], src: str, dst: str, where: str, key: str, attributes: Attributes = USUAL) -> Edge:
+    """A link from named values as files have them: a latency, perhaps a bandwidth.
 
     Raises:
         ScenarioError: a value is missing or impossible; the message begins with ``where``.
@@ -66,16 +88,25 @@ def edge(values: dict[str, object], src: str, dst: str, where: str, key: str) ->
         raise ScenarioError(key, f"{where}a link needs two different ends, not '{src}' and '{dst}'")
     if max(len(src), len(dst)) > MAX_CELL or not (src + dst).isprintable():
         raise ScenarioError(key, f"{where}a node's name has control characters or more than {MAX_CELL} characters")
-    if ("latency_s" in values) == ("rtt_ms" in values):
-        raise ScenarioError(key, f"{where}link '{src}' to '{dst}' needs either latency_s or rtt_ms")
-    unit = "latency_s" if "latency_s" in values else "rtt_ms"
-    delay = _number(values[unit], unit, where, key)
-    bandwidth = None
-    if "bandwidth_bytes_per_s" in values:
-        bandwidth = _number(values["bandwidth_bytes_per_s"], "bandwidth_bytes_per_s", where, key)
+    link = f"{where}link '{src}' to '{dst}'"
+    name, unit = attributes.latency, attributes.unit
+    if name is None:
+        if ("latency_s" in values) == ("rtt_ms" in values):
+            raise ScenarioError(key, f"{link} needs either latency_s or rtt_ms; {_has(values)}{HINT}")
+        name, unit = ("latency_s", "s") if "latency_s" in values else ("rtt_ms", "rtt_ms")
+    elif name not in values:
+        raise ScenarioError(key, f"{link} has no '{name}'; {_has(values)}{suggestion(name, values)}")
+    delay = _number(values[name], name, where, key)
+    name, bandwidth = attributes.bandwidth or "bandwidth_bytes_per_s", None
+    if name in values:
+        bandwidth = _number(values[name], name, where, key)
         if bandwidth < NARROWEST:
-            raise ScenarioError(key, f"{where}bandwidth_bytes_per_s must be at least {NARROWEST:g}")
-    return Edge(src, dst, delay if unit == "latency_s" else delay / 2000, bandwidth)
+            raise ScenarioError(key, f"{where}{name} must be at least {NARROWEST:g}")
+    return Edge(src, dst, delay / DIVISOR[unit], bandwidth)
+
+
+def _has(values: dict[str, object]) -> str:
+    return f"it has {', '.join(str(name)[:40] for name in list(values)[:10])}" if values else "it has no values"
 
 
 def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:

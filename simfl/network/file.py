@@ -1,7 +1,7 @@
 """A network from a file: GraphML, GEXF, a CSV list of links, or a square table of round-trip times."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from simfl.distributions import DistributionField
 from simfl.errors import ScenarioError
 from simfl.files import DataPath
 from simfl.network.base import NETWORKS
-from simfl.network.csv_file import read_csv
+from simfl.network.csv_file import Attributes, read_csv
 from simfl.network.links import PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.sites import connect
@@ -37,6 +37,18 @@ class NetworkFile:
         bool | None,
         Field(description="whether links go one way; null = as the file says (CSV: both ways unless both are listed)"),
     ] = None
+    latency: Annotated[
+        Name | None,
+        Field(description="attribute or column that holds a link's latency; null = latency_s or rtt_ms"),
+    ] = None
+    unit: Annotated[
+        Literal["s", "ms", "rtt_ms"],
+        Field(description="of that attribute: one way in s or ms, or there and back in ms"),
+    ] = "s"
+    bandwidth: Annotated[
+        Name | None,
+        Field(description="attribute or column that holds bytes per second; null = bandwidth_bytes_per_s, if any"),
+    ] = None
     jitter_s: Annotated[
         DistributionField | None, Field(description="seconds added to each message; null = no jitter")
     ] = None
@@ -44,9 +56,12 @@ class NetworkFile:
     example = {"path": "links.csv", "server": "s", "placement": "random"}
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = []
+        if self.unit != "s" and self.latency is None:
+            problems.append(("unit", "is the unit of what latency names; name it"))
         if self.path.lower().endswith(SUFFIXES):
-            return []
-        return [("path", f"'{self.path}' is of no known kind; its name must end in {', '.join(SUFFIXES)}")]
+            return problems
+        return [*problems, ("path", f"'{self.path}' is of no known kind; its name must end in {', '.join(SUFFIXES)}")]
 
     def build(self, setting: Setting, streams: Streams) -> PathLinks:
         topology = self._read(setting)
@@ -59,6 +74,7 @@ class NetworkFile:
 
     def _read(self, setting: Setting) -> Topology:
         path = setting.file(self.path)
+        attributes = Attributes(self.latency, self.unit, self.bandwidth)
         if path.suffix.lower() == ".csv":
-            return read_csv(path, "path", bool(self.directed))
-        return read_xml(path, "path", self.directed)
+            return read_csv(path, "path", bool(self.directed), attributes)
+        return read_xml(path, "path", self.directed, attributes)

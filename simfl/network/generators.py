@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField
+from simfl.distributions import DistributionField, per_client, reaching
 from simfl.errors import ScenarioError
 from simfl.network.base import NETWORKS
-from simfl.network.links import PathLinks, seconds_per_byte
+from simfl.network.links import NARROWEST, PathLinks, seconds_per_byte
 from simfl.network.sites import connect
 from simfl.network.topology import MAX_EDGES, GraphSites
 from simfl.rng import Streams
@@ -36,10 +36,11 @@ class Generated(ABC):
     example = {"latency_s": {"name": "log_normal", "median": 0.1, "sigma": 0.5}}
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        if self.server_at < setting.clients:
-            return []
-        last = setting.clients - 1
-        return [("server_at", f"there is no client {self.server_at}; the nearest valid value is {last}")]
+        problems = reaching("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, least=NARROWEST)
+        if self.server_at >= setting.clients:
+            last = setting.clients - 1
+            problems.append(("server_at", f"there is no client {self.server_at}; the nearest valid value is {last}"))
+        return problems
 
     @abstractmethod
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
@@ -50,9 +51,10 @@ class Generated(ABC):
         edges = self.edges(clients, streams)
         per_byte = np.zeros(len(edges))
         if self.bandwidth_bytes_per_s is not None:
-            bandwidth = self.bandwidth_bytes_per_s.sample(streams("bandwidth"), len(edges))
-            per_byte = seconds_per_byte("bandwidth_bytes_per_s", bandwidth)
-        latency = self.latency_s.sample(streams("latency"), len(edges))
+            key = "bandwidth_bytes_per_s"
+            bandwidth = per_client(self.bandwidth_bytes_per_s, len(edges), streams("bandwidth"), key)
+            per_byte = seconds_per_byte(key, bandwidth)
+        latency = per_client(self.latency_s, len(edges), streams("latency"), "latency_s")
         sites = GraphSites.undirected(clients, map(tuple, edges.tolist()), latency, per_byte)
         names = [str(client) for client in range(clients)]
         return connect(sites, names, np.arange(clients), self.server_at, streams, self.jitter_s)

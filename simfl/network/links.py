@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.distributions import Distribution
+from simfl.distributions import Distribution, drawn
 from simfl.errors import ScenarioError
 from simfl.rng import Address, Streams
 
@@ -87,7 +87,8 @@ class PathLinks:
         delay = paths.latency_s + size_bytes * paths.s_per_byte
         if self.jitter is None:
             return delay
-        return delay + paths.jitter * self.streams.at(purpose, where, self.jitter.sample)
+        jitter = drawn("network.jitter_s", self.jitter, self.streams.at(purpose, where, self.jitter.sample))
+        return delay + paths.jitter * jitter
 
 
 def seconds_per_byte(key: str, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:

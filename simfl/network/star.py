@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField, PerClient, listed, per_client
+from simfl.distributions import DistributionField, PerClient, listed, per_client, reaching
 from simfl.network.base import NETWORKS
-from simfl.network.links import PathLinks, Paths, seconds_per_byte
+from simfl.network.links import NARROWEST, PathLinks, Paths, seconds_per_byte
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Name
@@ -42,13 +42,15 @@ class Star:
         problems += listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
         problems += listed("up_bandwidth_bytes_per_s", self.up_bandwidth_bytes_per_s, setting.clients)
         problems += listed("names", self.names, setting.clients)
+        for key in ("bandwidth_bytes_per_s", "up_bandwidth_bytes_per_s"):
+            problems += reaching(key, getattr(self, key), least=NARROWEST)
         if self.names is not None and len(set(self.names)) < len(self.names):
             problems.append(("names", "a name is given to two clients; each needs its own"))
         return problems
 
     def build(self, setting: Setting, streams: Streams) -> PathLinks:
         clients = setting.clients
-        latency = _with_server(per_client(self.latency_s, clients, streams("latency")))
+        latency = _with_server(per_client(self.latency_s, clients, streams("latency"), "latency_s"))
         jitter = np.broadcast_to(1.0, clients + 1)
         key, rng = "bandwidth_bytes_per_s", streams("bandwidth/down")
         down = Paths(latency, _line(key, self.bandwidth_bytes_per_s, clients, rng), jitter)
@@ -70,7 +72,7 @@ def _line(key: str, bandwidth: Any, clients: int, rng: np.random.Generator) -> N
     """Seconds per byte of each client's line and of the server's; nothing where the bandwidth is unlimited."""
     if bandwidth is None:
         return np.zeros(clients + 1)
-    return _with_server(seconds_per_byte(key, per_client(bandwidth, clients, rng)))
+    return _with_server(seconds_per_byte(key, per_client(bandwidth, clients, rng, key)))
 
 
 def _with_server(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """Networks of nodes and links: a message takes the path of least latency, over as many hops as that has."""
 
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ __all__ = ["MAX_EDGES", "Edge", "GraphSites", "Topology"]
 
 MAX_EDGES = 500_000
 """More links make a graph too large for memory; use a star."""
+
+SAME_LATENCY = 1 + 1e-12
+"""Sums of latencies that are this close are equal: 0.1 + 0.2 and 0.3 are one latency."""
 
 
 class Edge(NamedTuple):
@@ -101,13 +105,8 @@ class GraphSites:
     def _paths(self, graph: "networkx.Graph", site: int) -> Paths:
         import networkx
 
-        before, distance = networkx.dijkstra_predecessor_and_distance(graph, site, weight="latency_s")
-        width = {site: 0.0}
-        for node in distance:  # in order of distance, so the nodes before it on a path are done
-            if node != site:
-                width[node] = min(
-                    max(width[last], graph[last][node]["s_per_byte"]) for last in before[node] if last in width
-                )
+        distance = networkx.single_source_dijkstra_path_length(graph, site, weight="latency_s")
+        width = _widest(graph, distance, site)
         if self.end_to_end:
             for node, link in graph[site].items():
                 distance[node], width[node] = link["latency_s"], link["s_per_byte"]
@@ -115,3 +114,22 @@ class GraphSites:
         latency[list(distance)] = list(distance.values())
         per_byte[list(width)] = list(width.values())
         return Paths(latency, per_byte, np.ones(len(graph)))
+
+
+def _widest(graph: "networkx.Graph", distance: dict[int, float], site: int) -> dict[int, float]:
+    """Seconds per byte of the widest among the paths of least latency from ``site`` to every node that it reaches.
+
+    Dijkstra's algorithm again, with the maximum in place of the sum, over the links that lie on such paths. Links
+    without latency are among them in both directions, so that no order of distances would do.
+    """
+    width: dict[int, float] = {}
+    fringe = [(0.0, site)]
+    while fringe:
+        per_byte, node = heappop(fringe)
+        if node in width:
+            continue
+        width[node] = per_byte
+        for after, link in graph[node].items():
+            if after not in width and distance[node] + link["latency_s"] <= distance[after] * SAME_LATENCY:
+                heappush(fringe, (max(per_byte, link["s_per_byte"]), after))
+    return width

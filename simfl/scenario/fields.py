@@ -12,7 +12,10 @@ from pydantic.fields import FieldInfo
 from simfl.registry import Registry, default_of, plain
 from simfl.scenario.places import KeyPath
 
-__all__ = ["Description", "annotation_at", "describe", "keys_of", "options", "owner", "registry_of"]
+__all__ = ["Description", "annotation_at", "describe", "homes", "keys_of", "options", "owner", "registry_of"]
+
+
+DEEPEST = 3
 
 
 @cache
@@ -56,6 +59,21 @@ def keys_of(annotation: Any, value: Any) -> dict[str, Any]:
         return {}
     chooser: dict[str, Any] = {} if registry_of(annotation) is None else {"name": str}
     return chooser | _hints(cls)
+
+
+def homes(annotation: Any, name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """The places below one of this type at which a plugin of some name may stand."""
+    for option in options(annotation):
+        if isinstance(option, Registry):
+            if name in option:
+                yield path
+            classes = list(option.values())
+        else:
+            classes = [option] if is_dataclass(option) else []
+        if len(path) < DEEPEST:
+            for cls in classes:
+                for key, hint in _hints(cls).items():
+                    yield from homes(hint, name, (*path, key))
 
 
 def _inside(annotation: Any, value: Any, key: Any) -> Any:

@@ -1,20 +1,65 @@
 """What pydantic found, in plain words and with places: one problem a mistake, with the nearest valid name or value."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, get_args, get_origin
 
-from simfl.errors import nearest, suggestion
-from simfl.scenario.fields import annotation_at, describe, keys_of, options, owner, registry_of
+from simfl.errors import nearest
+from simfl.scenario.fields import annotation_at, describe, homes, keys_of, options, owner, registry_of
 from simfl.scenario.findings import TYPES, UNKNOWN_KEY, Found, alternatives, leads_on, translate
 from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
 from simfl.scenario.reader import Document
+from simfl.scenario.units import as_number, key_in_unit
 
 __all__ = ["in_order", "problems"]
 
 EXPLAINED = 1000
 """A file with more mistakes than this is not a scenario; further ones are not looked at."""
 
+ALSO_CALLED = {
+    "lr": ("learning_rate",),
+    "eta": ("learning_rate",),
+    "alpha": ("beta",),
+    "epochs": ("local_epochs",),
+    "batch": ("batch_size",),
+    "wd": ("weight_decay",),
+    "nrounds": ("rounds",),
+    "numrounds": ("rounds",),
+    "nclients": ("clients",),
+    "numclients": ("clients",),
+    "randomseed": ("seed",),
+    "dataset": ("data",),
+    "type": ("name",),
+}
+"""What other programs and papers call a key."""
+
 _WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false", "1": "true", "0": "false"}
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` with the most similar known name, or nothing."""
+    near = _nearest(word, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    known = list(known)
+    if same := _same(word, known):
+        return same
+    return nearest(word, known)
+
+
+def _same(word: str, known: Iterable[str]) -> str | None:
+    """The known name that a word is but for case and punctuation, or what it is called elsewhere."""
+    plainly = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in known}
+    word = re.sub(r"[^a-z0-9]", "", word.lower())
+    return plainly.get(word) or next((name for name in known if name in ALSO_CALLED.get(word, ())), None)
+
+
+def _like_name(value: Any) -> str | None:
+    """The key of a mapping that was to be ``name``."""
+    keys = [key for key in value if isinstance(key, str)] if isinstance(value, dict) else []
+    return next((key for key in keys if _same(key, ("name",)) or nearest(key, ["name"])), None)
 
 
 def problems(errors: list[Any], document: Document, top: Any) -> list[Problem]:
@@ -46,10 +91,15 @@ class _Explained:
     def add(self, group: list[Found]) -> None:
         one = group[0]
         kind = one.error["type"]
-        if kind == UNKNOWN_KEY:
+        if (number := self.quantity(group)) is not None:
+            text = f"a number without a unit is needed (got {shown(self.at(one.path, None))}); write {number}"
+            self.note(one.path, text)
+        elif kind == UNKNOWN_KEY:
             self.note(one.path, self.unknown_key(one.path), key=True)
         elif kind == "missing":
             self.note(one.path, self.missing(one.path))
+        elif kind == "plugin_name" and (key := _like_name(self.at(one.path, None))):
+            self.note((*one.path, key), f"unknown key {shown(key)}; did you mean 'name'?", key=True)
         elif kind == "plugin_unknown" and len(group) == 1:
             self.unknown_plugin(one)
         elif kind == "plugin_broken":
@@ -85,7 +135,11 @@ class _Explained:
         annotation, value = self.around(path[:-1])
         known = keys_of(annotation, value)
         word = str(path[-1])
-        guess = suggestion(word, known) or self.elsewhere(word, path)
+        given = value.get(word) if isinstance(value, dict) else None
+        if (converted := key_in_unit(word, given, known)) is not None:
+            guess = f"; did you mean {converted!r}?"
+        else:
+            guess = meant(word, known) or self.elsewhere(word, path)
         return f"unknown key {shown(word)}{self.of(path)}{guess or self.listed(known)}"
 
     def elsewhere(self, word: str, path: KeyPath) -> str:
@@ -93,8 +147,8 @@ class _Explained:
         if len(path) > 1:
             return ""
         for section, annotation in keys_of(self.top, self.document.value).items():
-            if word in keys_of(annotation, self.at((section,), {})):
-                return f"; did you mean {f'{section}.{word}'!r}?"
+            if (key := _same(word, keys_of(annotation, self.at((section,), {})))) is not None:
+                return f"; did you mean {f'{section}.{key}'!r}?"
         return ""
 
     def missing(self, path: KeyPath) -> str:
@@ -120,6 +174,12 @@ class _Explained:
         more = ", ..." if len(names) > 20 else ""
         return f"; the keys are {', '.join(names[:20])}{more}" if names else ""
 
+    def inside(self, path: KeyPath, name: str) -> str:
+        """Where in this section, or elsewhere, a plugin of this name may stand."""
+        found = [where for where in homes(self.top, name) if where != path]
+        found.sort(key=lambda where: (where[: len(path)] != path, len(where)))
+        return f"; did you mean {f'{dotted(found[0])}: {name}'!r}?" if found else ""
+
     # -- values --------------------------------------------------------------------------------
 
     def unknown_plugin(self, one: Found) -> None:
@@ -128,7 +188,11 @@ class _Explained:
         inside = isinstance(value, dict)
         name = value.get("name", registry.default if registry else None) if inside else value
         known = one.error["ctx"]["known"]
-        guess = suggestion(name, registry) if registry and isinstance(name, str) else ""
+        guess = ""
+        if registry and isinstance(name, str):
+            guess = (
+                meant(name, registry) if _same(name, registry) else self.inside(one.path, name) or meant(name, registry)
+            )
         message = f"unknown {one.error['ctx']['family']} {shown(name)} (one of {known}){guess}"
         place = self.document.places.of((*one.path, "name") if inside else one.path)
         self.problems.append(Problem(place, dotted(one.path), message))
@@ -148,6 +212,17 @@ class _Explained:
             return f"Input does not fit ({rule})" if rule else error["msg"]
         return str(error["msg"]).removeprefix("Value error, ")
 
+    def quantity(self, group: list[Found]) -> float | None:
+        """The number that a text with a unit stands for, where a number may stand."""
+        kinds = {one.error["type"] for one in group}
+        if not kinds & {"float_type", "int_type", "plugin_unknown"}:
+            return None
+        path = group[0].path
+        annotation, value = self.around(path)
+        registry = registry_of(annotation)
+        takes = "plugin_unknown" not in kinds or registry is not None and registry.number is not None
+        return as_number(path, value) if takes and isinstance(value, str) else None
+
     def siblings(self, path: KeyPath) -> list[Any]:
         annotation, value = self.around(path[:-1])
         cls = owner(annotation, value) or annotation
@@ -164,7 +239,7 @@ class _Explained:
             if "bool_type" in kinds and value.lower() in _WORDS:
                 return f"; did you mean {_WORDS[value.lower()]}?"
             annotation, _ = self.around(group[0].path)
-            return suggestion(value, _words_of(annotation))
+            return meant(value, _words_of(annotation))
         return ""
 
 

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from simfl.attacks import OBSERVERS
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
-from simfl.files import DATA_PATH
+from simfl.files import DATA_PATH, data_places
 from simfl.learning import LEARNING
 from simfl.network import NETWORKS
 from simfl.plugin import is_plugin
@@ -217,7 +217,7 @@ class Scenario:
     def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
         for path, name in datafiles.named(self):
             if not os.path.isfile(self.file(name)):
-                yield path, f"{shown(name)} is no file beside the scenario or in the data folder"
+                yield path, f"{shown(name)} is no file beside the scenario or in {data_places()}"
 
     def _not_named(self) -> Iterator[tuple[KeyPath, str]]:
         """Plugins of files that another scenario of this process has named."""

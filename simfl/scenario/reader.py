@@ -13,7 +13,7 @@ import yaml
 
 from simfl.scenario.places import KeyPath, Place, Places, Problem, dotted, shown
 from simfl.scenario.scalars import scalar
-from simfl.scenario.text import FORBIDDEN, MAX_BYTES, tab_before
+from simfl.scenario.text import FORBIDDEN, MAX_BYTES, in_words, tab_before
 
 __all__ = ["MAX_ALIASES", "MAX_DEPTH", "MAX_VALUES", "Document", "read"]
 
@@ -114,9 +114,8 @@ class _Reader:
                 self.take(event)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            words = " ".join(part for part in (error.context, error.problem) if part)
             hint = "; indent with spaces, not tabs" if mark and tab_before(text, mark.line, mark.column) else ""
-            self.stop(mark, f"not valid YAML: {words}{hint}")
+            self.stop(mark, f"not valid YAML: {in_words(error.problem or '', error.context or '')}{hint}")
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML lets some through from chr() and int()
             self.stop(None, f"not valid YAML: {' '.join(str(error).split())}")
         if not self.documents:

@@ -24,7 +24,7 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
         Field(description="after a mid-round failure: drop the client's unit, skip the round, or sum the survivors"),
     ] = "drop_unit"
     deadline_s: Annotated[
-        float | None, Field(gt=0, description="simulated seconds after which missing clients count as failed")
+        float | None, Field(gt=0, le=1e12, description="simulated seconds after which missing clients count as failed")
     ] = None
     skipped_round_s: Annotated[
         float,

@@ -1,6 +1,6 @@
 """Data sets: one file a source."""
 
 from simfl.learning.data import adult, cifar, csv, digits, mnist, npz, synthetic
-from simfl.learning.data.base import DATA, Data, Dataset
+from simfl.learning.data.base import DATA, Data, Dataset, Outline
 
-__all__ = ["DATA", "Data", "Dataset", "adult", "cifar", "csv", "digits", "mnist", "npz", "synthetic"]
+__all__ = ["DATA", "Data", "Dataset", "Outline", "adult", "cifar", "csv", "digits", "mnist", "npz", "synthetic"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simfl.errors import MissingError
-from simfl.files import data_root
+from simfl.files import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import read_csv
 from simfl.learning.data.images import broken
@@ -28,17 +28,22 @@ class Adult:
 
     root: Root = None
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def outline(self, setting: Setting) -> None:
+        self._paths(setting)
+
+    def _paths(self, setting: Setting) -> tuple[Path, Path]:
         root = setting.file(self.root) if self.root else data_root()
         for folder in (Path(root), Path(root) / "adult") if root else ():
             paths = folder / "adult.data", folder / "adult.test"
             if all(path.is_file() for path in paths):
-                break
-        else:
-            raise MissingError(
-                f"learning.data: no adult.data and adult.test in {root or 'the data folder'}; "
-                "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
-            )
+                return paths
+        raise MissingError(
+            f"learning.data: no adult.data and adult.test in {root if self.root else data_places()}; "
+            "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
+        )
+
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        paths = self._paths(setting)
         train, test = (
             read_csv(path, names=COLUMNS, index_col=False, comment="|", skip_blank_lines=True) for path in paths
         )

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.setting import Setting
 
-__all__ = ["DATA", "Data", "Dataset"]
+__all__ = ["DATA", "Data", "Dataset", "Outline"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,19 @@ class Dataset:
         return len(self.label_names)
 
 
+class Outline(NamedTuple):
+    """What is known of a data set before it is read: the shape of one sample and the number of classes."""
+
+    shape: tuple[int, ...]
+    classes: int
+
+
 class Data(Protocol):
-    """A data set's YAML choice."""
+    """A data set's YAML choice.
+
+    A method ``outline(setting) -> Outline | None`` may say, fast, what the files' headers tell, None where only
+    reading them does; it raises what ``load`` would, as far as it looks. ``simfl validate`` asks it.
+    """
 
     @abstractmethod
     def load(self, setting: Setting, streams: Streams) -> Dataset:

@@ -8,11 +8,11 @@ import numpy as np
 
 from simfl.cache import cache_root, cached
 from simfl.errors import MissingError
-from simfl.files import data_root
-from simfl.learning.data.base import DATA, Dataset
+from simfl.files import data_places, data_root
+from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.images import image_arrays
 from simfl.learning.data.mnist import Download, Root
-from simfl.learning.data.npz import read_npz
+from simfl.learning.data.npz import npz_outline, read_npz
 from simfl.rng import Streams
 from simfl.setting import Setting
 
@@ -30,6 +30,14 @@ class Cifar10:
     torchvision_name: ClassVar[str] = "CIFAR10"
     archive: ClassVar[str] = "cifar-10-batches-py"
     classes: ClassVar[int] = 10
+
+    def outline(self, setting: Setting) -> Outline:
+        root = setting.file(self.root) if self.root else data_root()
+        if root is not None and (path := self._npz(Path(root))):
+            return Outline(npz_outline(path).shape, self.classes)
+        if not self.download:
+            self._archive(root)
+        return Outline((3, 32, 32), self.classes)
 
     def load(self, setting: Setting, streams: Streams) -> Dataset:
         root = setting.file(self.root) if self.root else data_root()
@@ -66,7 +74,9 @@ class Cifar10:
         return target / self.archive
 
     def _advice(self, root: Path | None) -> str:
-        missing = f"learning.data: neither {self.name}.npz nor {self.archive}/ in {root or 'the data folder'}"
+        missing = (
+            f"learning.data: neither {self.name}.npz nor {self.archive}/ in {root if self.root else data_places()}"
+        )
         if root is not None and (Path(root) / self.name).is_dir() and (Path(root) / "unpack_cifar.py").is_file():
             return f"{missing}; run  python {Path(root) / 'unpack_cifar.py'} DIR  and name DIR in learning.data.root"
         return (

@@ -1,21 +1,28 @@
 """Any table in a CSV file."""
 
+import csv
+import zlib
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import MissingError
+from simfl.errors import MissingError, ScenarioError
 from simfl.files import DataPath
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.images import broken
+from simfl.learning.data.limits import first_line, inflated
 from simfl.learning.data.table import encode
 from simfl.rng import Streams
 from simfl.setting import Setting
 
 __all__ = ["Csv", "read_csv"]
+
+UNREADABLE = (OSError, ValueError, EOFError, LZMAError, zlib.error)
+"""What damaged files raise; pandas' parser errors are ValueErrors."""
 
 
 @DATA("csv")
@@ -32,12 +39,31 @@ class Csv:
 
     example = {"path": "table.csv", "label": "label"}
 
+    def outline(self, setting: Setting) -> None:
+        for name, key in ((self.path, "path"), (self.test_path, "test_path")):
+            if name is not None:
+                self._check_columns(self._path(setting, name, key))
+
+    def _check_columns(self, path: Path) -> None:
+        try:
+            line = first_line(path).decode("utf-8-sig").strip()
+        except UNREADABLE as error:
+            raise _unreadable(path, error) from error
+        names = next(csv.reader([line], skipinitialspace=True), [])
+        if not self.header:
+            names = [str(number) for number in range(len(names))]
+        if len(set(names)) < len(names) or not line:
+            return  # pandas will give names of its own
+        for name in (self.label, *self.drop):
+            if name not in names:
+                raise broken(path, f"has no column '{name}'; it has {', '.join(names)}")
+
     def load(self, setting: Setting, streams: Streams) -> Dataset:
-        path = tested = Path(setting.file(self.path))
-        train = self._read(path, "path")
+        path = tested = self._path(setting, self.path, "path")
+        train = self._read(path)
         if self.test_path is not None:
-            tested = Path(setting.file(self.test_path))
-            test = self._read(tested, "test_path")
+            tested = self._path(setting, self.test_path, "test_path")
+            test = self._read(tested)
             if list(test.columns) != list(train.columns):
                 raise broken(tested, f"its columns are not those of {self.path}")
         else:
@@ -49,23 +75,34 @@ class Csv:
         train, test = (part.drop(columns=list(self.drop)) for part in (train, test))
         return encode(train, test, self.label, (path, tested))
 
-    def _read(self, path: Path, key: str) -> Any:
+    def _path(self, setting: Setting, name: str, key: str) -> Path:
+        path = Path(setting.file(name))
         if not path.is_file():
             raise MissingError(f"learning.data.{key}: {path} not found")
+        return path
+
+    def _read(self, path: Path) -> Any:
         return read_csv(path, header=0 if self.header else None)
+
+
+def _unreadable(path: Path, error: Exception) -> ScenarioError:
+    return broken(path, f"is not a readable CSV file ({' '.join(str(error).split())})")
 
 
 def read_csv(path: Path, **options: Any) -> Any:
     """A data frame whose column names are strings; cells without content are missing, blanks around them do not count.
 
     Raises:
-        ScenarioError: it is no table.
+        ScenarioError: it is no table, or too large.
     """
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, skipinitialspace=True, **options)
-    except (OSError, ValueError, EOFError) as error:  # pandas' parser errors are ValueErrors
-        raise broken(path, f"is not a readable CSV file ({' '.join(str(error).split())})") from error
+        with inflated(path) as file:
+            frame = pd.read_csv(file, skipinitialspace=True, **options)
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from error
+    if frame.index.nlevels > 1:
+        raise broken(path, "its rows have more cells than its header has columns")
     frame.columns = [str(column) for column in frame.columns]
-    return frame
+    return frame.reset_index(drop=True)  # one cell more: names of the rows, as R writes them

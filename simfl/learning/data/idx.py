@@ -10,10 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.learning.data.images import broken
+from simfl.learning.data.limits import check_values
 
-__all__ = ["read_idx"]
+__all__ = ["idx_shape", "read_idx"]
 
 UNSIGNED_BYTE = 0x08
+
+
+def idx_shape(path: Path, dimensions: int) -> tuple[int, ...]:
+    """The shape that the header of an idx file with so many dimensions promises.
+
+    Raises:
+        ScenarioError: it is no such file, or promises more than can be read.
+    """
+    start = 4 + 4 * dimensions
+    raw = _read(path, start)
+    if len(raw) < start or raw[:4] != bytes((0, 0, UNSIGNED_BYTE, dimensions)):
+        raise broken(path, f"is no idx file of unsigned bytes in {dimensions} dimensions")
+    shape = struct.unpack(f">{dimensions}I", raw[4:])
+    check_values(prod(shape), prod(shape), path)
+    return shape
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
@@ -22,16 +38,19 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     Raises:
         ScenarioError: it is no such file, or truncated.
     """
+    shape, start = idx_shape(path, dimensions), 4 + 4 * dimensions
+    raw = _read(path, start + prod(shape) + 1)
+    if (held := len(raw) - start) != prod(shape):
+        held_words = f"{held:,}" if held < prod(shape) else "more"
+        raise broken(path, f"holds {held_words} bytes of data where its header promises {prod(shape):,}")
+    return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def _read(path: Path, most: int) -> bytes:
+    """The first bytes of a file, at most so many, inflated where its name ends in .gz."""
+    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        opener = gzip.open if path.suffix == ".gz" else open
         with opener(path, "rb") as file:
-            raw = file.read()
+            return file.read(most)
     except (OSError, EOFError, zlib.error) as error:
         raise broken(path, f"cannot be read ({error})") from error
-    start = 4 + 4 * dimensions
-    if len(raw) < start or raw[:4] != bytes((0, 0, UNSIGNED_BYTE, dimensions)):
-        raise broken(path, f"is no idx file of unsigned bytes in {dimensions} dimensions")
-    shape = struct.unpack(f">{dimensions}I", raw[4:start])
-    if len(raw) - start != prod(shape):
-        raise broken(path, f"holds {len(raw) - start:,} bytes of data where its header promises {prod(shape):,}")
-    return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(shape)

@@ -45,6 +45,8 @@ def image_arrays(
         )
     if not len(x_train) or not len(x_test):
         raise broken(what, "there are no training or no test samples")
+    if not x_train[0].size:
+        raise broken(what, f"images of shape {x_train.shape[1:]} have no pixels")
     y_train = check_labels(y_train, classes, len(x_train), what)
     y_test = check_labels(y_test, classes, len(x_test), what)
     if x_train.ndim == 3:

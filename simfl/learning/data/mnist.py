@@ -8,9 +8,9 @@ from pydantic import Field
 
 from simfl.cache import cache_root, cached
 from simfl.errors import MissingError
-from simfl.files import DataFolder, data_root
-from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.idx import read_idx
+from simfl.files import DataFolder, data_places, data_root
+from simfl.learning.data.base import DATA, Dataset, Outline
+from simfl.learning.data.idx import idx_shape, read_idx
 from simfl.learning.data.images import image_arrays
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -40,7 +40,7 @@ class Mnist:
     label_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
     def load(self, setting: Setting, streams: Streams) -> Dataset:
-        files = self._files(setting)
+        files = self._files(setting, get=True)
 
         def decode() -> dict:
             parts = {part: read_idx(files[part], dimensions) for part, (_, dimensions) in PARTS.items()}
@@ -48,17 +48,30 @@ class Mnist:
 
         return Dataset(**cached(f"{self.name} v1", list(files.values()), decode), label_names=self.label_names)
 
-    def _files(self, setting: Setting) -> dict[str, Path]:
+    def outline(self, setting: Setting) -> Outline:
+        if not (files := self._files(setting, get=False)):
+            return Outline((1, 28, 28), 10)
+        for part, (_, dimensions) in PARTS.items():
+            shape = idx_shape(files[part], dimensions)
+            if part == "x_train":
+                pixels = shape[1:]
+        return Outline((1, *pixels), 10)
+
+    def _files(self, setting: Setting, get: bool) -> dict[str, Path]:
+        """The four files; what is missing is downloaded where the scenario says so, or left out unless ``get``."""
         root = setting.file(self.root) if self.root else data_root()
         if root is not None and (found := self._found(Path(root))):
             return found
         if not self.download:
             raise MissingError(
-                f"learning.data: no {self.torchvision_name}/raw/*-ubyte[.gz] in {root or 'the data folder'}; "
+                f"learning.data: no {self.torchvision_name}/raw/*-ubyte[.gz] in "
+                f"{root if self.root else data_places()}; "
                 f"set learning.data to {{name: {self.name}, download: true}}, or run  python -c "
                 f"\"from torchvision.datasets import {self.torchvision_name} as D; D('DIR', download=True)\"  "
                 "and name DIR in learning.data.root"
             )
+        if not get:
+            return {}
         from simfl.learning.torchvision_import import download
 
         target = Path(root) if self.root else (cache_root() or Path.cwd()) / "downloads"

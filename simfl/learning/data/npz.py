@@ -1,10 +1,12 @@
 """Anybody's arrays: an .npz file with x_train, y_train, x_test and y_test."""
 
+import io
 import zipfile
 import zlib
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +15,29 @@ from pydantic import Field
 from simfl.cache import cached
 from simfl.errors import MissingError
 from simfl.files import DataPath
-from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.images import broken, check_labels, image_arrays
+from simfl.learning.data.limits import check_classes, check_values
 from simfl.learning.data.scale import standardised
 from simfl.rng import Streams
 from simfl.setting import Setting
 
-__all__ = ["Npz", "read_npz"]
+__all__ = ["Header", "Npz", "npz_outline", "read_npz"]
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
+MAX_HEADER = 2**16
+UNREADABLE = (
+    OSError, ValueError, EOFError, AttributeError, KeyError, NotImplementedError, RuntimeError, SyntaxError, TypeError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What zipfile and numpy raise about damaged, encrypted or unknown archives."""
+
+
+class Header(NamedTuple):
+    """An array as its file announces it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
 
 
 @DATA("npz")
@@ -37,28 +53,87 @@ class Npz:
 
     example = {"path": "arrays.npz"}
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def outline(self, setting: Setting) -> Outline:
+        return npz_outline(self._path(setting))
+
+    def _path(self, setting: Setting) -> Path:
         path = Path(setting.file(self.path))
         if not path.is_file():
             raise MissingError(f"learning.data.path: {path} not found")
+        return path
+
+    def load(self, setting: Setting, streams: Streams) -> Dataset:
+        path = self._path(setting)
         arrays = cached("npz v1", [path], lambda: _decode(path))
         return Dataset(**{part: arrays[part] for part in NEEDED}, label_names=tuple(arrays["label_names"].tolist()))
 
 
 def read_npz(path: Path) -> dict[str, NDArray]:
-    """All arrays of the file, the four of a data set among them; pickled objects are refused.
+    """The four arrays of a data set, and ``label_names`` if there; pickled objects are refused.
 
     Raises:
-        ScenarioError: it is no such file, damaged, or an array is missing.
+        ScenarioError: it is no such file, damaged, too large, or an array is missing.
     """
+    headers = npz_headers(path)
     try:
         with np.load(path, allow_pickle=False) as file:
-            stored = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        raise broken(path, f"is not a readable .npz file ({error})") from error
-    if missing := [name for name in NEEDED if name not in stored]:
-        raise broken(path, f"has no array {' or '.join(missing)}; it has {', '.join(sorted(stored)) or 'none'}")
-    return stored
+            return {name: file[name] for name in headers}
+    except UNREADABLE as error:
+        raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
+
+
+def npz_headers(path: Path) -> dict[str, Header]:
+    """What the file says about the arrays of a data set, without reading them.
+
+    Raises:
+        ScenarioError: it is no such file, promises more than can be read, or an array is missing.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            members = {name.removesuffix(".npy"): name for name in file.namelist()}
+            headers = {name: _header(file, members[name]) for name in (*NEEDED, "label_names") if name in members}
+    except UNREADABLE as error:
+        raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
+    if missing := [name for name in NEEDED if name not in headers]:
+        raise broken(path, f"has no array {' or '.join(missing)}; it has {', '.join(sorted(members)) or 'none'}")
+    values = sum(prod(headers[name].shape) for name in ("x_train", "x_test"))
+    check_values(values, sum(prod(shape) * dtype.itemsize for shape, dtype in headers.values()), path)
+    return headers
+
+
+def npz_outline(path: Path) -> Outline:
+    """Shape and classes of a data set; only its labels are read.
+
+    Raises:
+        ScenarioError: the arrays do not fit together.
+    """
+    headers = npz_headers(path)
+    lengths = {name: header.shape[:1] for name, header in headers.items()}
+    if lengths["x_train"] != lengths["y_train"] or lengths["x_test"] != lengths["y_test"]:
+        raise broken(path, f"samples and labels differ in number: {lengths}")
+    train, test = headers["x_train"].shape, headers["x_test"].shape
+    if not 2 <= len(train) <= 4 or train[1:] != test[1:] or not (prod(train) and prod(test)):
+        raise broken(path, f"x_train and x_test of shapes {train} and {test} do not fit together")
+    if "label_names" in headers:
+        classes = prod(headers["label_names"].shape)
+    else:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                classes = int(file["y_train"].max()) + 1
+        except UNREADABLE as error:
+            raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
+    check_classes(classes, path)
+    channels = train[3:] or (1,)
+    return Outline((*channels, *train[1:3]) if len(train) > 2 else train[1:], classes)
+
+
+def _header(file: zipfile.ZipFile, member: str) -> Header:
+    with file.open(member) as stream:
+        start = io.BytesIO(stream.read(MAX_HEADER))
+    version = np.lib.format.read_magic(start)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(start)
+    return Header(shape, dtype)
 
 
 def _decode(path: Path) -> dict[str, NDArray]:
@@ -66,7 +141,10 @@ def _decode(path: Path) -> dict[str, NDArray]:
     x_train, y_train, x_test, y_test = (stored[name] for name in NEEDED)
     if y_train.dtype.kind not in "iu" or y_train.ndim != 1 or not len(y_train):
         raise broken(path, f"y_train is {y_train.dtype} of shape {y_train.shape}, not a list of whole numbers")
+    if stored.get("label_names", y_train).ndim != 1:
+        raise broken(path, "label_names is not a list")
     classes = len(stored["label_names"]) if "label_names" in stored else int(y_train.max()) + 1
+    check_classes(classes, path)
     names = stored.get("label_names", np.arange(classes)).astype(str)
     for name in ("x_train", "x_test"):
         if stored[name].dtype.kind not in "fiub" or not np.isfinite(stored[name]).all():
@@ -75,6 +153,8 @@ def _decode(path: Path) -> dict[str, NDArray]:
         return image_arrays(x_train, y_train, x_test, y_test, classes, path) | {"label_names": names}
     if x_train.ndim != 2 or x_test.shape[1:] != x_train.shape[1:] or not len(x_test):
         raise broken(path, f"x_train and x_test of shapes {x_train.shape} and {x_test.shape} do not fit together")
+    if not x_train.shape[1]:
+        raise broken(path, "its samples have no features")
     x_train, x_test = standardised(x_train, x_test)
     y_train, y_test = (check_labels(y, classes, len(x), path) for y, x in ((y_train, x_train), (y_test, x_test)))
     return {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test, "label_names": names}

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import ScenarioError
-from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.base import DATA, Dataset, Outline
+from simfl.learning.data.limits import check_values
 from simfl.rng import Streams
 from simfl.setting import Setting
 
@@ -35,10 +35,14 @@ class Synthetic:
     classes: Annotated[int, Field(ge=2, le=10_000, description="number of classes, equally likely")] = 4
     separation: Annotated[float, Field(ge=0, le=1e6, description="distance scale between class centres")] = 4.0
 
+    def outline(self, setting: Setting) -> Outline:
+        values = (self.samples + self.test_samples) * prod(self.shape)
+        check_values(values, 0, f"{values:,} synthetic numbers", "samples")
+        return Outline(self.shape, self.classes)
+
     def load(self, setting: Setting, streams: Streams) -> Dataset:
+        self.outline(setting)
         features = prod(self.shape)
-        if (self.samples + self.test_samples) * features > 2**32:
-            raise ScenarioError("samples", "asks for more than 16 GiB of synthetic samples")
         centres = streams("synthetic centres").standard_normal((self.classes, features), dtype=np.float32)
         centres *= np.float32(self.separation / np.sqrt(features))
         parts: dict[str, Any] = {}

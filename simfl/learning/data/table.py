@@ -7,9 +7,13 @@ import numpy as np
 
 from simfl.learning.data.base import Dataset
 from simfl.learning.data.images import broken
+from simfl.learning.data.limits import MAX_CATEGORIES, check_classes, check_values
 from simfl.learning.data.scale import standardised
 
 __all__ = ["encode"]
+
+MAX_CHARACTERS = 1000
+"""Of a text: all texts of a column take as much room as the longest."""
 
 
 def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> Dataset:
@@ -26,8 +30,8 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
         files: the files of both parts, for messages. Cut from one file, a rare label may be in the test part only.
 
     Raises:
-        ScenarioError: no such label column, a missing or infinite number, or (two files) a test label that the
-            training part never has.
+        ScenarioError: no such label column, a missing or infinite number, a test label that the training part (another
+            file) never has, or more texts, classes or numbers than are taken.
     """
     if label not in train.columns:
         raise broken(files[0], f"has no column '{label}'; it has {', '.join(map(str, train.columns))}")
@@ -37,25 +41,44 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
         if part[label].isna().any():
             raise broken(file, f"row {_first(part[label].isna())} has no label")
     labels = [part[label].astype(str) for part in (train, test)]
+    _check_length(labels, label, files)
     names = np.unique(np.concatenate(labels[: 2 if files[0] == files[1] else 1]).astype(str))
-    y_train, y_test = (_codes(part, names) for part in labels)
+    check_classes(len(names), f"{files[0]}: column '{label}'")
+    y_train, y_test = (_codes(part.to_numpy(dtype=str), names) for part in labels)
     if (y_test < 0).any():
         strange = labels[1].to_numpy()[np.argmax(y_test < 0)]
         raise broken(files[1], f"the test part has the label '{strange}', which the training part never has")
     features = [column for column in train.columns if column != label]
     if not features:
         raise broken(files[0], "has no column besides the label")
-    pairs, groups = [], {}
+    texts = {c: _texts(c, train, test, files) for c in features if not (_is_number(train[c]) and _is_number(test[c]))}
+    values = {column: np.unique(text[0]) for column, text in texts.items()}
+    for column, known in values.items():
+        if len(known) > MAX_CATEGORIES:
+            why = f"each becomes a column of 0 and 1; at most {MAX_CATEGORIES:,} are taken: drop it"
+            raise broken(files[0], f"column '{column}' has {len(known):,} different texts, {why}")
+    width = len(features) - len(values) + sum(map(len, values.values()))
+    check_values((len(train) + len(test)) * width, 0, files[0])
+    x_train, x_test = (np.zeros((len(part), width), dtype=np.float32) for part in (train, test))
+    start = 0
     for column in features:
-        if _is_number(train[column]) and _is_number(test[column]):
-            pairs.append(standardised(_numbers(train[column], files[0]), _numbers(test[column], files[1])))
+        if column in values:
+            for x, text in zip((x_train, x_test), texts[column], strict=True):
+                _set_ones(x, start + _codes(text, values[column]), start)
+            start += len(values[column])
         else:
-            texts = [part[column].astype("string").fillna("?") for part in (train, test)]
-            groups[str(column)] = texts[0].to_numpy(dtype=str)
-            values = np.unique(groups[str(column)])
-            pairs.append(tuple(_one_hot(_codes(text, values), len(values)) for text in texts))
-    x_train, x_test = (np.concatenate([pair[part] for pair in pairs], axis=1) for part in (0, 1))
+            pair = standardised(_numbers(train[column], files[0]), _numbers(test[column], files[1]))
+            x_train[:, [start]], x_test[:, [start]] = pair
+            start += 1
+    groups = {str(column): text[0] for column, text in texts.items()}
     return Dataset(x_train, y_train, x_test, y_test, tuple(names.tolist()), groups)
+
+
+def _texts(column: Any, train: Any, test: Any, files: tuple[object, object]) -> list[np.ndarray]:
+    """A column of both parts as arrays of texts, "?" where it is empty."""
+    both = [part[column].astype("string").fillna("?") for part in (train, test)]
+    _check_length(both, column, files)
+    return [part.to_numpy(dtype=str) for part in both]
 
 
 def _is_number(column: Any) -> bool:
@@ -75,12 +98,19 @@ def _first(wrong: Any) -> int:
     return int(wrong.idxmax()) + 1
 
 
-def _codes(texts: Any, values: Sequence[str] | np.ndarray) -> np.ndarray:
+def _check_length(texts: Sequence[Any], column: str, files: tuple[object, object]) -> None:
+    for part, file in zip(texts, files, strict=True):
+        if (longest := int(part.str.len().max())) > MAX_CHARACTERS:
+            raise broken(file, f"column '{column}' has a text of {longest:,} characters; at most {MAX_CHARACTERS:,}")
+
+
+def _codes(texts: np.ndarray, values: Sequence[str] | np.ndarray) -> np.ndarray:
     """Position of each text in the sorted values, or -1."""
-    texts = texts.to_numpy(dtype=str)
     place = np.minimum(np.searchsorted(values, texts), len(values) - 1)
     return np.where(values[place] == texts, place, -1).astype(np.int64)
 
 
-def _one_hot(codes: np.ndarray, width: int) -> np.ndarray:
-    return (codes[:, None] == np.arange(width)).astype(np.float32)
+def _set_ones(x: np.ndarray, place: np.ndarray, start: int) -> None:
+    """Sets x[i, place[i]] to 1; a place before ``start`` is that of a text which the training part never has."""
+    known = np.flatnonzero(place >= start)
+    x[known, place[known]] = 1

@@ -3,15 +3,21 @@
 from abc import abstractmethod
 from typing import Any, Protocol
 
+from simfl.learning.capacity import refuse_too_large
 from simfl.registry import Registry
 
-__all__ = ["MODELS", "Model"]
+__all__ = ["MODELS", "Model", "check_size"]
+
+BYTES_PER_PARAMETER = 32
+"""The server's model, the module, its copy that is measured, the first update and the draws, about."""
 
 
 class Model(Protocol):
     """A model's YAML choice: a frozen dataclass that imports torch only in ``build``.
 
-    Packages add their own through the entry point group ``simfl.model``.
+    Packages add their own through the entry point group ``simfl.model``. A method ``parameters(shape, classes) -> int``
+    may say without torch how many parameters the model has, and refuse samples as ``build`` does; ``simfl validate``
+    asks it.
     """
 
     @abstractmethod
@@ -27,3 +33,16 @@ class Model(Protocol):
 
 
 MODELS = Registry("model", protocol=Model)
+
+
+def check_size(model: Any, shape: tuple[int, ...], classes: int) -> bool:
+    """Whether a model choice says its size; if it does, it has been compared with the machine's memory.
+
+    Raises:
+        ScenarioError: it cannot take such samples, or needs more memory than there is.
+    """
+    if not hasattr(model, "parameters"):
+        return False
+    count = model.parameters(shape, classes)
+    refuse_too_large(BYTES_PER_PARAMETER * count, "model", f"{model.name} of {count:,} parameters")
+    return True

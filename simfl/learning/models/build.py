@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from simfl.errors import ScenarioError
+from simfl.learning.models.base import check_size
 
 __all__ = ["build"]
 
@@ -14,8 +15,9 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     """The module of a model choice, tried on two blank samples.
 
     Raises:
-        ScenarioError: its output has the wrong shape; it keeps running statistics; it draws random numbers.
+        ScenarioError: it is too large; its output has the wrong shape; it keeps statistics or draws random numbers.
     """
+    check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
         module = model.build(shape, classes)
         module.train()

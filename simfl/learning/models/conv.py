@@ -1,6 +1,7 @@
 """Convolutional models for images."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -10,6 +11,12 @@ from simfl.learning.models.base import MODELS
 from simfl.setting import Setting
 
 __all__ = ["CnnMnist", "LeNet5", "ResNet18Gn", "Vgg11"]
+
+VGG11 = ((64, True), (128, True), (256, False), (256, True), (512, False), (512, True), (512, False), (512, True))
+"""Channels after each convolution, and whether it is pooled."""
+
+RESNET18_BLOCKS = 11_167_104
+"""Parameters of ResNet-18 between its first convolution and its last layer, whatever the images are."""
 
 
 @MODELS("cnn_mnist")
@@ -23,15 +30,23 @@ class CnnMnist:
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         from torch import nn
 
-        channels, height, width = image_shape(shape, 4, self.name)
+        channels, pixels = self._flat(shape)
         return nn.Sequential(
             *_block(channels, 32, 5, 2),
             *_block(32, 64, 5, 2),
             nn.Flatten(),
-            nn.Linear(64 * (height // 4) * (width // 4), 512),
+            nn.Linear(pixels, 512),
             nn.ReLU(),
             nn.Linear(512, classes),
         )
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        channels, pixels = self._flat(shape)
+        return _conv(channels, 32, 5) + _conv(32, 64, 5) + _conv(pixels, 512) + _conv(512, classes)
+
+    def _flat(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        channels, height, width = image_shape(shape, 4, self.name)
+        return channels, 64 * (height // 4) * (width // 4)
 
 
 @MODELS("lenet5")
@@ -46,19 +61,27 @@ class LeNet5:
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         from torch import nn
 
-        channels, height, width = image_shape(shape, 16, self.name)
-        padding = 2 if (height, width) == (28, 28) else 0
-        side = [((size + 2 * padding - 4) // 2 - 4) // 2 for size in (height, width)]
+        channels, padding, pixels = self._flat(shape)
         return nn.Sequential(
             *_block(channels, 6, 5, padding),
             *_block(6, 16, 5, 0),
             nn.Flatten(),
-            nn.Linear(16 * side[0] * side[1], 120),
+            nn.Linear(pixels, 120),
             nn.ReLU(),
             nn.Linear(120, 84),
             nn.ReLU(),
             nn.Linear(84, classes),
         )
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        channels, _, pixels = self._flat(shape)
+        return _conv(channels, 6, 5) + _conv(6, 16, 5) + _conv(pixels, 120) + _conv(120, 84) + _conv(84, classes)
+
+    def _flat(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        channels, height, width = image_shape(shape, 16, self.name)
+        padding = 2 if (height, width) == (28, 28) else 0
+        side = [((size + 2 * padding - 4) // 2 - 4) // 2 for size in (height, width)]
+        return channels, padding, 16 * side[0] * side[1]
 
 
 @MODELS("vgg11")
@@ -76,12 +99,18 @@ class Vgg11:
 
         channels, height, width = image_shape(shape, 32, self.name)
         layers: list[Any] = []
-        for width_out, pooled in ((64, 1), (128, 1), (256, 0), (256, 1), (512, 0), (512, 1), (512, 0), (512, 1)):
+        for width_out, pooled in VGG11:
             conv = nn.Conv2d(channels, width_out, 3, padding=1)
             conv.gain = 2**0.5
             layers += [conv, *([nn.MaxPool2d(2)] if pooled else []), nn.ReLU()]
             channels = width_out
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512 * (height // 32) * (width // 32), classes))
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        channels, height, width = image_shape(shape, 32, self.name)
+        widths = [channels, *(outputs for outputs, _ in VGG11)]
+        convolutions = sum(_conv(inputs, outputs, 3) for inputs, outputs in pairwise(widths))
+        return convolutions + _conv(512 * (height // 32) * (width // 32), classes)
 
 
 @MODELS("resnet18_gn")
@@ -107,6 +136,10 @@ class ResNet18Gn:
         channels, _, _ = image_shape(shape, 8, self.name)
         return resnet18(channels, classes, self.groups)
 
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        channels, _, _ = image_shape(shape, 8, self.name)
+        return 9 * 64 * channels + RESNET18_BLOCKS + _conv(512, classes)
+
 
 def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, int, int]:
     """Channels, height and width of a sample.
@@ -121,6 +154,11 @@ def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, 
             "mlp takes any",
         )
     return shape
+
+
+def _conv(inputs: int, outputs: int, kernel: int = 1) -> int:
+    """Parameters of a convolution with biases; with a kernel of 1 also of a linear layer."""
+    return (kernel * kernel * inputs + 1) * outputs
 
 
 def _block(inputs: int, outputs: int, kernel: int, padding: int) -> list[Any]:

@@ -1,6 +1,7 @@
 """Models of fully connected layers only."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Annotated, Any
 
@@ -16,6 +17,9 @@ __all__ = ["Logistic", "Mlp"]
 class Logistic:
     """Multinomial logistic regression: one linear layer and a softmax."""
 
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        return _size((prod(shape), classes))
+
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         return _dense((prod(shape), classes))
 
@@ -30,14 +34,21 @@ class Mlp:
         Field(min_length=1, max_length=20, description="units of each hidden layer"),
     ] = (64,)
 
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        return _size((prod(shape), *self.hidden, classes))
+
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         return _dense((prod(shape), *self.hidden, classes))
+
+
+def _size(sizes: tuple[int, ...]) -> int:
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
 
 
 def _dense(sizes: tuple[int, ...]) -> Any:
     from torch import nn
 
     layers: list[nn.Module] = [nn.Flatten()]
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1])

@@ -59,7 +59,10 @@ class Split:
 
 
 class Partition(Protocol):
-    """A partition's YAML choice."""
+    """A partition's YAML choice.
+
+    An attribute ``always_possible`` that is true says that any data can be split so.
+    """
 
     @abstractmethod
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:

@@ -16,6 +16,8 @@ __all__ = ["Iid"]
 class Iid:
     """The samples are shuffled and dealt out in parts whose sizes differ by at most one."""
 
+    always_possible = True
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)
         return Split.cut(rng.permutation(samples), equal_sizes(samples, clients))

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.distributions import DistributionField, LogNormal
+from simfl.distributions import DistributionField, LogNormal, drawn
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
 from simfl.learning.partitions.deal import apportion
@@ -23,10 +23,12 @@ class Quantity:
         median=1.0, sigma=1.0
     )
 
+    always_possible = True
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)
         order = rng.permutation(samples)
-        shares = self.proportions.sample(rng, clients)
+        shares = drawn("proportions", self.proportions, self.proportions.sample(rng, clients))
         if not shares.sum() > 0:
             shares = np.ones(clients)
         return Split.cut(order, apportion(samples, shares))
