@@ -15,7 +15,7 @@ from simfl.agents.servers import SERVERS, Log
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
 from simfl.rng import Address
-from simfl.secagg.base import Cohort, Failed, Prepared
+from simfl.secagg.base import Failed, Prepared
 from simfl.trace import JOBS
 from simfl.types import SERVER, Job, Units
 from simfl.world import World
@@ -156,7 +156,7 @@ class DrawnServer:
         if not parts.protocol.phases:
             return None
         clients, tick = np.array([[job.client for job, _, _ in unit]], dtype=np.int32), unit[0][0].id >> 32
-        cohort = Cohort(tick, clients, parts.learner.dimension)
+        cohort = parts.cohort(tick, clients)
         said = converse(parts, parts.protocol.prepare(cohort, parts.streams), tick, self.world.now, "prepare")
         self._spend(said, filling)
         return said
@@ -164,7 +164,7 @@ class DrawnServer:
     def _charge(self, unit: list[tuple[Job, int, bool]], cost: Cost) -> None:
         """The models and updates of a unit."""
         down, up = self.parts.learner.sizes([job for job, _, _ in unit])
-        up = self.parts.protocol.upload_bytes(up, self.parts.learner.dimension)
+        up = self.parts.protocol.upload_bytes(up, self.parts.elements)
         alive = np.array([delivers for _, _, delivers in unit])
         cost.bytes_down += int(np.broadcast_to(down, len(unit)).sum())
         cost.bytes_up += int(np.broadcast_to(up, len(unit))[alive].sum())
@@ -174,7 +174,7 @@ class DrawnServer:
         parts, t = self.parts, self.aggregator.version
         units = [unit for unit, _ in filling.units]
         clients = np.array([[job.client for job, _ in unit] for unit in units], dtype=np.int32)
-        cohort = Cohort(t, clients, parts.learner.dimension)
+        cohort = parts.cohort(t, clients)
         everybody, prepared = np.ones(clients.shape, dtype=bool), [made for _, made in filling.units]
         talk = parts.protocol.recover(cohort, everybody, prepared, parts.streams)
         said = converse(parts, talk, self.recoveries, self.world.now, "recover")

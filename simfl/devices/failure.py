@@ -1,6 +1,7 @@
 """Devices that die after they were selected, in the middle of their work."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -9,6 +10,7 @@ from pydantic import Field
 
 from simfl.devices.base import FAILURE
 from simfl.distributions import Probabilities, listed, probabilities, reaching
+from simfl.errors import suggestion
 from simfl.rng import Address, Streams
 from simfl.setting import Setting
 
@@ -36,11 +38,26 @@ class BernoulliFailure:
             "client's from, or a distribution"
         ),
     ]
+    phases: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=1)]],
+        Field(description="probability that a client fails in a phase of the secagg protocol, by the phase's name"),
+    ] = field(default_factory=dict)
 
     example = {"probability": {"name": "uniform", "low": 0.1, "high": 0.9}}
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
+        known = setting.secagg.phases
+        there = f"it has {', '.join(known)}" if known else "it has none"
         return [
+            *(
+                (
+                    f"phases.{phase}",
+                    f"{setting.secagg.name} has no phase '{phase}'; {there}"
+                    "; the update is lost with 'probability'" + suggestion(phase, known),
+                )
+                for phase in self.phases
+                if phase not in known
+            ),
             *listed("probability", self.probability, setting.clients),
             *reaching("probability", self.probability, most=1),
         ]
@@ -48,7 +65,7 @@ class BernoulliFailure:
     def build(self, setting: Setting, streams: Streams) -> "RandomFailure":
         rng = streams("failure probability")
         rates = probabilities("probability", self.probability, setting.clients, rng)
-        return RandomFailure(rates, streams)
+        return RandomFailure(rates, streams, self.phases)
 
 
 @dataclass(frozen=True)
@@ -61,14 +78,20 @@ class Reliable:
 
 @dataclass(frozen=True)
 class RandomFailure:
-    """One uniform draw u a job, from the stream "failure": it fails if u < p, and then at the fraction u / p."""
+    """One uniform draw u a job, from the stream "failure": it fails if u < p, and then at the fraction u / p.
+
+    A protocol's phase draws from a stream of its own, "failure/phase".
+    """
 
     probability: NDArray[np.float64]
     streams: Streams
+    phases: Mapping[str, float]
 
     def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
+        p, stream = self.probability[clients], "failure"
         if phase != "work":
-            return np.full(len(clients), np.nan)
-        u = self.streams.at("failure", where, lambda rng, size: rng.random(size))
-        p = self.probability[clients]
+            p, stream = np.full(len(clients), self.phases.get(phase, 0.0)), f"failure/{phase}"
+            if not p.any():
+                return np.full(len(clients), np.nan)
+        u = self.streams.at(stream, where, lambda rng, size: rng.random(size))
         return np.divide(u, p, out=np.full(len(clients), np.nan), where=u < p)
