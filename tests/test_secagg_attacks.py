@@ -11,7 +11,7 @@ from simfl.secagg import coded, keys, masking, pairwise_ratchet, quantise, shami
 from simfl.secagg.coded import Code, Helper, Owner
 from simfl.secagg.field import Q, inverse, vandermonde
 from simfl.secagg.keys import Refused, elements, public_key
-from simfl.secagg.masking import Client, Plan, Secrets, Server, mask_between
+from simfl.secagg.masking import Client, Plan, Secrets, Server, seed_between
 from simfl.secagg.neighbours import circle
 from simfl.secagg.pairwise_ratchet import Member
 from simfl.secagg.quantise import HALF, grid
@@ -137,7 +137,7 @@ def a_late_vector():
     private = server._open(3, False, answers)
     left = late.copy()
     for v in range(3):
-        shared = mask_between(0, private, server.keys[v].mask, 3, v, D)
+        shared = elements(seed_between(0, private, server.keys[v].mask, 3, v), D)
         left += -shared if v > 3 else shared
     assert (left % Q != secret).all()
     refused(server._open, 3, True, answers)
@@ -302,7 +302,9 @@ def single_masking(patch):
     def own_only(self, vector):
         total = vector % Q
         for v in self.held:
-            shared = mask_between(self.plan.number, self.secrets.mask, self.keys[v].mask, self.me, v, len(vector))
+            shared = elements(
+                seed_between(self.plan.number, self.secrets.mask, self.keys[v].mask, self.me, v), len(vector)
+            )
             total += shared if v > self.me else -shared
         return total % Q
 
@@ -369,7 +371,10 @@ def careless_grid(patch):
 
 
 def scalar_masks(patch):
-    patch.setattr(masking, "elements", lambda seed, count: np.repeat(elements(seed, 1), count))
+    def mix(total, seed, sign):
+        total += sign * elements(seed, 1)
+
+    patch.setattr(masking, "mix", mix)
 
 
 def any_share(patch):

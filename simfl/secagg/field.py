@@ -1,9 +1,11 @@
 """Arithmetic modulo the prime q = 2^32 - 5, element by element and as matrix products; arrays are int64 in [0, q)."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Q", "Elements", "columns_at", "inverse", "lagrange", "matmul", "mul", "spread",
@@ -15,10 +17,10 @@ Q = 2**32 - 5
 
 Elements = NDArray[np.int64]
 
-LIMB = 16
-TERMS = 32
-"""Products of 16-bit by 32-bit numbers that a float64 adds up exactly: 2^16 * 2^32 * 32 = 2^53."""
-CHUNK = 1 << 15
+LIMB, LIMBS = 11, 3
+TERMS = 1024
+"""Products of 11-bit by 32-bit numbers that a float64 adds up exactly: 2^11 * 2^32 * 2^10 = 2^53."""
+CHUNK = 1 << 12
 """Columns of a matrix product at a time, so that its parts stay in the processor's cache."""
 
 
@@ -30,21 +32,40 @@ def mul(a: Any, b: Any) -> Elements:
 def matmul(a: Elements, b: Elements) -> Elements:
     """The matrix product (m, k) x (k, n), exactly.
 
-    The left factor is cut into limbs of 16 bits; sums of up to 32 products of a limb and an element stay below 2^53,
-    so that float64 adds them without rounding, in whatever order.
+    The left factor is cut into three limbs of 11 bits; sums of up to 1024 products of a limb and an element stay below
+    2^53, so that float64 adds them without rounding, in whatever order.
     """
     a, b = np.asarray(a, dtype=np.int64), np.asarray(b, dtype=np.int64)
-    low, high = (a & (2**LIMB - 1)).astype(np.float64), (a >> LIMB).astype(np.float64)
-    out = np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
-    for left in range(0, b.shape[1], CHUNK):
-        total = out[:, left : left + CHUNK]
-        for first in range(0, b.shape[0], TERMS):
-            terms = slice(first, first + TERMS)
-            right = b[terms, left : left + CHUNK].astype(np.float64)
-            upper = (high[:, terms] @ right).astype(np.int64) % Q
-            total += (upper << LIMB) + (low[:, terms] @ right).astype(np.int64)
-            total %= Q
+    limbs = [(a >> LIMB * i & 2**LIMB - 1).astype(np.float64) for i in reversed(range(LIMBS))]
+    out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
+    if b.shape[1] > CHUNK:  # parts this small are not worth the threads that they would wake up
+        with _threads().limit(limits=1):
+            _multiply(limbs, b, out)
+    else:
+        _multiply(limbs, b, out)
     return out
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _multiply(limbs: list[NDArray[np.float64]], b: Elements, out: Elements) -> None:
+    for left in range(0, b.shape[1], CHUNK):
+        total: Elements = np.zeros((len(out), min(CHUNK, b.shape[1] - left)), dtype=np.int64)
+        for first in range(0, b.shape[0], TERMS):
+            right = b[first : first + TERMS, left : left + CHUNK].astype(np.float64)
+            part = np.zeros_like(total)
+            for limb in limbs:
+                part = _folded((part << LIMB) + (limb[:, first : first + TERMS] @ right).astype(np.int64))
+            total += part
+        out[:, left : left + CHUNK] = total % Q
+
+
+def _folded(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same numbers modulo q, below 2^33, of numbers from 0 to 2^54: 2^32 is 5 there."""
+    return (values & 2**32 - 1) + 5 * (values >> 32)
 
 
 def vandermonde(points: Elements, width: int) -> Elements:

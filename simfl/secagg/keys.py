@@ -4,6 +4,8 @@ X25519 (RFC 7748), HKDF with SHA-256 (RFC 5869), ChaCha20 and its AEAD (RFC 8439
 Every seed has 32 bytes.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -35,7 +37,7 @@ KEY, TAG, ID, ELEMENT = 32, 16, 4, 4
 """Bytes on the wire of a key, an AEAD's tag, a client's number and a field element."""
 
 SEED = 32
-WORDS = 1 << 18
+WORDS = 1 << 15
 """Words of a stream that are made at a time."""
 
 
@@ -48,9 +50,14 @@ def secret(streams: Streams, purpose: str, *key: int) -> bytes:
     return streams(purpose, *key).bytes(SEED)
 
 
+@lru_cache(maxsize=4096)
+def _private(private: bytes) -> X25519PrivateKey:
+    return X25519PrivateKey.from_private_bytes(private)
+
+
 def public_key(private: bytes) -> bytes:
     """The public half of an X25519 key."""
-    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+    return _private(private).public_key().public_bytes_raw()
 
 
 def agree(private: bytes, public: bytes) -> bytes:
@@ -60,7 +67,7 @@ def agree(private: bytes, public: bytes) -> bytes:
         Refused: the other's key is a point of low order, with which anybody would know what is shared.
     """
     try:
-        return X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+        return _private(private).exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:
         raise Refused(f"a public key is of no use: {error}") from None
 
@@ -80,16 +87,28 @@ def elements(seed: bytes, count: int) -> Elements:
     Raises:
         Refused: the seed has not 32 bytes.
     """
+    found = np.zeros(count, dtype=np.int64)
+    mix(found, seed, 1)
+    return found
+
+
+def mix(total: NDArray[np.int64], seed: bytes, sign: int) -> None:
+    """Adds :func:`elements` to whole numbers in place, or subtracts them, without reducing modulo q.
+
+    Args:
+        total: (count,); room for 2^31 times that.
+        seed: 32 bytes.
+        sign: 1 or -1.
+    """
     if len(seed) != SEED:
         raise Refused(f"a seed has {len(seed)} bytes instead of {SEED}")
-    stream = Cipher(algorithms.ChaCha20(seed, bytes(16)), None).encryptor()
-    found, have = np.empty(count, dtype=np.int64), 0
-    while have < count:
-        words = np.frombuffer(stream.update(bytes(4 * min(WORDS, count - have))), dtype="<u4")
-        words = below(words)
-        found[have : have + len(words)] = words
+    stream, have = Cipher(algorithms.ChaCha20(seed, bytes(16)), None).encryptor(), 0
+    put = np.add if sign > 0 else np.subtract
+    while have < len(total):
+        words = below(np.frombuffer(stream.update(bytes(4 * min(WORDS, len(total) - have))), dtype="<u4"))
+        part = total[have : have + len(words)]
+        put(part, words, out=part)
         have += len(words)
-    return found
 
 
 def below(words: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simfl.rng import Streams
 from simfl.secagg import shamir
 from simfl.secagg.field import Elements, Q
-from simfl.secagg.keys import Refused, agree, derive, elements, opened, public_key, sealed, secret
+from simfl.secagg.keys import Refused, agree, derive, mix, opened, public_key, sealed, secret
 from simfl.secagg.neighbours import Circle
 
 __all__ = ["Client", "Keys", "Plan", "Secrets", "Server", "Share"]
@@ -66,10 +66,9 @@ class Share(NamedTuple):
     limbs: Elements
 
 
-def mask_between(number: int, private: bytes, public: bytes, a: int, b: int, length: int) -> Elements:
-    """The mask that two positions share."""
-    info = f"secagg mask {number} {min(a, b)} {max(a, b)}".encode()
-    return elements(derive(agree(private, public), info), length)
+def seed_between(number: int, private: bytes, public: bytes, a: int, b: int) -> bytes:
+    """The seed of the mask that two positions share."""
+    return derive(agree(private, public), f"secagg mask {number} {min(a, b)} {max(a, b)}".encode())
 
 
 class Client:
@@ -130,13 +129,11 @@ class Client:
     def mask(self, vector: NDArray[np.int64]) -> Elements:
         """Phase 2, after training: whole numbers under its own mask and those it shares with its neighbours."""
         self._once("mask")
-        total = vector % Q + elements(self.secrets.own, len(vector))
+        total = vector % Q
+        mix(total, self.secrets.own, 1)
         for v in self.held:
-            shared = mask_between(self.plan.number, self.secrets.mask, self.keys[v].mask, self.me, v, len(vector))
-            if v > self.me:
-                total += shared
-            else:
-                total -= shared
+            shared = seed_between(self.plan.number, self.secrets.mask, self.keys[v].mask, self.me, v)
+            mix(total, shared, 1 if v > self.me else -1)
         return total % Q
 
     def unmask(self, summed: Iterable[int]) -> dict[int, Share]:
@@ -233,13 +230,13 @@ class Server:
         total = np.sum(list(vectors.values()), axis=0)
         for u in masked:
             if u in vectors:
-                total -= elements(self._open(u, True, answers), len(total))
+                mix(total, self._open(u, True, answers), -1)
                 continue
             others = [v for v in self.plan.circle.of(u).tolist() if v in vectors]
             private = self._open(u, False, answers) if others else b""
             for v in others:
-                shared = mask_between(self.plan.number, private, self.keys[v].mask, u, v, len(total))
-                total += shared if v > u else -shared  # v's vector holds it with the other sign
+                shared = seed_between(self.plan.number, private, self.keys[v].mask, u, v)
+                mix(total, shared, 1 if v > u else -1)  # v's vector holds it with the other sign
         return total % Q
 
     def _open(self, u: int, own: bool, answers: Mapping[int, Mapping[int, Share]]) -> bytes:

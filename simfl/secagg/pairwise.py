@@ -73,7 +73,7 @@ class PairwiseMasks(Masked, Protocol):
         compute_s = near * (rates.agreement_s + 2 * rates.share_s)
         masked = np.zeros(n, dtype=bool)
         masked[advertised] = yield Ask(
-            "share", clients[advertised], KEYS * near, SHARES * near, compute_s, deadline_s=self.deadline_s
+            "share", clients[advertised], (ID + KEYS) * near, SHARES * near, compute_s, deadline_s=self.deadline_s
         )
         masked = whole_units(masked, size)
         if few := self._few(masked):
