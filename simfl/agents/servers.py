@@ -1,5 +1,6 @@
 """The family of servers: a rule names the one that plays it."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
@@ -12,8 +13,6 @@ from simfl.types import Arrays
 from simfl.world import World
 
 __all__ = ["SERVERS", "Log", "Server"]
-
-SERVERS = Registry("server")
 
 Log = Callable[[dict[str, Any]], None]
 """Takes a record of events.jsonl."""
@@ -31,19 +30,27 @@ class Server(Protocol):
     world: World
 
     @property
+    @abstractmethod
     def tally(self) -> Tally: ...
 
     @property
+    @abstractmethod
     def model(self) -> NDArray[np.float32]: ...
 
+    @abstractmethod
     def play(self) -> Generator[Any, Any, None]:
         """Plays from the current state to the end of the run; ``on_round`` is called with every round."""
         ...
 
+    @abstractmethod
     def state(self) -> Arrays:
         """What happens after the round just reported depends on; at least ``time_s`` and ``rounds``."""
         ...
 
+    @abstractmethod
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         ...
+
+
+SERVERS = Registry("server", protocol=Server)

@@ -1,5 +1,6 @@
 """What a learner is: it turns jobs into updates, in one batch, only when they are used."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -12,8 +13,6 @@ from simfl.setting import Setting
 from simfl.types import Job, Labels, Updates
 
 __all__ = ["LEARNING", "Learner", "Learning"]
-
-LEARNING = Registry("learning", default="supervised")
 
 
 class Learner(Protocol):
@@ -98,4 +97,8 @@ class Learning(Protocol):
 
     evaluate_every: int
 
+    @abstractmethod
     def build(self, scenario: Setting, streams: Streams) -> Learner: ...
+
+
+LEARNING = Registry("learning", default="supervised", protocol=Learning)

@@ -16,8 +16,6 @@ from simfl.types import Arrays, Job
 
 __all__ = ["ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "History", "Members", "Privacy", "Stage"]
 
-PRIVACY = Registry("privacy", default="multi_round")
-
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
 
@@ -106,6 +104,9 @@ class Accountant(Protocol):
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         """The values of its columns for every round; None = does not apply or was not evaluated."""
         ...
+
+
+PRIVACY = Registry("privacy", default="multi_round", protocol=Accountant)
 
 
 ACCOUNTANTS = Registry("accountant", protocol=Accountant)

@@ -4,6 +4,7 @@ Source of the adaptive ones: Reddi et al., "Adaptive Federated Optimization", IC
 is corrected, and the second moment starts at epsilon squared.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
@@ -16,8 +17,6 @@ from simfl.training.base import State
 
 __all__ = ["SERVER_OPTIMISERS", "Adagrad", "Adam", "ServerOptimiser", "ServerSgd", "Yogi"]
 
-SERVER_OPTIMISERS = Registry("server_optimiser")
-
 Vector = NDArray[np.float32]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Epsilon = Annotated[
@@ -28,13 +27,18 @@ Epsilon = Annotated[
 class ServerOptimiser(Protocol):
     """A frozen dataclass whose methods are pure."""
 
+    @abstractmethod
     def start(self, dimension: int) -> State:
         """The state before the first step."""
         ...
 
+    @abstractmethod
     def step(self, delta: Vector, state: State, rate: float) -> tuple[Vector, State]:
         """What is added to the model, float32 (d,), given the averaged update (d,) and the server's learning rate."""
         ...
+
+
+SERVER_OPTIMISERS = Registry("server_optimiser", protocol=ServerOptimiser)
 
 
 @SERVER_OPTIMISERS("sgd")

@@ -1,5 +1,6 @@
 """What a backend is: a way to compute many clients' local training. All give the same updates up to rounding."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,8 +12,6 @@ from simfl.learning.work import Work
 from simfl.registry import Registry
 
 __all__ = ["BACKENDS", "Backend", "Engine", "Sgd", "Task"]
-
-BACKENDS = Registry("backend")
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,13 @@ class Engine(Protocol):
 class Backend(Protocol):
     """A backend's YAML choice; ``build`` imports torch."""
 
+    @abstractmethod
     def supports(self, module: Any, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
         ...
 
+    @abstractmethod
     def build(self, task: Task) -> Engine: ...
+
+
+BACKENDS = Registry("backend", protocol=Backend)
