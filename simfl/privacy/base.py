@@ -16,6 +16,7 @@ from simfl.types import Arrays, Job
 
 __all__ = ["ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "History", "Members", "Privacy", "Stage"]
 
+
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
 
@@ -106,10 +107,8 @@ class Accountant(Protocol):
         ...
 
 
-PRIVACY = Registry("privacy", default="multi_round", protocol=Accountant)
-
-
 ACCOUNTANTS = Registry("accountant", protocol=Accountant)
+PRIVACY = Registry("privacy", default="multi_round", protocol=Accountant)
 
 
 @dataclass(frozen=True, kw_only=True)

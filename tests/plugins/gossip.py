@@ -38,7 +38,6 @@ class Ring:
     on_round: Callable[[Round], None]
     log: Any = None
     models: Any = field(init=False)
-    tally: Tally = field(init=False)
 
     def __post_init__(self):
         n = self.parts.clients

@@ -69,13 +69,14 @@ class Engine(Protocol):
 class Backend(Protocol):
     """A backend's YAML choice; ``build`` imports torch."""
 
-    @abstractmethod
     def supports(self, module: Any, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
-        ...
+        return None
 
     @abstractmethod
-    def build(self, task: Task) -> Engine: ...
+    def build(self, task: Task) -> Engine:
+        """The backend at work on a task."""
+        ...
 
 
 BACKENDS = Registry("backend", protocol=Backend)
