@@ -18,19 +18,8 @@ def site(tmp_path_factory):
         return Path(os.environ["SIMFL_SITE"]).resolve()
     pytest.importorskip("myst_nb", reason="the extra 'docs' is not installed")
     folder = tmp_path_factory.mktemp("site")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-W",
-        "-c",
-        "docs/site",
-        "-d",
-        folder / "doctrees",
-        "docs",
-        folder / "html",
-    ]
+    how = ["-q", "-W", "-c", "docs/site", "-d", folder / "doctrees"]
+    command = [sys.executable, "-m", "sphinx", *how, "docs", folder / "html"]
     environment = os.environ | {"PYTHONPATH": str(HERE)}
     done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
