@@ -117,3 +117,20 @@ def test_links_between_pages_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):
             if "://" not in target and not target.startswith("generated/"):
                 assert (path.parent / target).exists(), (path.name, target)
+
+
+def test_the_readme_lists_every_command():
+    from simfl.cli import COMMANDS
+
+    listed = re.findall(r"^\| `simfl (\w+)", (HERE / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_the_citation_names_this_version():
+    import yaml
+
+    from simfl.version import VERSION
+
+    citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
+    assert citation["version"] == VERSION and citation["license"] in (HERE / "setup.cfg").read_text()
+    assert citation["cff-version"] == "1.2.0" and citation["authors"] and citation["message"] and citation["title"]
