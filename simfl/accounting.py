@@ -23,25 +23,30 @@ def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
     return tuple(added.values())
 
 
-def accounts(scenario: Scenario, folder: Path, rounds: int) -> dict[str, Iterable[Any]]:
+def accounts(
+    scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None
+) -> dict[str, Iterable[Any]]:
     """What the accountants say, column by column, a value a round.
 
     Args:
         scenario: what was played.
         folder: its folder, with participation.csv and, where there are stages, facts.csv.
         rounds: rounds played.
+        samples: training samples of each client, shape (clients,); None = not known.
     """
-    seen = history(scenario, folder, rounds)
+    seen = history(scenario, folder, rounds, samples)
     found: dict[str, Iterable[Any]] = {}
     for accountant in _accountants(scenario):
         found |= accountant.accounts(seen)
     return found
 
 
-def history(scenario: Scenario, folder: Path, rounds: int) -> History:
+def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
     """All that accountants see of a run."""
     participation = participation_matrices(folder / "participation.csv", rounds, scenario.clients)
-    return History(participation, _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages)))
+    facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
+    rule = scenario.training
+    return History(participation, facts, not rule.aggregate.sum_only, samples if rule.by_samples else None)
 
 
 def _accountants(scenario: Scenario) -> tuple[Accountant, ...]:

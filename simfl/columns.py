@@ -115,7 +115,8 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
     Column("best_test_accuracy", "Best accuracy", "share", "Highest test accuracy after any round.", 1, "max",
            "test_accuracy"),
     Column("expected_cardinality", "Expected cardinality", "number",
-           "Cardinality that theory expects of the selection alone.", final=None),
+           "Cardinality that theory expects of selection and failures; deadlines and samples are left out.",
+           final=None),
     Column("no_skill_accuracy", "No-skill accuracy", "share",
            "Test accuracy without training: of the untrained model, or of always naming the commonest class, "
            "whichever is higher.", final=None, shown=False),

@@ -33,6 +33,7 @@ def finish(
     expected_cardinality: float | None,
     columns: Sequence[Column] = ROUND_COLUMNS,
     no_skill_accuracy: float | None = None,
+    samples: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -45,6 +46,7 @@ def finish(
         expected_cardinality: what theory says, to stand beside the simulated value.
         columns: those of ``rounds.csv``: simfl's, then those of plugins.
         no_skill_accuracy: test accuracy without training, where something is learned.
+        samples: training samples of each client, shape (clients,).
 
     Returns:
         The summary.
@@ -54,7 +56,7 @@ def finish(
         if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
             digests[name] = table.finish()
     tables["rounds.csv"].mark()
-    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, folder, rounds))
+    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, folder, rounds, samples))
     write_atomically(folder / "rounds.csv", text.encode())
     digests["rounds.csv"] = sha256(folder / "rounds.csv")
     if model is not None:
@@ -100,9 +102,9 @@ def round_cells(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _guarantee(scenario: Scenario, finals: dict[str, Any]) -> dict[str, int | None]:
-    """What theory knows beside the guarantees that were computed; nothing where none was, or units are broken up."""
+    """What theory knows beside the guarantees that were computed; nothing where none was."""
     known = None
-    if finals["privacy_strong"] is not None and scenario.training.keeps_units:
+    if finals["privacy_strong"] is not None:
         known = guarantee(scenario)
     if known is not None and known["weak"] > scenario.selection.unit_size:
         known = None  # everyone in every round: it holds only until somebody fails

@@ -289,7 +289,7 @@ class _Run:
         no_skill = self.parts.learner.no_skill_accuracy()
         columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
-                         no_skill)  # fmt: skip
+                         no_skill, self.parts.learner.samples)  # fmt: skip
         _tidy(self.folder)
         return summary
 
