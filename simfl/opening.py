@@ -128,11 +128,11 @@ class ComparisonResult(SweepResult):
         runs, means, paired = (read_table(path / name) for name in ("index.csv", "comparison.csv", "paired.csv"))
         return cls(path, runs, means, paired, document)
 
-    def show(self) -> None:
-        """Prints the tables of ``simfl compare``."""
+    def show(self, at: str | None = None) -> None:
+        """Prints the tables of ``simfl compare``; ``at`` as its option ``--at``."""
         from simfl.compare.show import show
 
-        show(self.document)
+        show(self.document, at=at)
 
 
 def open(path: Path | str) -> Result | SweepResult | ComparisonResult:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 
 from simfl.report.study import Group, Run, Study
+from simfl.stored import Stored
 
 TARGET = 0.5
 
@@ -69,7 +70,7 @@ def _run(truth, seed, shared, rng, rounds, step_s, privacy):
             summary[f"privacy_{notion}" + "_lower" * (notion == "weak")] = float(guarantee[-1])
             if truth.known:
                 summary[f"guarantee_{notion}"] = truth.guarantee
-    run = Run(Path("/nowhere"), summary)
+    run = Run(Stored(Path("/nowhere"), summary))
     if privacy and not truth.known:
         columns = {"privacy_strong": guarantee, "privacy_semi_strong": guarantee, "privacy_weak_lower": guarantee}
         run.__dict__["rounds"] = pandas.DataFrame({"round": np.arange(rounds)} | columns)

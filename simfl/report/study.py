@@ -15,7 +15,7 @@ from simfl.stored import CLIENTS, LATENCY, SCENARIO, Stored
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Group", "Member", "Run", "Study", "number", "untrained"]
+__all__ = ["Group", "Member", "Run", "Study", "eligible", "number", "untrained"]
 
 COLOURED = 14
 """Groups that get a colour and line style of their own; of more, only the most accurate ones do."""
@@ -72,6 +72,12 @@ class Run:
     def finals(self) -> dict[str, float]:
         """The summary's numbers, by name."""
         return measures(self.summary)
+
+    @property
+    def diverged(self) -> int | None:
+        """The first round with a loss that is no finite number; None where there is none."""
+        found: int | None = self.summary.get("diverged_round")
+        return found
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -251,6 +257,11 @@ class Study:
     def group(self, label: str) -> Group:
         """The group of a label."""
         return next(group for group in self.groups if group.label == label)
+
+
+def eligible(group: Group) -> bool:
+    """Whether a group may be the best of some: it has aggregated something, and none of its runs has diverged."""
+    return not all(map(untrained, group.runs)) and all(run.diverged is None for run in group.runs)
 
 
 def untrained(run: Run) -> bool:
