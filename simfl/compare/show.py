@@ -6,6 +6,7 @@ from textwrap import wrap
 from typing import Any
 
 from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
+from simfl.compare.budgets import BUDGETS
 from simfl.compare.measures import diverged
 
 __all__ = ["lost", "show", "skipped"]
@@ -63,7 +64,7 @@ def show(document: dict[str, Any], console: Any = None, at: str | None = None) -
     labels = [choice["choice"] for choice in document["choices"]]
     columns = [Column(**entry) for entry in document.get("columns", ())]
     columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
-    columns = [column for column in columns if column.shown]
+    every, columns = columns, [column for column in columns if column.shown]
     seeds, target = len(document["seeds"]), document["target_accuracy"]
     to = "" if target is None or at else f"; target accuracy {target:g}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
@@ -73,7 +74,7 @@ def show(document: dict[str, Any], console: Any = None, at: str | None = None) -
     for part in parts:
         console.print()
         _line(console, _spent(part), "bold")
-        _block(console, limit, document, part, labels, _wanted(part, columns))
+        _block(console, limit, document, part, labels, _wanted(part, every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
     for sentence in (*lost(document), *skipped(document)):
@@ -94,7 +95,8 @@ def _block(
 def _wanted(part: dict[str, Any], columns: Sequence[Column]) -> list[Column]:
     """The columns that tell something when all have spent the same: not what was spent, and none that nobody has."""
     found = {row["metric"] for row in part["means"]}
-    return [column for column in columns if column.name in found and column.name != part["column"]]
+    told = [column for column in columns if column.shown or column.name in BUDGETS.values()]
+    return [column for column in told if column.name in found and column.name != part["column"]]
 
 
 def _spent(part: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from simfl.report.measures import Measure, Scale, with_values
 from simfl.report.statistics import Interval
 from simfl.report.study import Group, Run, Study, eligible, number
 
-__all__ = ["Cell", "Head", "Table", "csv_of", "group_table", "round_table", "run_table"]
+__all__ = ["ROUNDING", "Cell", "Head", "Row", "Table", "csv_of", "group_table", "round_table", "run_table"]
 
 MOST_ROUNDS = 1000
 
