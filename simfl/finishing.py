@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from simfl import packages
 from simfl.accounting import accounts
+from simfl.agents.measuring import checked_values
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.disk import sha256, write_atomically
-from simfl.results import DIVERGED, LOSSES, fill_columns, summarise, summarise_jobs
+from simfl.results import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
 from simfl.stored import CLIENTS, LATENCY, SCENARIO, SUMMARY, sealed
@@ -78,13 +79,24 @@ def finish(
         **jobs,
     }
     found = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
-    write_atomically(folder / FILE, _json(document((*columns, *found))))
+    added = [column for metric in scenario.metrics for column in metric.finals]
+    write_atomically(folder / FILE, _json(document((*columns, *found, *added))))
+    for metric in scenario.metrics:
+        ended = checked_values(metric, metric.end(lambda name: _table(folder / name)), metric.finals, "end")
+        summary |= {column.name: cell(ended.get(column.name)) for column in metric.finals}
     others = (SCENARIO, CLIENTS, LATENCY, FILE)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
     write_atomically(folder / "machine.json", _json(_versions(scenario)))
     write_atomically(folder / SUMMARY, data)
     return summary
+
+
+def _table(path: Path) -> Any:
+    """A finished table as a DataFrame, empty where the run has none."""
+    import pandas
+
+    return read_table(path) if path.exists() else pandas.DataFrame()
 
 
 def cell(value: Any) -> Any:
