@@ -11,6 +11,7 @@ from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
 from simfl.stored import CLIENTS, LATENCY, SCENARIO, Stored
+from simfl.tidy import html_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -253,6 +254,20 @@ class Study:
     def runs(self) -> Iterator[Run]:
         """All finished runs."""
         return (run for group in self.groups for run in group.runs)
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        runs = [(group.label, run) for group in self.groups for run in group.runs]
+        rows = [
+            {
+                "group": label,
+                "seed": run.seed,
+                **{n: v for n, v in run.finals.items() if (c := run.columns.get(n)) and c.shown},
+            }
+            for label, run in runs
+        ]
+        return html_table(f"{self.title}: {self.kind}", DataFrame(rows).dropna(axis=1, how="all"))
 
     def group(self, label: str) -> Group:
         """The group of a label."""
