@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -200,3 +201,13 @@ def test_columns_have_one_owner():
         Measuring(parts(Thief()))
     with pytest.raises(PluginError, match="column 'mine' is another's"):
         Measuring(parts(Bad(), Bad()))
+
+
+def test_the_documented_metric_works(tmp_path):
+    text = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text()
+    (code,) = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "@METRICS" in block]
+    (tmp_path / "mine.py").write_text(code.replace('"balanced"', '"documented"'))
+    made = TEXT.replace("balanced.py", "mine.py") + RULES["fedavg"] + "metrics: [documented]\n"
+    found = Result.open(run(Scenario.parse(made, "documented", folder=tmp_path), tmp_path / "out").path)
+    assert found.rounds.balanced_accuracy.notna().sum() == found.rounds.test_accuracy.notna().sum() > 0
+    assert found.summary["reached_clients"] == (found.participation.sum(axis=0) > 0).sum()

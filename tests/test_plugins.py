@@ -485,7 +485,7 @@ def test_a_key_inside_a_choice_that_has_no_such_key(tmp_path):
 
 def test_the_documented_policy_works_and_has_theory_once_it_names_its_family(tmp_path):
     text = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text()
-    policy, family = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    policy, family, _ = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     (tmp_path / "mine.py").write_text(policy)
     scenario = SMALL.format(name="lowest") + "plugins: [mine.py]\n"
     unknown = theory(Scenario.parse(scenario, folder=tmp_path))
