@@ -63,7 +63,7 @@ def _run(truth, seed, shared, rng, rounds, step_s, privacy):
         "name": "simulated", "seed": seed, "digest": f"{rng.integers(1 << 40):x}", "clients": 40, "rounds": rounds,
         "skipped": 0, "time_s": 10.0 * rounds + float(rng.normal()), "test_accuracy": accuracy,
         "best_test_accuracy": accuracy, "mean_cardinality": truth.cardinality + float(rng.normal(0, 0.3)),
-        "bytes_down": 10**6, "bytes_up": 10**6 + int(rng.integers(1000)), "sha256": {},
+        "sha256": {}, "bytes_down": 10**6, "bytes_up": 10**6 + int(rng.integers(1000)),
     }  # fmt: skip
     if privacy:
         for notion in ("strong", "semi_strong", "weak"):
