@@ -256,3 +256,15 @@ def test_a_weight_costs_an_element(tmp_path):
     )
     assert int(samples["bytes_up"]) - int(equal["bytes_up"]) == 4 * 4
     assert samples["bytes_down"] == equal["bytes_down"]
+
+
+def test_rounds_tell_what_the_phases_cost(tmp_path):
+    """Besides the upload: 2 + 2 + 2 ways of half a second, and all bytes that are not the model's or sent with it."""
+    (row,) = costs(tmp_path, "secagg", n=10, d=10)
+    assert float(row["secagg_s"]) == pytest.approx(3.0)
+    assert int(row["secagg_bytes"]) == 10 * ((64 + 100 * 9 + 40 * 9) + (68 * 9 + 2))
+    done = run(real("basecagg"), tmp_path)
+    phases = rows(done.path, "phases.csv")
+    for t, row in enumerate(rows(done.path, "rounds.csv")):
+        mine = [int(one["bytes_up"]) + int(one["bytes_down"]) for one in phases if int(one["round"]) == t]
+        assert int(row["secagg_bytes"]) == sum(mine)

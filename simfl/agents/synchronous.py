@@ -79,7 +79,8 @@ class SynchronousServer:
         units = ask_policy(policy, view, policy.k, parts.streams("selection", t))
         if self.log is not None:
             self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
-        cost, phases, jobs, result = self.cost, self.phases, [], None
+        cost, phases, result = self.cost, self.phases, None
+        jobs: list[Job] = []
         self._begin_round()
         if units.size:
             result, jobs = yield from self._play(t, units, cost, phases)

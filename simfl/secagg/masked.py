@@ -81,6 +81,11 @@ class Masked:
     rates: Annotated[Rates, Field(description="how long cryptography takes")] = Rates()
 
     columns: ClassVar[tuple[Column, ...]] = (
+        Column("secagg_bytes", "Secure aggregation", "bytes",
+               "Bytes of the secure aggregation's own phases, in both directions.", -1, "sum", shown=False),
+        Column("secagg_s", "Time of secure aggregation", "seconds",
+               "Simulated time of the secure aggregation's own phases; those of several units add up.", -1, "sum",
+               shown=False),
         Column("clipped", "Clipped coordinates", "count",
                "Coordinates of the updates in the sum that were clipped before it.", -1, "sum", shown=False),
         Column("wrapped", "Wrapped coordinates", "count",
