@@ -1,6 +1,6 @@
 """Devices that die after they were selected, in the middle of their work."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -49,21 +49,19 @@ class BernoulliFailure:
     example = {"probability": {"name": "uniform", "low": 0.1, "high": 0.9}}
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        known = setting.secagg.phases
-        there = f"it has {', '.join(known)}" if known else "it has none"
         return [
-            *(
-                (
-                    f"phases.{phase}",
-                    f"{setting.secagg.name} has no phase '{phase}'; {there}"
-                    "; the update is lost with 'probability'" + suggestion(phase, known),
-                )
-                for phase in self.phases
-                if phase not in known
-            ),
+            *(self._unknown(setting) if self.phases else ()),
             *listed("probability", self.probability, setting.clients),
             *reaching("probability", self.probability, most=1),
         ]
+
+    def _unknown(self, setting: Setting) -> Iterator[tuple[str, str]]:
+        """Phases that the protocol does not have."""
+        name, known = setting.secagg.name, setting.secagg.phases
+        there = f"it has {', '.join(known)}" if known else "it has none"
+        for phase in sorted(self.phases.keys() - set(known)):
+            why = f"{name} has no phase '{phase}'; {there} (uploads fail with 'probability')"
+            yield f"phases.{phase}", why + suggestion(phase, known)
 
     def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64]:
         return probabilities("probability", self.probability, setting.clients, streams("failure probability"))
