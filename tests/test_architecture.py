@@ -14,8 +14,8 @@ VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
-    "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "run", "examine", "sweep", "compare",
-    "report", "opening", "audit", "export", "api", "cli", "__main__",
+    "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "run", "examine", "sweep",
+    "compare", "report", "opening", "audit", "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {

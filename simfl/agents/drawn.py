@@ -207,20 +207,20 @@ class DrawnServer:
         rows = [*filling.lost, *((*job, now, "aggregated", t, age) for job, age in members)]
         self._slide()
         if self.log is not None:
-            self._log(rows, begin_s, len(done.clients))
+            self._write(self.log, rows, begin_s, len(done.clients))
         return replace(done, jobs=rows)
 
-    def _log(self, rows: list[Row], begin_s: float, cardinality: int) -> None:
+    def _write(self, log: Log, rows: list[Row], begin_s: float, cardinality: int) -> None:
         """Nothing takes time here: all that a round's jobs did is noted at its end."""
         t, now, size = self.aggregator.version - 1, self.world.now, self.parts.learner.model_bytes
-        self.log({"event": "round_start", "time_s": begin_s, "round": t})
+        log({"event": "round_start", "time_s": begin_s, "round": t})
         for number, client, *_, ended, outcome, _, _ in rows:
-            self.log(message("model", SERVER, client, size, ended, ended))
-            self.log(computation(number, client, ended, ended, outcome != "failed"))
+            log(message("model", SERVER, client, size, ended, ended))
+            log(computation(number, client, ended, ended, outcome != "failed"))
             failed = outcome == "failed"
             kind, sent = ("failure", 0) if failed else ("update", size)
-            self.log(message(kind, client, SERVER, sent, ended, ended))
-        self.log({"event": "round_end", "time_s": now, "round": t, "cardinality": cardinality})
+            log(message(kind, client, SERVER, sent, ended, ended))
+        log({"event": "round_end", "time_s": now, "round": t, "cardinality": cardinality})
 
     def _spend(self, said: Conversation, filling: _Filling) -> None:
         filling.phases += said.phases(self.aggregator.version)

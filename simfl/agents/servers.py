@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,14 @@ class Server(Protocol):
         model: the current global model, float32 (d,).
     """
 
-    world: World
+    if TYPE_CHECKING:  # attributes that an instance has, however it comes by them
+        world: World
 
-    @property
-    def tally(self) -> Tally: ...
+        @property
+        def tally(self) -> Tally: ...
 
-    @property
-    def model(self) -> NDArray[np.float32]: ...
+        @property
+        def model(self) -> NDArray[np.float32]: ...
 
     @abstractmethod
     def play(self) -> Generator[Any, Any, None]:

@@ -6,7 +6,7 @@ is corrected, and the second moment starts at epsilon squared.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,12 @@ class ServerSgd:
 @dataclass(frozen=True)
 class _Adaptive:
     """Both moments, and the step they make; subclasses say how the second one changes."""
+
+    if TYPE_CHECKING:
+        beta1: float
+        epsilon: float
+
+        def _second(self, second: Vector, square: Vector) -> Vector: ...
 
     def start(self, dimension: int) -> State:
         second = np.full(dimension, self.epsilon**2, dtype=np.float32)
