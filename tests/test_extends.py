@@ -181,7 +181,7 @@ def test_a_key_is_found_in_the_file_that_holds_it(folder):
     Path("mine.yaml").write_text("extends: base.yaml\nselection: {k: 900}\n")
     assert wrong("mine.yaml").startswith("mine.yaml:2:16: selection.k: ")
     Path("mine.yaml").write_text("extends: base.yaml\nclients: 4\n")
-    assert wrong("mine.yaml").startswith("base.yaml:5:29: selection.k: ")
+    assert wrong("mine.yaml").startswith("base.yaml:5:30: selection.k: ")
 
 
 def test_files_of_the_other_scenario_are_found_from_here(folder):

@@ -16,9 +16,11 @@ from simfl.version import VERSION
 __all__ = ["main", "simfl"]
 
 COMMANDS = {
+    "new": "simfl.cli.new",
     "run": "simfl.cli.run",
     "sweep": "simfl.cli.sweep",
     "compare": "simfl.cli.compare",
+    "ls": "simfl.cli.ls",
     "report": "simfl.cli.report",
     "plot": "simfl.cli.plot",
     "watch": "simfl.cli.watch",

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import as_json, plugin_option, print_json
 
 __all__ = ["command", "going_on", "how", "playing_options", "report_failures"]
@@ -116,6 +117,7 @@ def command(
     chosen = how(**options)
     plan = planned(file, axes(grid), replications, plugins)
     folder = out / plan.name / f"sweep-{plan.digest}"
+    say_how_to_watch(folder, quiet)
     with going_on(), shown(quiet) as watch:
         index = play(plan, out, folder, chosen, watch)
     counts = index.counts(member.digest for member in plan.members)

@@ -12,7 +12,7 @@ from simfl.report.growing import Growing
 from simfl.report.reading import index_of, place_of, runs_below
 from simfl.stored import SCENARIO, Stored, is_finished
 
-__all__ = ["Watched"]
+__all__ = ["Watched", "scenario_of"]
 
 ACROSS = "round", "time_s"
 """What curves are drawn against."""
@@ -92,7 +92,7 @@ class Watched:
         return rounds if isinstance(rounds, int) else None
 
     def _scenario(self, path: Path) -> dict[str, Any]:
-        if path not in self._scenarios and (found := _scenario(path)):
+        if path not in self._scenarios and (found := scenario_of(path)):
             self._scenarios[path] = found
         return self._scenarios.get(path, {})
 
@@ -118,7 +118,8 @@ def _curves(curves: dict[str, list[float | None]], known: dict[str, Column]) -> 
     return {"curves": {name: curves.get(name, []) for name in shown}, "columns": document(columns)}
 
 
-def _scenario(path: Path) -> dict[str, Any]:
+def scenario_of(path: Path) -> dict[str, Any]:
+    """The data of a run's ``scenario.yaml``; nothing where it is not there or cannot be read."""
     from simfl.scenario.reader import read
 
     try:

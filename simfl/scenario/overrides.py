@@ -16,7 +16,7 @@ from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
 from simfl.scenario.reader import MAX_DEPTH, Document, read
 from simfl.scenario.scalars import scalar
 
-__all__ = ["Change", "apply"]
+__all__ = ["Change", "apply", "brief"]
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*|[0-9]+")
 _SHORTHAND = re.compile(r"([A-Za-z_][\w-]*):(?=[A-Za-z_][\w.-]*=)")
@@ -170,7 +170,7 @@ class Change:
         if value is None:
             cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
             default = {field.name: default_of(field) for field in fields(cls)}.get(path[-1]) if cls else None
-            value = {} if default is None or default is MISSING else _brief(default)
+            value = {} if default is None or default is MISSING else brief(default)
         registry = registry_of(self.type_at(path))
         value = registry.normalise(value) if registry else value
         if not isinstance(value, (dict, list)):
@@ -187,7 +187,7 @@ class Change:
         return data
 
 
-def _brief(value: Any) -> Any:
+def brief(value: Any) -> Any:
     """A default as data, without the fields that are themselves at their default."""
     data = plain(value)
     if is_dataclass(value):
