@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import plugin_option, print_json
 from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, playing_options, report_failures
@@ -16,8 +17,8 @@ REPLICATIONS = 5
 
 
 @click.command("compare")
-@click.argument("file")
-@click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...")
+@click.argument("file", shell_complete=completing.scenarios)
+@click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...", shell_complete=completing.overrides)
 @click.option("--replications", type=click.IntRange(min=1),
               help=f"Runs of each choice, with the seeds seed, seed + 1, ...; default {REPLICATIONS}.")  # fmt: skip
 @click.option("--baseline", metavar="CHOICE", help="What the others are compared with; default: the first.")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from simfl.cli import completing
+
 __all__ = ["command"]
 
 FIRST = "quickstart"
@@ -17,6 +19,7 @@ FIRST = "quickstart"
     default=FIRST,
     show_default=True,
     metavar="BUILTIN",
+    shell_complete=completing.builtin_names,
     help="The built-in scenario whose values it gets.",
 )
 def command(name: str, builtin: str) -> None:
