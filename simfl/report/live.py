@@ -40,7 +40,7 @@ class Watched:
         ``columns`` that the curves show.
 
         Args:
-            chosen: digests of the runs that are shown, OVERLAID at most; if it is none of them, the last one that plays.
+            chosen: digests of the runs that are shown, OVERLAID at most; where there is none, the last that plays is.
 
         Raises:
             SimflError: there is no run, finished or not.
@@ -130,9 +130,8 @@ def _ended(path: Path) -> dict[str, Any]:
 
 def _telling(curves: Sequence[dict[str, list[float | None]]], known: dict[str, Column]) -> list[Column]:
     """Every column of ``rounds.csv`` that is shown and has changed in one of the runs."""
-    columns = telling(
-        known.get(name) or unknown(name) for name in dict.fromkeys(name for its in curves for name in its)
-    )
+    names = dict.fromkeys(name for its in curves for name in its)
+    columns = telling(known.get(name) or unknown(name) for name in names)
     return [
         column
         for column in columns
