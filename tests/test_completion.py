@@ -90,7 +90,6 @@ def test_every_key_and_every_plugin_is_offered_and_valid():
         ("simfl list sel", ["selection"]),
         ("simfl plot results --figure accuracy_", ["accuracy_time"]),
         ("simfl run 'quick", ["quickstart"]),
-        ("simfl nothing ", []),
     ],
 )  # fmt: skip
 def test_what_fits(line, found):

@@ -48,8 +48,8 @@ def table(state: dict[str, Any]) -> Any:
     for run in shown:
         label = escape(run["label"]) + (f"  {escape(run['error'])}" if run["error"] else "")
         rounds = f"{run['round']}/{run['rounds']}" if run["rounds"] else str(run["round"])
-        style, state = STYLES[run["state"]], "ending" if run["ending"] else run["state"]
-        made.add_row(label, state, _bar(run), rounds, _number(run["time_s"], ".1f"),
+        style, told = STYLES[run["state"]], "ending" if run["ending"] else run["state"]
+        made.add_row(label, told, _bar(run), rounds, _number(run["time_s"], ".1f"),
                      _number(run["accuracy"], ".1%"), style=style)  # fmt: skip
     if len(runs) > SHOWN:
         made.add_row(f"... and {len(runs) - SHOWN} more", style="dim")
