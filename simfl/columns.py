@@ -115,15 +115,16 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
     Column("best_test_accuracy", "Best accuracy", "share", "Highest test accuracy after any round.", 1, "max",
            "test_accuracy"),
     Column("expected_cardinality", "Expected cardinality", "number",
-           "Cardinality that theory expects of the selection alone.", final=None),
+           "Cardinality that theory expects of selection and failures; deadlines and samples are left out.",
+           final=None),
     Column("no_skill_accuracy", "No-skill accuracy", "share",
            "Test accuracy without training: of the untrained model, or of always naming the commonest class, "
            "whichever is higher.", final=None, shown=False),
     *GUARANTEES,
     Column("diverged_round", "Diverged", "count", "First round in which a loss was no finite number.",
            final=None, shown=False),
-    Column("client_updates", "Client updates", "count", "Client updates aggregated; asynchronous runs.", 1, None,
-           shown=False),
+    Column("client_updates", "Client updates", "count", "Client updates aggregated; in summaries of asynchronous runs.",
+           1, None, shown=False),
     Column("wasted_updates", "Wasted updates", "count",
            "Jobs that were failed, late, forfeited or stale; asynchronous runs.", -1, None, shown=False),
     Column("mean_concurrency", "Concurrency", "number", "Clients at work, mean over time; asynchronous runs.", 0, None,
@@ -134,11 +135,13 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
 
 TARGET_COLUMNS: tuple[Column, ...] = (
     Column("time_to_target_s", "Time to target", "seconds",
-           "Simulated time until the test accuracy first reaches the target.", -1, None),
+           "Simulated time until the test accuracy is first measured at the target or above; it may have been there "
+           "since the evaluation before.", -1, None),
     Column("rounds_to_target", "Rounds to target", "count",
-           "Rounds until the test accuracy first reaches the target, skipped ones included.", -1, None),
+           "Rounds until the test accuracy is first measured at the target or above, skipped ones included.", -1, None),
     Column("bytes_to_target", "Traffic to target", "bytes",
-           "Bytes sent by the server and by the clients until the test accuracy first reaches the target.", -1, None),
+           "Bytes sent by the server and by the clients until the test accuracy is first measured at the target or "
+           "above.", -1, None),
 )  # fmt: skip
 """What a comparison adds, given a target accuracy."""
 

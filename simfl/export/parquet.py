@@ -2,17 +2,14 @@
 
 import io
 from pathlib import Path
-from typing import Any
 
 from simfl.disk import write_atomically
 from simfl.errors import MissingError, SimflError
-from simfl.report.reading import index_of, place_of
 from simfl.results import read_table
 from simfl.stored import Stored, is_finished
+from simfl.tidy import all_rounds
 
 __all__ = ["export"]
-
-ROUNDS = "rounds"
 
 
 def export(folder: Path, to: Path) -> list[Path]:
@@ -32,8 +29,8 @@ def export(folder: Path, to: Path) -> list[Path]:
         tables = {Path(name).stem: read_table(stored.file(name)) for name in stored.files if name.endswith(".csv")}
     else:
         tables = {path.stem: read_table(path) for path in sorted(folder.glob("*.csv"))}
-        if (folder / "index.csv").exists():
-            tables[ROUNDS] = _all_rounds(folder)
+        if "index" in tables and (tables["index"].status == "done").any():
+            tables["rounds"] = all_rounds(folder)
     if not tables:
         raise SimflError(f"{folder}: no tables here; give the folder of a run, a sweep or a comparison")
     to.mkdir(parents=True, exist_ok=True)
@@ -44,18 +41,3 @@ def export(folder: Path, to: Path) -> list[Path]:
         written.append(to / f"{name}.parquet")
         write_atomically(written[-1], buffer.getvalue())
     return written
-
-
-def _all_rounds(folder: Path) -> Any:
-    """The rounds of all complete runs of a sweep under one another: digest, what varies, seed, then ``rounds.csv``."""
-    import pandas
-
-    axes, rows = index_of(folder)
-    parts = []
-    for row in rows:
-        if row["status"] == "done":
-            rounds = read_table(Stored.open(place_of(folder, row["digest"])).file(f"{ROUNDS}.csv"))
-            for place, key in enumerate(("digest", *axes, "seed")):
-                rounds.insert(place, key, int(row[key]) if key == "seed" else row[key])
-            parts.append(rounds)
-    return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame({"digest": [], "seed": []})

@@ -85,7 +85,8 @@ class Watched:
         if path in self._done:
             return self._done[path]
         run: dict[str, Any] = {"label": label, "digest": path.name, "state": "waiting", "round": 0, "rounds": None,
-                               "ending": False, "accuracy": None, "time_s": None, "error": None}  # fmt: skip
+                               "ending": False, "accuracy": None, "time_s": None, "error": None,
+                               "diverged": None}  # fmt: skip
         if is_finished(path):
             run |= _ended(path)
             self._done[path] = run
@@ -95,7 +96,8 @@ class Watched:
             table = self._table(path)
             planned = self._planned(path)
             run |= {"state": "playing", "rounds": planned, "round": table.rows, "ending": table.rows == planned,
-                    "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy")}  # fmt: skip
+                    "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy"),
+                    "diverged": table.diverged}  # fmt: skip
         return run
 
     def _table(self, path: Path) -> Growing:
@@ -125,7 +127,8 @@ def _ended(path: Path) -> dict[str, Any]:
         return {"state": "failed", "error": str(error)}
     summary = stored.summary
     return {"state": "done", "round": summary["rounds"], "rounds": summary["rounds"],
-            "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s")}  # fmt: skip
+            "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s"),
+            "diverged": summary.get("diverged_round")}  # fmt: skip
 
 
 def _telling(curves: Sequence[dict[str, list[float | None]]], known: dict[str, Column]) -> list[Column]:

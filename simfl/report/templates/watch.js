@@ -81,7 +81,8 @@ function table(runs) {
     box.disabled = !box.checked && chosen.size >= MOST;
     box.addEventListener("change", () => choose(run.digest, box.checked));
     make(row, "td", {}, run.error ? `${run.label}: ${run.error}` : run.label);
-    make(row, "td", { class: run.state }, run.ending ? "ending" : run.state);
+    const told = run.ending ? "ending" : run.state;
+    make(row, "td", { class: run.state }, run.diverged === null ? told : `${told}, diverged at round ${run.diverged}`);
     const meter = make(make(row, "td"), "div", { class: "meter small" });
     make(meter, "i").style.width = `${run.rounds ? 100 * run.round / run.rounds : 0}%`;
     make(row, "td", { class: "n" }, run.rounds ? `${run.round} / ${run.rounds}` : String(run.round));

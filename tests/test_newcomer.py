@@ -14,8 +14,8 @@ HERE = Path(__file__).resolve().parent.parent
 
 
 def blocks():
-    text = (HERE / "docs/tutorial.md").read_text()
-    text = re.sub(r"<!-- install -->\n```bash\n.*?^```", "", text, flags=re.M | re.S)
+    text = (HERE / "docs/tutorial-own-policy.md").read_text()
+    text = re.sub(r"<!-- not run: [^>]*-->\n```bash\n.*?^```", "", text, flags=re.M | re.S)
     return re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)
 
 
