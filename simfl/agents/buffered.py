@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
-from simfl.agents.asking import PATIENCE, Asking, stalled
+from simfl.agents.asking import FRUITLESS, Asking, stalled
 from simfl.agents.client import Flight, plan, records
 from simfl.agents.exchange import Conversation, converse, message
 from simfl.agents.flights import Unit, flights_of, saved
@@ -259,8 +259,8 @@ class BufferedServer:
             self._end(flight, outcome if flight is culprit else "forfeited")
 
     def _patience(self, reason: str) -> None:
-        if self.cost.failed > PATIENCE + 100 * self.parts.rule.buffer:
-            why = f"{self.cost.failed} jobs failed since the last server update"
+        if self.cost.failed - self.fruitful > FRUITLESS:
+            why = f"{self.cost.failed - self.fruitful} jobs in a row have failed"
             raise stalled(f"{why} ({reason})" if reason else why, self.world.now)
 
     def _admit(self, unit: Unit) -> None:
@@ -269,6 +269,7 @@ class BufferedServer:
             for flight in unit.members:
                 self._end(flight, "stale", staleness=staleness)
             return
+        self.fruitful = self.cost.failed
         self.buffer.append(unit)
         self.held += len(unit.members)
         self._recover()
@@ -320,6 +321,7 @@ class BufferedServer:
         if kept:
             self._step(kept, said)
         else:
+            self.fruitful = 0
             self._patience(said.result.reason if isinstance(said.result, Failed) else "nothing could be recovered")
         self._recover()
 
@@ -350,6 +352,7 @@ class BufferedServer:
     def _begin_round(self) -> None:
         """A new model: what was counted for the last one is reported, and there is a reason to ask again."""
         self.cost = Cost()
+        self.fruitful = 0  # how many had failed when somebody delivered last
         self.phases: list[Phase] = []
         self.rows: list[Row] = []
         self.retry_at = 0.0

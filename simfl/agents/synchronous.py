@@ -79,9 +79,9 @@ class SynchronousServer:
         kept = [] if done is None else _kept(jobs, done, units)
         if kept and parts.rule.announce:
             cost.bytes_down += self._announce(t, jobs)
-        self._note({"event": "round_end", "round": t, "cardinality": len(kept)})
         row = {} if result is None else result.row
         finished = self.aggregator.aggregate(kept, None, done, self.world.now, cost, phases=phases, row=row)
+        self._note({"event": "round_end", "round": t, "cardinality": len(finished.clients)})
         parts.learner.forget(jobs)
         return finished
 
