@@ -55,8 +55,9 @@ def draw(study: Study) -> Any:
         if not study.single:
             style.title(axes, group.label, pad=14)
     grid[-1, 0].set_xlabel("Simulated time (s)")
-    _legend(fig)
-    return fig, DataFrame(concat([table for _, table in found], ignore_index=True))
+    everything = concat([table for _, table in found], ignore_index=True)
+    _legend(fig, phases=bool((everything.activity == "phase").any()))
+    return fig, DataFrame(everything)
 
 
 def _recorded(study: Study) -> list[Group]:
@@ -69,15 +70,13 @@ def _table(group: Group) -> Any:
 
     run = next(run for run in group.runs if run.events)
     rows: list[dict[str, Any]] = []
-    lost: set[int] = set()
     for span in timeline(_first(_read(run.events), run.clients, run.jobs is None)):
         client, name = span["tid"] - 1, span["name"]
         if client == SERVER and not rows and not span["args"].get("aggregated"):
             continue  # a skipped round before anything happened
-        if name in UNSEEN or (name == "wait" and client in lost):
+        if name in UNSEEN:
             continue
         activity = "round" if client == SERVER else ACTIVITIES.get(name, name if name in LOOKS else "phase")
-        (lost.add if activity == "lost" else lost.discard)(client)
         rows.append({
             "group": group.label,
             "client": client,
@@ -164,18 +163,19 @@ def _panel(axes: Any, table: Any) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def _legend(fig: Any) -> None:
+def _legend(fig: Any, phases: bool) -> None:
     from matplotlib.patches import Patch
 
+    looks = {activity: look for activity, look in LOOKS.items() if phases or activity != "phase"}
     handles = [
         Patch(
             facecolor=look["color"], hatch=look.get("hatch"), edgecolor=style.MUTED if "hatch" in look else "none",
             linewidth=0, label=NAMES.get(activity, activity),
         )
-        for activity, look in LOOKS.items()
+        for activity, look in looks.items()
     ]  # fmt: skip
     fig.legend(
-        handles=handles, loc="outside upper left", ncols=len(LOOKS), borderaxespad=0.2, handlelength=1.8
+        handles=handles, loc="outside upper left", ncols=len(looks), borderaxespad=0.2, handlelength=1.8
     ).set_gid(style.OWN)
 
 
