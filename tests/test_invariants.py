@@ -1,15 +1,14 @@
 """Runs are true: random scenarios, a third of them full of exact ties, judged by their tables alone."""
 
 import json
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from invariants import violations
 from random_scenarios import random_scenario
+from search import broken, impatient
 
-from simfl.agents import buffered, drawn, exchange
+from simfl.agents import buffered, exchange
 from simfl.agents.aggregator import Aggregator
 from simfl.agents.synchronous import SynchronousServer
 from simfl.errors import SimflError
@@ -17,8 +16,6 @@ from simfl.opening import Result
 from simfl.run import run, verify
 from simfl.scenario import Scenario
 from simfl.types import Total
-
-PLUGINS = Path(__file__).parent / "plugins"
 
 E1 = """
 clients: 2
@@ -40,35 +37,16 @@ trace: events
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    """Runs that nothing will ever end are given up soon."""
-    monkeypatch.setattr("simfl.agents.asking.PATIENCE", 300)
-    for server in (buffered, drawn):
-        monkeypatch.setattr(server, "FRUITLESS", 300)
-
-
-def found(numbers, out):
-    """What random scenarios violate: by number; and how many ended how."""
-    wrong, ends = {}, Counter()
-    for number in numbers:
-        scenario, tied = random_scenario(np.random.default_rng([2026, number]), PLUGINS)
-        try:
-            done = run(scenario, out, force=True)
-        except SimflError as error:
-            assert "stalls" in str(error), (number, scenario.to_yaml())
-            ends["stalled"] += 1
-            continue
-        ends["tied" if tied else "played"] += 1
-        if broken := violations(done.path):
-            wrong[number] = broken
-    return wrong, ends
+def soon():
+    with impatient():
+        yield
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_random_scenarios_keep_every_invariant(tmp_path, impatient, part):
-    wrong, ends = found(range(30 * part, 30 * part + 30), tmp_path)
+def test_random_scenarios_keep_every_invariant(tmp_path, soon, part):
+    wrong, ends = broken(range(30 * part, 30 * part + 30), tmp_path, seed=2026)
     assert not wrong
-    assert ends["tied"] >= 3 and ends["played"] >= 6
+    assert ends["tied"] >= 3 and ends["not tied"] >= 6
 
 
 def counts_what_is_late(monkeypatch):
@@ -153,7 +131,7 @@ DEFECTS = [counts_what_is_late, sums_the_failed, breaks_units, forgets_bytes, ha
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_the_search_finds_a_server_that_does_wrong(tmp_path, impatient, monkeypatch, defect):
+def test_the_search_finds_a_server_that_does_wrong(tmp_path, soon, monkeypatch, defect):
     """The same search, on a simulator with a defect."""
     defect(monkeypatch)
     for number in range(120):
@@ -230,6 +208,6 @@ def test_where_staleness_is_drawn_events_have_their_order_and_messages_their_byt
 
 
 @pytest.mark.slow
-def test_two_thousand_random_scenarios(tmp_path, impatient):
-    wrong, ends = found(range(1000, 3000), tmp_path)
+def test_two_thousand_random_scenarios(tmp_path, soon):
+    wrong, ends = broken(range(1000, 3000), tmp_path, seed=2026)
     assert not wrong and ends["tied"] > 300

@@ -3,13 +3,12 @@
 import json
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from random_scenarios import random_scenario
+from search import PLUGINS, impatient
 
-from simfl.agents import buffered, drawn
 from simfl.errors import SimflError
 from simfl.report import read_study
 from simfl.report.figures.timeline import _table, draw
@@ -17,8 +16,6 @@ from simfl.run import run
 from simfl.scenario import Scenario
 from simfl.timeline import timeline
 from simfl.types import SERVER
-
-PLUGINS = Path(__file__).parent / "plugins"
 
 TEXT = """
 clients: 8
@@ -31,6 +28,12 @@ training: {name: fedbuff, rounds: 8, concurrency: 6, buffer: 4, deadline_s: 1.5}
 learning: {name: none, parameters: 10, samples: 1}
 trace: events
 """
+
+
+@pytest.fixture
+def soon():
+    with impatient():
+        yield
 
 
 def message(kind, client, sent_s, arrives_s, down=False):
@@ -90,10 +93,7 @@ def test_what_is_cancelled_ends_there():
     ]  # fmt: skip
 
 
-def test_nobody_does_two_things_at_a_time_in_random_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr("simfl.agents.asking.PATIENCE", 300)
-    for server in (buffered, drawn):
-        monkeypatch.setattr(server, "FRUITLESS", 300)
+def test_nobody_does_two_things_at_a_time_in_random_runs(tmp_path, soon):
     seen = set()
     for number in range(60):
         scenario, _ = random_scenario(np.random.default_rng([2027, number]), PLUGINS)
