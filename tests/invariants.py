@@ -493,8 +493,8 @@ def _bytes_are_those_of_the_jobs(run: _Run) -> Iterator[str]:
 def _heard(run: _Run, flight: _Flight) -> int:
     """Whether the server heard it before it stopped listening: its job is neither cancelled nor open."""
     job = next(job for job in run.jobs if job["job"] == flight.compute["job"])
-    return int(job["ended_s"] == flight.answer["arrives_s"] and job["outcome"] not in ("late", "open")
-               or job["outcome"] == "open" and flight.answer["arrives_s"] == job["ended_s"] and _in_time(run, job))  # fmt: skip
+    in_time = job["ended_s"] == flight.answer["arrives_s"] and job["outcome"] != "late"
+    return int(in_time and (job["outcome"] != "open" or _in_time(run, job)))
 
 
 def _in_time(run: _Run, job: dict[str, Any]) -> bool:

@@ -113,8 +113,10 @@ def weighs_wrongly(monkeypatch):
 
 
 def forgets_the_failed(monkeypatch):
-    monkeypatch.setattr("simfl.agents.parts.Cost.row",
-                        lambda self: {"failed": 0, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up})  # fmt: skip
+    def row(self):
+        return {"failed": 0, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
+
+    monkeypatch.setattr("simfl.agents.parts.Cost.row", row)
 
 
 def tells_the_wrong_round(monkeypatch):

@@ -16,7 +16,7 @@ from simfl.types import Units, View
 __all__ = ["FRUITLESS", "PATIENCE", "Asking", "stalled"]
 
 PATIENCE = 100_000
-"""Fruitless selections in a row while nobody is at work, after which a run is given up: somebody may still come back."""
+"""Fruitless selections in a row while nobody is at work, after which a run is given up; somebody may be back."""
 
 FRUITLESS = 10_000
 """Jobs in a row that brought nothing into a sum, after which a run is given up: nobody meets the deadline, say."""
