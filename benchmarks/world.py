@@ -2,8 +2,9 @@
 
     python benchmarks/world.py [K] [ROUNDS]
 
-Prints the ratio (the machine's speed cancels out), then time and peak memory of scenarios/million_clients.yaml
-at a tenth, a third and all of its rounds, each in a process of its own.
+Prints the ratio (the machine's speed cancels out), then processor time, its ratio to the bare timeouts of as many jobs,
+and peak memory of scenarios/million_clients.yaml and scenarios/fedbuff_scale.yaml (a million client updates each) at a
+tenth, a third and all of their rounds, each in a process of its own.
 """
 
 import json
@@ -21,12 +22,13 @@ HERE = Path(__file__).resolve().parent.parent
 MEASURED = """
 import json, resource, sys, time
 from pathlib import Path
-begin = time.perf_counter()
 from simfl.run import run
 from simfl.scenario import Scenario
-done = run(Scenario.load(sys.argv[1], [f"training.rounds={sys.argv[2]}"]), Path(sys.argv[3]))
+scenario = Scenario.load(sys.argv[1], [f"training.rounds={sys.argv[2]}"])
+begin = time.process_time()
+run(scenario, Path(sys.argv[3]))
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"seconds": time.perf_counter() - begin, "MB": memory}))
+print(json.dumps({"seconds": time.process_time() - begin, "MB": memory}))
 """
 
 
@@ -79,12 +81,14 @@ def main() -> None:
     messages = 2 * k * rounds
     speeds = f"bare SimPy {messages / alone:,.0f} messages/s, simfl {messages / whole:,.0f}"
     print(f"{speeds}; time ratio {whole / alone:.2f}")
-    for share in (0.1, 0.3, 1.0):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-c", MEASURED, str(HERE / "scenarios/million_clients.yaml"),
-                       str(int(1000 * share)), folder]  # fmt: skip
-            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        print(f"million_clients, {int(1000 * share)} rounds: {found['seconds']:.1f} s, {found['MB']:.0f} MB")
+    per_job = alone / (k * rounds)
+    for name in ("million_clients", "fedbuff_scale"):
+        for played in (100, 300, 1000):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, "-c", MEASURED, str(HERE / f"scenarios/{name}.yaml"), str(played), folder]
+                found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            ratio = found["seconds"] / (1000 * played * per_job)
+            print(f"{name}, {played} rounds: {found['seconds']:.1f} s, ratio {ratio:.2f}, {found['MB']:.0f} MB")
     print(f"(this process peaked at {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB)")
 
 

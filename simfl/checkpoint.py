@@ -31,7 +31,8 @@ def save(folder: Path, round: int, arrays: dict[str, NDArray[Any]], marks: dict[
     """
     folder.mkdir(exist_ok=True)
     buffer = io.BytesIO()
-    np.savez(buffer, **{f"state/{key}": value for key, value in arrays.items()}, marks=np.array(json.dumps(marks)))
+    named: dict[str, Any] = {f"state/{key}": value for key, value in arrays.items()}
+    np.savez(buffer, **named, marks=np.array(json.dumps(marks)))
     data = buffer.getvalue()
     write_atomically(_path(folder, round), hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
     for old in stored(folder)[KEPT:]:

@@ -134,11 +134,13 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
 
 TARGET_COLUMNS: tuple[Column, ...] = (
     Column("time_to_target_s", "Time to target", "seconds",
-           "Simulated time until the test accuracy first reaches the target.", -1, None),
+           "Simulated time until the test accuracy is first measured at the target or above; it may have been there "
+           "since the evaluation before.", -1, None),
     Column("rounds_to_target", "Rounds to target", "count",
-           "Rounds until the test accuracy first reaches the target, skipped ones included.", -1, None),
+           "Rounds until the test accuracy is first measured at the target or above, skipped ones included.", -1, None),
     Column("bytes_to_target", "Traffic to target", "bytes",
-           "Bytes sent by the server and by the clients until the test accuracy first reaches the target.", -1, None),
+           "Bytes sent by the server and by the clients until the test accuracy is first measured at the target or "
+           "above.", -1, None),
 )  # fmt: skip
 """What a comparison adds, given a target accuracy."""
 

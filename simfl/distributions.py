@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simfl.errors import ScenarioError
+from simfl.plugin import is_plugin
 from simfl.registry import Registry
 from simfl.setting import Setting
 
@@ -52,7 +53,10 @@ class Distribution(Protocol):
         """The expected value."""
         ...
 
-    # A bounded distribution also has a property ``ends``: its least and its largest value.
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The least and the largest value of a bounded distribution; None if it is not bounded."""
+        return None
 
 
 DISTRIBUTIONS = Registry("distribution", number=("constant", "value"), protocol=Distribution)
@@ -243,8 +247,9 @@ def drawn(key: str, distribution: Any, values: NDArray[np.float64]) -> NDArray[n
     """
     if values.size and not (0 <= values.min() and values.max() < np.inf):
         wrong = values[~((values >= 0) & (values < np.inf))][0]
-        name = getattr(distribution, "name", type(distribution).__name__)
-        raise ScenarioError(key, f"the distribution '{name}' gave {wrong:g}, but a finite number from 0 is needed")
+        raise ScenarioError(
+            key, f"the distribution '{distribution.name}' gave {wrong:g}, but a finite number from 0 is needed"
+        )
     return values
 
 
@@ -253,7 +258,7 @@ def reaching(key: str, value: Any, least: float = 0.0, most: float = np.inf) -> 
 
     What an unbounded one gives shows when it is drawn.
     """
-    low, high = getattr(value, "ends", (least, most))
+    low, high = (value.ends if is_plugin(value) else None) or (least, most)
     if low < least:
         return [(key, f"the distribution reaches down to {low:g}; the nearest valid value is {least:g}")]
     if high > most:

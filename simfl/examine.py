@@ -61,8 +61,5 @@ def examine(scenario: "Scenario", deep: bool = False) -> Examined:
             attempt(lambda: devices.availability.build(scenario, streams, links.names))
         attempt(lambda: devices.computation.build(scenario, streams))
         attempt(lambda: devices.failure.build(scenario, streams))
-    if hasattr(scenario.learning, "preview"):
-        found.unchecked += attempt(lambda: scenario.learning.preview(scenario)) or []
-    else:
-        found.unchecked.append(f"learning '{scenario.learning.name}'")
+    found.unchecked += attempt(lambda: scenario.learning.preview(scenario)) or []
     return found

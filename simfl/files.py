@@ -106,12 +106,12 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
     rows = []
     try:
         for row in reader:
-            if any(cells := [cell.strip() for cell in row]):
+            if any(values := [cell.strip() for cell in row]):
                 where = f"{path.name}:{reader.line_num}"
-                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in cells):
+                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in values):
                     problem = f"a value has control characters or more than {MAX_CELL} characters"
                     raise ScenarioError(key, f"{where}: {problem}")
-                rows.append((where, cells))
+                rows.append((where, values))
     except csv.Error as error:
         raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
     return rows

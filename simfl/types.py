@@ -12,8 +12,8 @@ __all__ = ["SERVER", "Arrays", "Job", "Labels", "Name", "Total", "Units", "Updat
 SERVER = -1
 """The server's address; clients are 0 .. clients-1."""
 
-Arrays = dict[str, NDArray[Any]]
-"""Named arrays: a state that a checkpoint can hold."""
+Arrays = dict[str, Any]
+"""Named numpy arrays and scalars: a state that a checkpoint can hold."""
 
 Name = Annotated[
     str,

@@ -37,7 +37,7 @@ class _Call:
 
     _ok = True
 
-    def __init__(self, action: Callable[[Any], None], value: Any) -> None:
+    def __init__(self, action: Callable[[Any], Any], value: Any) -> None:
         self.action, self.value = action, value
         self.callbacks = _MAKE
 
@@ -78,14 +78,14 @@ class World:
     def until(self, time_s: float) -> simpy.Event:
         """An event at simulated time ``time_s``, not before now."""
         event = self._env.event()
-        self.at(time_s, lambda _: event.succeed())
+        self.at(time_s, event.succeed)
         return event
 
     def wait(self, seconds: float) -> simpy.Event:
         """An event ``seconds`` from now."""
         return simpy.Timeout(self._env, seconds)
 
-    def at(self, time_s: float, action: Callable[[Any], None], value: Any = None, phase: int = 0) -> None:
+    def at(self, time_s: float, action: Callable[[Any], Any], value: Any = None, phase: int = 0) -> None:
         """Calls ``action(value)`` at simulated time ``time_s``, not before now.
 
         Args:
@@ -96,7 +96,8 @@ class World:
                 one is left to happen at that instant.
         """
         env = self._env
-        heappush(env._queue, (time_s, NORMAL + phase, next(env._eid), _Call(action, value)))
+        queue: list[Any] = env._queue
+        heappush(queue, (time_s, NORMAL + phase, next(env._eid), _Call(action, value)))
 
     @property
     def settled(self) -> bool:

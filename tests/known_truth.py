@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 
 from simfl.report.study import Group, Run, Study
+from simfl.stored import Stored
 
 TARGET = 0.5
 
@@ -62,14 +63,14 @@ def _run(truth, seed, shared, rng, rounds, step_s, privacy):
         "name": "simulated", "seed": seed, "digest": f"{rng.integers(1 << 40):x}", "clients": 40, "rounds": rounds,
         "skipped": 0, "time_s": 10.0 * rounds + float(rng.normal()), "test_accuracy": accuracy,
         "best_test_accuracy": accuracy, "mean_cardinality": truth.cardinality + float(rng.normal(0, 0.3)),
-        "bytes_down": 10**6, "bytes_up": 10**6 + int(rng.integers(1000)),
+        "sha256": {}, "bytes_down": 10**6, "bytes_up": 10**6 + int(rng.integers(1000)),
     }  # fmt: skip
     if privacy:
         for notion in ("strong", "semi_strong", "weak"):
             summary[f"privacy_{notion}" + "_lower" * (notion == "weak")] = float(guarantee[-1])
             if truth.known:
                 summary[f"guarantee_{notion}"] = truth.guarantee
-    run = Run(Path("/nowhere"), summary)
+    run = Run(Stored(Path("/nowhere"), summary))
     if privacy and not truth.known:
         columns = {"privacy_strong": guarantee, "privacy_semi_strong": guarantee, "privacy_weak_lower": guarantee}
         run.__dict__["rounds"] = pandas.DataFrame({"round": np.arange(rounds)} | columns)

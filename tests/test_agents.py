@@ -9,6 +9,7 @@ from simfl.agents import Parts, SynchronousServer
 from simfl.learning.none import IdleLearner
 from simfl.rng import Streams
 from simfl.training.fedavg import FedAvg
+from simfl.training.stop import Stop
 from simfl.types import SERVER, Updates
 from simfl.world import World
 
@@ -73,9 +74,9 @@ class Recorder(IdleLearner):
         return Updates(clients[:, None].astype(np.float32), self.samples[clients], np.ones(len(jobs)))
 
 
-def play(fixed, **training):
+def play(fixed, samples=5, **training):
     training = {"rounds": 1, "weighting": "equal"} | training
-    learner = Recorder(BYTES, np.full(fixed.n, 5, dtype=np.int64))
+    learner = Recorder(BYTES, np.broadcast_to(np.asarray(samples, dtype=np.int64), fixed.n).copy())
     rule = FedAvg(**training)
     parts = Parts(fixed.n, Streams(0), fixed, fixed, fixed, fixed, fixed, rule, learner, 0)
     rounds, events, world = [], [], World()
@@ -185,3 +186,37 @@ def test_every_selected_client_has_one_end_and_time_never_goes_back():
     assert times == sorted(times)
     for t, done in enumerate(played):
         assert done.row["failed"] == sum(end != ["update"] for (at, _), end in ends.items() if at == t)
+
+
+@pytest.mark.parametrize("weighting", ["samples", "equal"])
+def test_a_client_without_samples_is_in_no_sum(weighting):
+    """Its unit's other member is then all that the sum holds, and the row says so."""
+    fixed = Fixed([1.0] * 4, units=[[0, 1], [2, 3]])
+    server, (only,), _ = play(fixed, weighting=weighting, samples=[5, 0, 5, 5])
+    assert only.clients.tolist() == [0, 2, 3] and only.row["cardinality"] == 3
+    assert server.model[0] == pytest.approx((0 + 2 + 3) / 3)
+    assert server.tally.participation.tolist() == [1, 0, 1, 1]
+
+
+def test_a_round_of_clients_without_samples_is_skipped():
+    server, (only,), _ = play(Fixed([1.0] * 2), samples=[0, 0])
+    assert only.row["skipped"] == 1 and not only.clients.size and server.model[0] == 0
+    assert only.row["bytes_up"] == 2 * BYTES, "they did answer"
+
+
+@pytest.mark.parametrize(
+    "stop, played",
+    [({"client_updates": 5}, 3), ({"time_s": 9.0}, 3), ({"time_s": 9.1}, 4), ({"traffic_bytes": 8 * BYTES + 1}, 3)],
+)
+def test_a_run_ends_with_the_first_round_at_which_a_limit_is_reached(stop, played):
+    """Two clients, rounds of 3 s, 2 updates and 4 messages each."""
+    _, rounds, _ = play(Fixed([1.0, 1.0], compute=1.0), rounds=None, stop=Stop(**stop))
+    assert [done.last for done in rounds] == [False] * (played - 1) + [True]
+
+
+def test_what_arrives_exactly_at_the_deadline_counts_and_nothing_of_it_later():
+    """Client 1's update is on its way when round 0 ends at 1 s; it arrives in round 1, where it counts nowhere."""
+    fixed = Fixed([0.25, 0.25], compute=[0.5, 1.0])
+    _, (first, second), _ = play(fixed, rounds=2, deadline_s=1.0, on_failure="partial")
+    assert first.clients.tolist() == [0] and second.clients.tolist() == [0]
+    assert (first.row["time_s"], second.row["time_s"]) == (1.0, 2.0)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.examine import examine
+from simfl.learning import Learning
 from simfl.scenario import Scenario
 
 HOME = Path(__file__).resolve().parent.parent
@@ -174,8 +175,8 @@ def test_scenarios_of_very_many_clients_are_not_drawn():
 
 def test_a_learning_of_somebodys_own_is_unchecked():
     scenario = Scenario.parse(WORLD, "s")
-    object.__setattr__(scenario, "learning", type("Own", (), {"name": "own"})())
-    assert examine(scenario).unchecked == ["learning 'own'"]
+    object.__setattr__(scenario, "learning", type("Own", (Learning,), {"name": "own", "build": None})())
+    assert examine(scenario).unchecked == ["what is learned"]
 
 
 def test_a_torn_archive_is_one_line(folder):

@@ -217,7 +217,7 @@ def test_slots_are_refilled_at_once_and_never_exceed_the_concurrency():
 def test_model_versions_are_kept_only_while_a_job_refers_to_them():
     server, _, _ = play(Script(SLOW_THIRD), fedbuff(rounds=40))
     assert server.parts.learner.most_models <= 3 + 1
-    assert set(server.parts.learner.models) <= {40} | {flight.job.version for flight in server.live.values()}
+    assert set(server.parts.learner.models) <= {40} | {flight.job.version for flight in server.staff.live.values()}
 
 
 def test_nobody_available_is_asked_again_after_the_retry_time():

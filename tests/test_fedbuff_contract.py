@@ -137,8 +137,8 @@ def test_every_policy_keeps_its_units_and_every_job_has_one_end(name, sizes, kin
     _, at_work = concurrency([row["started_s"] for row in rows], [row["ended_s"] for row in rows])
     assert at_work.max() <= rule.concurrency and at_work[-1] == 0
     working = sum(row["outcome"] == "open" and row["ended_s"] == times[-1] for row in rows)
-    assert agent.free >= rule.concurrency - working
-    assert set(np.flatnonzero(agent.busy)) == {row["client"] for row in rows if row["outcome"] == "open"}
+    assert agent.staff.free >= rule.concurrency - working
+    assert set(np.flatnonzero(agent.staff.busy)) == {row["client"] for row in rows if row["outcome"] == "open"}
 
 
 @pytest.mark.parametrize("name, sizes", list(policies()), ids=[name for name, _ in policies()])

@@ -8,8 +8,9 @@ from invariants import violations
 from random_scenarios import random_scenario
 from search import broken, impatient
 
-from simfl.agents import buffered, exchange
+from simfl.agents import exchange
 from simfl.agents.aggregator import Aggregator
+from simfl.agents.staff import Staff
 from simfl.agents.synchronous import SynchronousServer
 from simfl.errors import SimflError
 from simfl.opening import Result
@@ -86,23 +87,23 @@ def forgets_bytes(monkeypatch):
 
 
 def has_one_slot_too_many(monkeypatch):
-    made = buffered.BufferedServer.__post_init__
+    made = Staff.__init__
 
-    def more(self):
-        made(self)
+    def more(self, *arguments):
+        made(self, *arguments)
         self.free += 1
 
-    monkeypatch.setattr(buffered.BufferedServer, "__post_init__", more)
+    monkeypatch.setattr(Staff, "__init__", more)
 
 
 def selects_the_busy(monkeypatch):
-    made = buffered.BufferedServer._start
+    made = Staff._start
 
     def start(self, flights):
         made(self, flights)
         self.busy[:] = False
 
-    monkeypatch.setattr(buffered.BufferedServer, "_start", start)
+    monkeypatch.setattr(Staff, "_start", start)
 
 
 def weighs_wrongly(monkeypatch):

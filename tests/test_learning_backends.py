@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Sgd, Task
 from simfl.learning.backends.batch import take
-from simfl.learning.models import MODELS
+from simfl.learning.models import MODELS, Model
 from simfl.learning.models.build import build
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
@@ -17,6 +17,7 @@ from simfl.learning.work import work
 from simfl.local import LocalTraining
 from simfl.rng import Streams
 from simfl.types import Job
+from simfl.variant import Begun
 
 torch.set_num_threads(1)
 STREAMS = Streams(7)
@@ -31,7 +32,7 @@ def samples(shape, n=60, classes=3):
     )
 
 
-class SmallConv:
+class SmallConv(Model):
     """Every kind of layer that the grouped backend knows."""
 
     name = "small"
@@ -57,6 +58,7 @@ SETTINGS = {
     "clip": (Sgd(clip_norm=0.5, momentum=0.5), {"local_steps": 7}),
     "proximal": (Sgd(proximal=0.7, weight_decay=0.05, clip_norm=0.9), {"local_epochs": 2, "decay_at": (1,)}),
     "shift": (Sgd(clip_norm=1.1), {"local_epochs": 2}),
+    "mask": (Sgd(momentum=0.9, weight_decay=0.1), {"local_epochs": 2}),
 }
 
 
@@ -73,8 +75,9 @@ def prepare(model, setting, crop=0, flip=False):
     works = []
     for i, own in enumerate(held):
         shift = rng.normal(0, 0.1, len(start)).astype(np.float32) if setting == "shift" else None
-        begin = start if i % 2 else start * np.float32(0.9)
-        works.append(work(Job(i, i, i % 2, 0.0), own, begin, local, STREAMS, augment, shift))
+        mask = rng.random(len(start)) < 0.7 if setting == "mask" else None
+        begun = Begun(start if i % 2 else start * np.float32(0.9), shift, mask)
+        works.append(work(Job(i, i, i % 2, 0.0), own, begun, local, STREAMS, augment))
     return Task(module, x, y, 8, sgd, crop, flip), works
 
 
@@ -103,6 +106,12 @@ def reference(task, job):
             at = 0
             for p in module.parameters():
                 p.grad += torch.from_numpy(job.shift[at : at + p.numel()]).view_as(p)
+                at += p.numel()
+        if job.mask is not None:  # the optimiser adds the decay, so that it, too, must be masked: by hand
+            at = 0
+            for p in module.parameters():
+                kept = torch.from_numpy(job.mask[at : at + p.numel()]).view_as(p)
+                p.grad = torch.where(kept, p.grad, -task.sgd.weight_decay * p.detach())
                 at += p.numel()
         optimiser.step()
         if s >= job.last_pass:
@@ -216,7 +225,7 @@ def test_works_make_the_promised_steps():
         (LocalTraining(batch_size=5, local_steps=4), 4, 18),
         (LocalTraining(batch_size=5, local_steps=2), 2, 10),
     ):
-        job = work(Job(4, 0, 0, 0.0), held, np.zeros(1, np.float32), local, STREAMS)
+        job = work(Job(4, 0, 0, 0.0), held, Begun(np.zeros(1, np.float32)), local, STREAMS)
         assert job.steps == steps == local.steps(np.array([13]))[0] and len(job.order) == samples_used
         assert np.array_equal(
             np.sort(job.order[:13]), held[: len(job.order)] if len(job.order) >= 13 else np.sort(job.order)
@@ -245,7 +254,7 @@ def test_residual_networks_train(backend):
     module = build(MODELS["resnet18_gn"](groups=2), (3, 8, 8), 3)
     x, y = samples((3, 8, 8), n=8)
     start = initial(module, np.random.default_rng(0))
-    job = work(Job(0, 0, 0, 0.0), np.arange(4), start, LocalTraining(batch_size=4, learning_rate=0.01), STREAMS)
+    job = work(Job(0, 0, 0, 0.0), np.arange(4), Begun(start), LocalTraining(batch_size=4, learning_rate=0.01), STREAMS)
     plain = copy.deepcopy(module)
     deltas, _ = BACKENDS[backend]().build(Task(module, x, y, 4, Sgd())).train([job])
     expected, _ = reference(Task(plain, x, y, 4, Sgd()), job)

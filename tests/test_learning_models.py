@@ -16,7 +16,7 @@ from simfl.cli.data import command
 from simfl.errors import ScenarioError
 from simfl.learning.histogram import label_histogram
 from simfl.learning.learner import SupervisedLearner
-from simfl.learning.models import MODELS
+from simfl.learning.models import MODELS, Model
 from simfl.learning.models.build import build
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.models.initial import initial
@@ -112,7 +112,7 @@ def test_building_a_model_leaves_torchs_random_state_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-class Choice:
+class Choice(Model):
     name = "mine"
 
     def __init__(self, *layers):

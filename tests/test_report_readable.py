@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 import pytest
 from conftest import played
+from damages import reseal
 from known_truth import Truth, simulated
 
 from simfl.report import draw, read_study, style
@@ -95,7 +96,10 @@ def test_an_empty_panel_says_why(comparison, tmp_path):
     folder = tmp_path / "results"
     shutil.copytree(comparison.parent, folder)
     study = read_study([folder / comparison.name])
-    (study.groups[1].first.path / "participation.csv").write_text("round,client,weight\n")
+    emptied = study.groups[1].first.path
+    (emptied / "participation.csv").write_text("round,client,weight\n")
+    reseal(emptied)
+    study = read_study([folder / comparison.name])
     fig, table = draw("participation", study)
     texts = [[text.get_text() for text in axes.texts] for axes in fig.axes]
     assert texts == [[], ["nobody took part"], []] and study.groups[1].label not in set(table.group)

@@ -13,6 +13,7 @@ from simfl.agents.exchange import WORK, Conversation, computation, converse, mes
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.servers import SERVERS, Log
 from simfl.agents.state import Arrays, prefixed, under
+from simfl.devices.base import checked_deaths
 from simfl.metrics import Tally
 from simfl.rng import Address
 from simfl.secagg.base import Cohort, Failed, Prepared
@@ -129,7 +130,8 @@ class DrawnServer:
         if rule.unit_weights == "common":
             u = np.broadcast_to(u[:, :1], units.shape)
         staleness = (u * (min(rule.arrivals.max, t) + 1)).astype(np.int64)
-        lives = np.isnan(parts.failing.draw(clients, where, WORK)).reshape(units.shape)
+        death = checked_deaths(parts.failing.draw(clients, where, WORK), len(clients), parts.failing)
+        lives = np.isnan(death).reshape(units.shape)
         return [
             [
                 (Job((tick << 32) | client, client, t - age, self.world.now), age, alive)

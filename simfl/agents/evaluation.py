@@ -1,11 +1,9 @@
 """When the global model is measured; a model that has not changed is not measured twice."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.agents.parts import Parts
+from simfl.agents.state import Arrays
 
 __all__ = ["Evaluation"]
 
@@ -34,11 +32,11 @@ class Evaluation:
             self.values, self.changed = self.parts.learner.evaluate(t + 1), False
         return self.values
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> Arrays:
         """The latest measurements and whether the model has changed since."""
         return {"changed": np.bool_(self.changed), **{f"value/{k}": np.float64(v) for k, v in self.values.items()}}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         self.changed = bool(state["changed"])
         self.values = {name[len("value/") :]: float(v) for name, v in state.items() if name.startswith("value/")}

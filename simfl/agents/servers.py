@@ -1,7 +1,8 @@
 """The family of servers: a rule names the one that plays it."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,6 @@ from simfl.types import Arrays
 from simfl.world import World
 
 __all__ = ["SERVERS", "Log", "Server"]
-
-SERVERS = Registry("server")
 
 Log = Callable[[dict[str, Any]], None]
 """Takes a record of events.jsonl."""
@@ -28,22 +27,29 @@ class Server(Protocol):
         model: the current global model, float32 (d,).
     """
 
-    world: World
+    if TYPE_CHECKING:  # attributes that an instance has, however it comes by them
+        world: World
 
-    @property
-    def tally(self) -> Tally: ...
+        @property
+        def tally(self) -> Tally: ...
 
-    @property
-    def model(self) -> NDArray[np.float32]: ...
+        @property
+        def model(self) -> NDArray[np.float32]: ...
 
+    @abstractmethod
     def play(self) -> Generator[Any, Any, None]:
         """Plays from the current state to the end of the run; ``on_round`` is called with every round."""
         ...
 
+    @abstractmethod
     def state(self) -> Arrays:
         """What happens after the round just reported depends on; at least ``time_s`` and ``rounds``."""
         ...
 
+    @abstractmethod
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         ...
+
+
+SERVERS = Registry("server", protocol=Server)

@@ -70,7 +70,9 @@ class SynchronousServer:
         units = ask_policy(policy, view, policy.k, parts.streams("selection", t))
         if self.log is not None:
             self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
-        cost, phases, jobs, result = Cost(), [], [], None
+        cost, result = Cost(), None
+        phases: list[Phase] = []
+        jobs: list[Job] = []
         if units.size:
             result, jobs = yield from self._play(t, units, cost, phases)
         else:

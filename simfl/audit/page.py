@@ -6,6 +6,7 @@ from simfl.audit.figure import drawing
 from simfl.audit.log import plain
 from simfl.audit.report import Report
 from simfl.audit.text import COURSE, LISTED, course, doubt, interval, numbers, value, way
+from simfl.version import VERSION
 
 __all__ = ["page"]
 
@@ -27,7 +28,6 @@ def page(report: Report, title: str) -> str:
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from simfl import __version__
     from simfl.report import style
     from simfl.report.page import TEMPLATES as STYLES
     from simfl.report.svg import inline
@@ -50,12 +50,12 @@ def page(report: Report, title: str) -> str:
     )
     return environment.get_template("audit.html").render(
         title=plain(title),
-        version=__version__,
+        version=VERSION,
         report=report,
         rank=value(found.rank),
         tiles=[(name, shown, about) for (name, about), shown in zip(ABOUT, values, strict=True)],
         numbers=numbers(report),
-        doubt=doubt(report) if report.as_written else "",
+        doubt=doubt(report),
         unused=", ".join(plain(name) for name in report.unused[:LISTED]),
         svg=svg,
         headings=COURSE,

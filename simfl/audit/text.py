@@ -41,7 +41,7 @@ def _summary(report: Report) -> list[str]:
         lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
             f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
         )
-    return [*lines, *(["", doubt(report)] if report.as_written else [])]
+    return [*lines, *(["", said] if (said := doubt(report)) else [])]
 
 
 READ = {
@@ -63,7 +63,10 @@ def numbers(report: Report) -> str:
 
 def doubt(report: Report) -> str:
     """What is not certain, and what would be if the numbers were meant as they stand."""
-    found, first = report.as_written, plain(report.rounds[report.first_doubtful])
+    found, position = report.as_written, report.first_doubtful
+    if found is None or position is None:
+        return ""
+    first = plain(report.rounds[position])
     weak = interval(found.weak_lower, found.weak_upper)
     also = f"; {len(report.likely)} more clients exposed" if report.likely else ""
     where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
@@ -82,7 +85,7 @@ def course(report: Report) -> list[tuple[str, ...]]:
     trace = report.trace
     columns = [trace.rank, trace.strong, trace.semi_strong, trace.weak_lower, trace.weak_upper]
     exposed = report.exposed_by_round()
-    rows = []
+    rows: list[tuple[str, ...]] = []
     before: Any = None
     for t, label in enumerate(report.rounds):
         rank, strong, semi, lower, upper = (column[t] for column in columns)

@@ -53,7 +53,8 @@ class _Commands(click.Group):
             except click.NoSuchOption as error:
                 if error.ctx is not None and any(param.name == "overrides" for param in error.ctx.command.params):
                     key = error.option_name.lstrip("-").replace("-", "_")
-                    error.message += f" Keys of a scenario are set without dashes: {key}=VALUE"
+                    told = f"{error.message} Keys of a scenario are set without dashes: {key}=VALUE"
+                    raise click.NoSuchOption(error.option_name, told, error.possibilities, error.ctx) from None
                 raise
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from simfl.devices.base import COMPUTATION
 from simfl.devices.computation import Speed, Timing
-from simfl.distributions import listed, per_client
+from simfl.distributions import Distribution, listed, per_client
 from simfl.errors import ScenarioError
 from simfl.files import DataPath, csv_rows
 from simfl.rng import Streams
@@ -40,7 +40,7 @@ class MeasuredTime:
 
 
 @dataclass(frozen=True)
-class _Durations:
+class _Durations(Distribution):
     seconds: NDArray[np.float64]
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """What a learner is: it turns jobs into updates, in one batch, only when they are used."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -12,8 +13,6 @@ from simfl.setting import Setting
 from simfl.types import Job, Labels, Updates
 
 __all__ = ["LEARNING", "Learner", "Learning"]
-
-LEARNING = Registry("learning", default="supervised")
 
 
 class Learner(Protocol):
@@ -92,10 +91,28 @@ class Learner(Protocol):
 class Learning(Protocol):
     """The scenario's ``learning`` choice; ``build`` may import torch, nothing else here may.
 
-    A method ``preview(scenario) -> list[str]`` may raise, without loading much, what ``build`` would, and name what it
-    left unchecked. ``simfl validate`` asks it.
+    Attributes:
+        evaluate_every: rounds between two measurements of the model; 0 = after the last only.
     """
 
     evaluate_every: int
 
-    def build(self, scenario: Setting, streams: Streams) -> Learner: ...
+    @abstractmethod
+    def build(self, scenario: Setting, streams: Streams) -> Learner:
+        """Loads the data, splits them and builds the model.
+
+        Raises:
+            ScenarioError, MissingError: it cannot.
+        """
+        ...
+
+    def preview(self, setting: Setting) -> list[str]:
+        """What ``simfl validate`` leaves unchecked; looks, without loading much, for what :meth:`build` would refuse.
+
+        Raises:
+            ScenarioError, MissingError: as :meth:`build`.
+        """
+        return ["what is learned"]
+
+
+LEARNING = Registry("learning", default="supervised", protocol=Learning)

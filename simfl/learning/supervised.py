@@ -50,7 +50,7 @@ class Supervised:
         Raises:
             ScenarioError, MissingError: as ``build``.
         """
-        outline = self.data.outline(setting) if hasattr(self.data, "outline") else None
+        outline = self.data.outline(setting)
         if outline is None:
             return [f"the content of data '{self.data.name}', and what is made of it"]
         if self.augment is not None:
@@ -58,7 +58,7 @@ class Supervised:
         sized = check_size(self.model, outline.shape, outline.classes)
         checked = {
             f"model '{self.model.name}'": sized,
-            f"partition '{self.partition.name}' of these data": getattr(self.partition, "always_possible", False),
+            f"partition '{self.partition.name}' of these data": self.partition.always_possible,
             f"backend '{self.backend.name}'": isinstance(self.backend, Auto),
             f"device '{self.device}'": self.device != "cuda",
         }

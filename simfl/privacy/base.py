@@ -16,7 +16,6 @@ from simfl.types import Arrays, Job
 
 __all__ = ["ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "History", "Members", "Privacy", "Stage"]
 
-PRIVACY = Registry("privacy", default="multi_round")
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
@@ -109,6 +108,7 @@ class Accountant(Protocol):
 
 
 ACCOUNTANTS = Registry("accountant", protocol=Accountant)
+PRIVACY = Registry("privacy", default="multi_round", protocol=Accountant)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ class Plain(Protocol):
     shows_updates = True
 
     def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
-        return Summed(uploaded.all(axis=1))
+        return Summed(np.asarray(uploaded.all(axis=1)))
         yield
 
     def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:

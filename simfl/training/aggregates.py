@@ -1,5 +1,6 @@
 """How several updates become one: the mean, or something in its place."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
@@ -10,8 +11,6 @@ from pydantic import Field
 from simfl.registry import Registry
 
 __all__ = ["AGGREGATES", "Aggregate", "Masked", "Mean", "Median", "TrimmedMean"]
-
-AGGREGATES = Registry("aggregate")
 
 
 class Aggregate(Protocol):
@@ -25,6 +24,7 @@ class Aggregate(Protocol):
     weighted: bool
     sum_only: bool
 
+    @abstractmethod
     def combine(
         self,
         deltas: NDArray[np.float32],
@@ -42,6 +42,9 @@ class Aggregate(Protocol):
                 those who hold it, and is 0 where nobody does.
         """
         ...
+
+
+AGGREGATES = Registry("aggregate", protocol=Aggregate)
 
 
 @AGGREGATES("mean")

@@ -9,8 +9,6 @@ from simfl.registry import Registry
 
 __all__ = ["ARRIVALS", "Arrivals", "Clock", "UniformStaleness"]
 
-ARRIVALS = Registry("arrivals")
-
 
 class Arrivals(Protocol):
     """A frozen dataclass.
@@ -22,6 +20,9 @@ class Arrivals(Protocol):
 
     server: str
     clocked: bool
+
+
+ARRIVALS = Registry("arrivals", protocol=Arrivals)
 
 
 @ARRIVALS("clock")

@@ -1,5 +1,6 @@
 """What a training rule is: when updates are asked for, what each counts, and the server's step. Flat vectors only."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -10,8 +11,6 @@ from simfl.registry import Registry
 from simfl.types import Arrays
 
 __all__ = ["RULES", "BufferedRule", "Progress", "Rule", "State", "SynchronousRule"]
-
-RULES = Registry("training")
 
 State = Arrays
 """The server optimiser's explicit state, name -> array; saved in checkpoints."""
@@ -55,10 +54,12 @@ class Rule(Protocol):
     keeps_units: bool
     aggregate: Any
 
+    @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
         """Passes over its samples that a job makes, shape (n,): what its computation time is proportional to."""
         ...
 
+    @abstractmethod
     def contributions(
         self,
         deltas: NDArray[np.float32],
@@ -74,31 +75,40 @@ class Rule(Protocol):
         """
         ...
 
+    @abstractmethod
     def row(self, staleness: NDArray[np.int64]) -> NDArray[Any]:
         """What the participation matrix holds for updates of this staleness, shape (n,); integer 1 = counts once."""
         ...
 
+    @abstractmethod
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight each update carries in the sum, shape (n,)."""
         ...
 
+    @abstractmethod
     def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
         """What the weighted sum is divided by."""
         ...
 
+    @abstractmethod
     def start(self, dimension: int) -> State:
         """The server optimiser's state before the first aggregation."""
         ...
 
+    @abstractmethod
     def step(
         self, model: NDArray[np.float32], change: NDArray[np.float32], state: State
     ) -> tuple[NDArray[np.float32], State]:
         """The next global model, float32 (d,), from the aggregate of the updates, (d,); pure."""
         ...
 
+    @abstractmethod
     def ends(self, progress: Progress) -> bool:
         """Whether the run ends with the server update that brought it so far."""
         ...
+
+
+RULES = Registry("training", protocol=Rule)
 
 
 class SynchronousRule(Rule, Protocol):

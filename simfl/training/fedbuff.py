@@ -126,7 +126,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
     def most_rounds(self) -> int | None:
         """Server updates after which the run ends at the latest; None if only something else can end it."""
         updates = self.stop.client_updates
-        bounds = [self.rounds, None if updates is None else -(-updates // self.buffer)]
+        bounds = [self.rounds, None if updates is None else -(-updates // (self.buffer or 1))]
         return min((bound for bound in bounds if bound is not None), default=None)
 
     @property
@@ -151,7 +151,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
         return [*self._slots(policy.unit_size, clients), *problems] if self.arrivals.clocked else problems
 
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
-        slots = self.concurrency
+        slots = self.concurrency or 0
         if slots < unit:
             yield "concurrency", f"is {slots}, less than a unit of {unit} clients; the nearest valid value is {unit}"
         elif slots > clients:
@@ -161,19 +161,20 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
         """A client is in a buffer once at most, so that a buffer can be too large to be filled."""
         unit = 1 if self.partial else policy.unit_size
         most = policy.disjoint_units(clients) * policy.unit_size
-        low, high = self.buffer // unit * unit, -(-self.buffer // unit) * unit
-        if self.buffer > most:
+        size = self.buffer or 0
+        low, high = size // unit * unit, -(-size // unit) * unit
+        if size > most:
             yield (
                 "buffer",
-                f"is {self.buffer}, but of {clients} clients in units of {policy.unit_size} only {most} can always be "
+                f"is {size}, but of {clients} clients in units of {policy.unit_size} only {most} can always be "
                 f"found that are not in the buffer yet; the nearest valid value is {most}",
             )
-        elif low != self.buffer:
+        elif low != size:
             near = [str(size) for size in (low, high) if 0 < size <= most]
             valid = " and ".join(near)
             yield (
                 "buffer",
-                f"is {self.buffer}, no multiple of the selection's unit of {unit} clients; valid are {valid}",
+                f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}",
             )
 
     def _pointless(self) -> Iterator[Problem]:

@@ -4,8 +4,9 @@ Source of the adaptive ones: Reddi et al., "Adaptive Federated Optimization", IC
 is corrected, and the second moment starts at epsilon squared.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,6 @@ from simfl.registry import Registry
 from simfl.training.base import State
 
 __all__ = ["SERVER_OPTIMISERS", "Adagrad", "Adam", "ServerOptimiser", "ServerSgd", "Yogi"]
-
-SERVER_OPTIMISERS = Registry("server_optimiser")
 
 Vector = NDArray[np.float32]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -30,11 +29,15 @@ class ServerOptimiser(Protocol):
 
     def start(self, dimension: int) -> State:
         """The state before the first step."""
-        ...
+        return {}
 
+    @abstractmethod
     def step(self, delta: Vector, state: State, rate: float) -> tuple[Vector, State]:
         """What is added to the model, float32 (d,), given the averaged update (d,) and the server's learning rate."""
         ...
+
+
+SERVER_OPTIMISERS = Registry("server_optimiser", protocol=ServerOptimiser)
 
 
 @SERVER_OPTIMISERS("sgd")
@@ -57,6 +60,12 @@ class ServerSgd:
 @dataclass(frozen=True)
 class _Adaptive:
     """Both moments, and the step they make; subclasses say how the second one changes."""
+
+    if TYPE_CHECKING:
+        beta1: float
+        epsilon: float
+
+        def _second(self, second: Vector, square: Vector) -> Vector: ...
 
     def start(self, dimension: int) -> State:
         second = np.full(dimension, self.epsilon**2, dtype=np.float32)

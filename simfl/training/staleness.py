@@ -3,6 +3,7 @@
 The staleness of an update is the number of server updates since its client downloaded the model.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
@@ -14,15 +15,17 @@ from simfl.registry import Registry
 
 __all__ = ["STALENESS", "Constant", "Hinge", "Polynomial", "Staleness"]
 
-STALENESS = Registry("staleness")
-
 
 class Staleness(Protocol):
     """A staleness function s: 1 at staleness 0 and never increasing."""
 
+    @abstractmethod
     def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
         """s(τ) of each staleness τ >= 0, float64 of the same shape."""
         ...
+
+
+STALENESS = Registry("staleness", protocol=Staleness)
 
 
 @STALENESS("constant")

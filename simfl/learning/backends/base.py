@@ -1,5 +1,6 @@
 """What a backend is: a way to compute many clients' local training. All give the same updates up to rounding."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,8 +12,6 @@ from simfl.learning.work import Work
 from simfl.registry import Registry
 
 __all__ = ["BACKENDS", "Backend", "Engine", "Sgd", "Task"]
-
-BACKENDS = Registry("backend")
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,12 @@ class Backend(Protocol):
 
     def supports(self, module: Any, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
+        return None
+
+    @abstractmethod
+    def build(self, task: Task) -> Engine:
+        """The backend at work on a task."""
         ...
 
-    def build(self, task: Task) -> Engine: ...
+
+BACKENDS = Registry("backend", protocol=Backend)

@@ -53,11 +53,7 @@ class Outline(NamedTuple):
 
 
 class Data(Protocol):
-    """A data set's YAML choice.
-
-    A method ``outline(setting) -> Outline | None`` may say, fast, what the files' headers tell, None where only
-    reading them does; it raises what ``load`` would, as far as it looks. ``simfl validate`` asks it.
-    """
+    """A data set's YAML choice."""
 
     @abstractmethod
     def load(self, setting: Setting, streams: Streams) -> Dataset:
@@ -68,6 +64,14 @@ class Data(Protocol):
             ScenarioError: its files are not what they should be.
         """
         ...
+
+    def outline(self, setting: Setting) -> "Outline | None":
+        """What the files' headers tell, fast; None where only reading them does. ``simfl validate`` asks it.
+
+        Raises:
+            MissingError, ScenarioError: as :meth:`load`, as far as it looks.
+        """
+        return None
 
 
 DATA = Registry("data", protocol=Data)

@@ -15,9 +15,7 @@ BYTES_PER_PARAMETER = 32
 class Model(Protocol):
     """A model's YAML choice: a frozen dataclass that imports torch only in ``build``.
 
-    Packages add their own through the entry point group ``simfl.model``. A method ``parameters(shape, classes) -> int``
-    may say without torch how many parameters the model has, and refuse samples as ``build`` does; ``simfl validate``
-    asks it.
+    Packages add their own through the entry point group ``simfl.model``.
     """
 
     @abstractmethod
@@ -31,6 +29,14 @@ class Model(Protocol):
         """
         ...
 
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int | None:
+        """How many parameters it has, told without torch; None where it does not say. ``simfl validate`` asks it.
+
+        Raises:
+            ScenarioError: as :meth:`build`.
+        """
+        return None
+
 
 MODELS = Registry("model", protocol=Model)
 
@@ -41,8 +47,8 @@ def check_size(model: Any, shape: tuple[int, ...], classes: int) -> bool:
     Raises:
         ScenarioError: it cannot take such samples, or needs more memory than there is.
     """
-    if not hasattr(model, "parameters"):
-        return False
     count = model.parameters(shape, classes)
+    if count is None:
+        return False
     refuse_too_large(BYTES_PER_PARAMETER * count, "model", f"{model.name} of {count:,} parameters")
     return True

@@ -61,8 +61,11 @@ class Split:
 class Partition(Protocol):
     """A partition's YAML choice.
 
-    An attribute ``always_possible`` that is true says that any data can be split so.
+    Attributes:
+        always_possible: any data can be split so.
     """
+
+    always_possible: bool = False
 
     @abstractmethod
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
