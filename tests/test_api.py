@@ -163,3 +163,12 @@ def test_every_block_of_the_how_to_pages_runs(page, tmp_path):
 def one_core():
     """One core, hence one worker: most of the time here goes into starting workers."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "digest,seed\nx,1\n"])
+def test_a_malformed_index_is_named(tmp_path, text):
+    from simfl.opening import SweepResult
+
+    (tmp_path / "index.csv").write_text(text)
+    with pytest.raises(SimflError, match="index.csv"):
+        SweepResult.open(tmp_path)

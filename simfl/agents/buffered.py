@@ -135,21 +135,32 @@ class BufferedServer:
             raise stalled(f"{why} ({reason})" if reason else why, self.world.now)
 
     def _admit(self, unit: Unit) -> None:
-        staleness = self.aggregator.version - unit.members[0].job.version
-        if self.parts.rule.refuses(staleness):
-            for flight in unit.members:
-                self._end(flight, "stale", staleness=staleness)
+        if self._refused(unit):
             return
         self.ledger.fruitful = self.ledger.cost.failed
         self.buffer.append(unit)
         self.held += len(unit.members)
         self._recover()
 
+    def _refused(self, unit: Unit) -> bool:
+        """Whether a unit is too stale to be used; its jobs have ended then."""
+        staleness = self.aggregator.version - unit.members[0].job.version
+        if not self.parts.rule.refuses(staleness):
+            return False
+        for flight in unit.members:
+            self._end(flight, "stale", staleness=staleness)
+        return True
+
     # -- aggregation ---------------------------------------------------------------------------------
 
     def _recover(self) -> None:
         """Has the protocol recover the sum of a full buffer, unless it is at it."""
-        if self.held < self.parts.rule.buffer or self.staff.waiting or self.staff.stopped:
+        if self.staff.waiting or self.staff.stopped:
+            return
+        if self.parts.protocol.phases and self.parts.rule.unit_weights == "common":
+            self.buffer = [unit for unit in self.buffer if not self._refused(unit)]  # old since the last recovery
+            self.held = sum(len(unit.members) for unit in self.buffer)
+        if self.held < self.parts.rule.buffer:
             return
         units = self._take()
         clients = np.array([[flight.job.client for flight in unit.members] for unit in units], dtype=np.int32)
