@@ -5,7 +5,8 @@ import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from simfl.cache import bypassed
 from simfl.clients import write_clients
 from simfl.columns import ROUND_COLUMNS
 from simfl.disk import locked, refuse_link, write_atomically
-from simfl.errors import IntegrityError
+from simfl.errors import BusyError, IntegrityError
 from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.rng import Streams
@@ -133,6 +134,9 @@ def run(
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
             if finished is None:
                 finished = _played(scenario, parts, folder, events, force or not resume, progress, begins)
+    elif list(_leftovers(folder)):  # of a kill between the summary and the tidying
+        with suppress(BusyError, OSError), locked(folder / LOCK, f"{folder}: its run is being finished"):
+            _tidy(folder)
     if timeline is not None:
         names = scenario.network.build(scenario, Streams(scenario.seed)).names
         write_timeline(folder / "events.jsonl", timeline, names)
@@ -199,11 +203,21 @@ def _played(
     return Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress, begins).play(), False)
 
 
+def _leftovers(folder: Path) -> Iterator[Path]:
+    """What only an unfinished run needs."""
+    yield from folder.glob("checkpoint")
+    yield from folder.glob("*.part")
+    for name in OWN:
+        yield from folder.glob(f"{name}.*.tmp")
+
+
 def _tidy(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
-    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-    for part in (*folder.glob("*.part"), *(left for name in OWN for left in folder.glob(f"{name}.*.tmp"))):
-        part.unlink()
+    for left in list(_leftovers(folder)):
+        if left.name == "checkpoint":
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
 
 
 def _clear(folder: Path) -> None:

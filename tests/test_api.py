@@ -147,3 +147,12 @@ def test_tensorboard_shows_every_curve_over_rounds_and_simulated_time(tiny, tmp_
         assert [event.step for event in events] == list(result.rounds["round"])
         np.testing.assert_allclose([event.wall_time for event in events], result.rounds.time_s)
         np.testing.assert_allclose([event.value for event in events], result.rounds.mean_cardinality, rtol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "digest,seed\nx,1\n"])
+def test_a_malformed_index_is_named(tmp_path, text):
+    from simfl.opening import SweepResult
+
+    (tmp_path / "index.csv").write_text(text)
+    with pytest.raises(SimflError, match="index.csv"):
+        SweepResult.open(tmp_path)
