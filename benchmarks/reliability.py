@@ -1,14 +1,22 @@
-"""How much damage is believed: random damage to finished runs and to the cache, every reader asked.
+"""Are runs true, do they survive kills, and is damage believed?
 
-    python benchmarks/reliability.py [--damages 2000] [--seed 0] [--pages 50]
+    python benchmarks/reliability.py [--scenarios 10000] [--kills 1000] [--damages 2000] [--seed 0] [--pages 20]
 
-A damage is *believed* where a reader neither refuses nor says what it said before. Exit code 1 if one was.
+* Random scenarios over all families, a third of them full of exact ties: how many violate an invariant that is
+  recomputed from their tables alone (``tests/invariants.py``).
+* Kills at random steps and at every one of the last steps of random scenarios: how many give other bytes.
+* Random damage to finished runs and to the cache, every reader asked: a damage is *believed* where a reader neither
+  refuses nor says what it said before.
+
+Exit code 1 if anything was found.
 """
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from contextlib import redirect_stderr
 from io import StringIO
@@ -19,6 +27,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from damages import copied, damaged  # noqa: E402
+from search import broken, impatient, killed  # noqa: E402
 
 from simfl.audit.reading import read  # noqa: E402
 from simfl.cache import cached  # noqa: E402
@@ -145,20 +154,59 @@ def cache(damages: int, rng: np.random.Generator, scratch: Path) -> Counter:
     return counts
 
 
+def scenarios(count: int, seed: int, scratch: Path) -> int:
+    """Plays and judges so many random scenarios; how many violate something."""
+    begin, wrong, ends = time.monotonic(), {}, Counter()
+    for first in range(0, count, 100):
+        found, ended = broken(range(first, min(first + 100, count)), scratch / "random", seed)
+        wrong |= found
+        ends += ended
+        shutil.rmtree(scratch / "random", ignore_errors=True)
+    for number, violated in sorted(wrong.items())[:20]:
+        print(f"  scenario [{seed}, {number}]: {violated[0]}")
+    told = ", ".join(f"{number} {end}" for end, number in sorted(ends.items()))
+    rate = len(wrong) / max(1, count)
+    seconds = time.monotonic() - begin
+    print(f"random scenarios: {count} ({told}); {len(wrong)} violate an invariant ({rate:.2%}); {seconds:.0f} s")
+    return len(wrong)
+
+
+def kills(count: int, seed: int, scratch: Path) -> int:
+    """Kills random scenarios so often; how many kills changed a byte."""
+    begin, done, number, wrong = time.monotonic(), 0, 0, []
+    while done < count:
+        died, found = killed(number, scratch / "killed", seed, tries=4, last=20 if number % 5 == 0 else 0)
+        done, number = done + died, number + 1
+        wrong += found
+        shutil.rmtree(scratch / "killed")
+    for each in wrong[:20]:
+        print(f"  {each}")
+    seconds = time.monotonic() - begin
+    print(f"kills: {done} of {number} random scenarios; {len(wrong)} gave other bytes; {seconds:.0f} s")
+    return len(wrong)
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--damages", type=int, default=2000)
+    options.add_argument("--scenarios", type=int, default=10_000)
+    options.add_argument("--kills", type=int, default=1_000)
+    options.add_argument("--damages", type=int, default=2_000)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--pages", type=int, default=20, help="damages for which pages are drawn and runs verified")
     given = options.parse_args()
     rng = np.random.default_rng(given.seed)
+    found, wrong = {}, 0
     with tempfile.TemporaryDirectory() as scratch:
-        found = {"finished runs": folders(given.damages * 3 // 4, given.pages, rng, Path(scratch))}
-        found["cache"] = cache(given.damages - given.damages * 3 // 4, rng, Path(scratch))
+        with impatient():
+            wrong += scenarios(given.scenarios, given.seed, Path(scratch)) if given.scenarios else 0
+            wrong += kills(given.kills, given.seed, Path(scratch)) if given.kills else 0
+        if given.damages:
+            found["finished runs"] = folders(given.damages * 3 // 4, given.pages, rng, Path(scratch))
+            found["cache"] = cache(given.damages - given.damages * 3 // 4, rng, Path(scratch))
     for name, counts in found.items():
         told = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if what != "damages")
         print(f"{name}: {counts['damages']} damages; readings: {told}")
-    return int(any(counts["believed"] or counts["crashed"] for counts in found.values()))
+    return int(wrong or any(counts["believed"] or counts["crashed"] for counts in found.values()))
 
 
 if __name__ == "__main__":

@@ -18,18 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.disk import sha256
+from simfl.disk import cache_root, sha256
 
-__all__ = ["bypassed", "cache_root", "cached"]
+__all__ = ["bypassed", "cached"]
 
 Arrays = dict[str, NDArray[Any]]
-
-
-def cache_root() -> Path | None:
-    """``$SIMFL_CACHE``, else ``simfl`` in the user's cache folder; None where ``SIMFL_CACHE`` is empty."""
-    if (named := os.environ.get("SIMFL_CACHE")) is not None:
-        return Path(named) if named else None
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simfl"
 
 
 _bypass: ContextVar[bool] = ContextVar("simfl_bypass_cache", default=False)

@@ -8,13 +8,24 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import IO, Any
 
 from simfl.errors import BusyError, SimflError
 
-__all__ = ["locked", "naming", "open_own", "refuse_link", "sha256", "write_atomically"]
+__all__ = ["cache_root", "locked", "naming", "open_own", "refuse_link", "sha256", "write_atomically"]
+
+LOOK_S = 0.05
+"""A lock is tried a second time after so many seconds: somebody may have looked whether it is held."""
 
 MODES = {"wb": os.O_WRONLY | os.O_CREAT | os.O_TRUNC, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_CREAT | os.O_APPEND}
+
+
+def cache_root() -> Path | None:
+    """``$SIMFL_CACHE``, else ``simfl`` in the user's cache folder; None where ``SIMFL_CACHE`` is empty."""
+    if (named := os.environ.get("SIMFL_CACHE")) is not None:
+        return Path(named) if named else None
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simfl"
 
 
 def sha256(path: Path) -> str:
@@ -88,11 +99,19 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
         SimflError: it is a link.
     """
     with open_own(path, "ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError:
-            raise BusyError(str(busy)) from None
+        if not _lock(file, wait=not busy):
+            Event().wait(LOOK_S)
+            if not _lock(file, wait=False):
+                raise BusyError(str(busy))
         yield
+
+
+def _lock(file: IO[bytes], wait: bool) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

@@ -89,7 +89,11 @@ class SweepResult:
         Raises:
             SimflError: it holds no sweep.
         """
-        return cls(Path(path), read_table(Path(path, "index.csv")))
+        index = Path(path, "index.csv")
+        runs = read_table(index)
+        if missing := [name for name in ("digest", "seed", "status") if name not in runs]:
+            raise SimflError(f"{index}: not the index of a sweep (no column {', '.join(missing)})")
+        return cls(Path(path), runs)
 
     @property
     def failed(self) -> Any:

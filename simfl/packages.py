@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from traceback import extract_tb
 
-__all__ = ["Broken", "load_package", "loaded", "packages", "raised_at"]
+__all__ = ["Broken", "all_packages", "load_package", "loaded", "packages", "raised_at"]
 
 loaded: dict[str, str] = {}
 """Modules that entry points have named, each with ``package version``."""
@@ -32,6 +32,13 @@ class Broken:
 def packages(group: str) -> Iterator[EntryPoint]:
     """The entry points of a group, sorted, so that a name given twice always means the same."""
     yield from sorted(_entry_points().select(group=group), key=lambda entry: (entry.name, entry.value))
+
+
+def all_packages() -> Iterator[EntryPoint]:
+    """The entry points of all families, also of those that no module has defined yet."""
+    for group in _entry_points().groups:
+        if group.startswith("simfl."):
+            yield from packages(group)
 
 
 def load_package(entry: EntryPoint, registered: Callable[[str], bool]) -> Broken | None:

@@ -5,7 +5,8 @@ import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from simfl.cache import bypassed
 from simfl.clients import write_clients
 from simfl.columns import ROUND_COLUMNS
 from simfl.disk import locked, refuse_link, write_atomically
-from simfl.errors import IntegrityError
+from simfl.errors import BusyError, IntegrityError
 from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.rng import Streams
@@ -43,6 +44,7 @@ OPEN_END = 10_000
 """Rounds taken for that where nobody knows how many there will be."""
 
 Progress = Callable[[int, int, float], None]
+Phase = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def run(
     force: bool = False,
     timeline: Path | None = None,
     progress: Progress | None = None,
+    phase: Phase | None = None,
 ) -> Finished:
     """Plays a scenario into ``out/<name>/<digest>/``; a complete folder is reused.
 
@@ -110,6 +113,8 @@ def run(
         force: play again even if the folder is complete.
         timeline: also write a Chrome/Perfetto trace to this file.
         progress: called with (rounds done, rounds, simulated seconds) after every round; 0 rounds = not known.
+        phase: called with "building", "playing" and "finishing" (what the sums gave away, the summary) when that
+            begins, and the rounds done by then.
 
     Raises:
         IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
@@ -121,12 +126,17 @@ def run(
     refuse_link(folder)
     finished = None if force else _complete(folder, scenario, events)
     if finished is None:
+        begins = phase or (lambda name, done: None)
+        begins("building", 0)
         parts = build(scenario)
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / LOCK, f"{folder}: another process is playing this run"):
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
             if finished is None:
-                finished = _played(scenario, parts, folder, events, anew=force or not resume, progress=progress)
+                finished = _played(scenario, parts, folder, events, force or not resume, progress, begins)
+    elif list(_leftovers(folder)):  # of a kill between the summary and the tidying
+        with suppress(BusyError, OSError), locked(folder / LOCK, f"{folder}: its run is being finished"):
+            _tidy(folder)
     if timeline is not None:
         names = scenario.network.build(scenario, Streams(scenario.seed)).names
         write_timeline(folder / "events.jsonl", timeline, names)
@@ -177,21 +187,37 @@ def _complete(folder: Path, scenario: Scenario, events: bool) -> Finished | None
 
 
 def _played(
-    scenario: Scenario, parts: Parts, folder: Path, events: bool, anew: bool, progress: Progress | None
+    scenario: Scenario,
+    parts: Parts,
+    folder: Path,
+    events: bool,
+    anew: bool,
+    progress: Progress | None,
+    begins: Phase,
 ) -> Finished:
     refuse_link(folder / "checkpoint")
     if anew or is_finished(folder):
         _clear(folder)
     write_atomically(folder / SCENARIO, scenario.to_yaml(folder).encode())
     write_clients(folder, parts)
-    return Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress).play(), False)
+    return Finished(folder, scenario.digest, _Run(scenario, parts, folder, events, progress, begins).play(), False)
+
+
+def _leftovers(folder: Path) -> Iterator[Path]:
+    """What only an unfinished run needs."""
+    yield from folder.glob("checkpoint")
+    yield from folder.glob("*.part")
+    for name in OWN:
+        yield from folder.glob(f"{name}.*.tmp")
 
 
 def _tidy(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
-    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-    for part in (*folder.glob("*.part"), *(left for name in OWN for left in folder.glob(f"{name}.*.tmp"))):
-        part.unlink()
+    for left in list(_leftovers(folder)):
+        if left.name == "checkpoint":
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
 
 
 def _clear(folder: Path) -> None:
@@ -205,8 +231,11 @@ def _clear(folder: Path) -> None:
 class _Run:
     """One play of a scenario: the server in its world, the tables it fills, the checkpoints it leaves."""
 
-    def __init__(self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None) -> None:
+    def __init__(
+        self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None, begins: Phase
+    ) -> None:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
+        self.begins = begins
         self.rounds = parts.rule.most_rounds
         self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
         self.row = (*ROUNDS, *(column.name for column in extra_columns(scenario)))
@@ -218,7 +247,9 @@ class _Run:
     def play(self) -> dict[str, Any]:
         """Plays to the end; the summary."""
         try:
+            self.begins("playing", self.server.tally.rounds)
             self.server.world.run(self.server.world.spawn(self.server.play()))
+            self.begins("finishing", self.server.tally.rounds)
             return self._finish()
         finally:
             for table in self.tables.values():

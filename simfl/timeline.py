@@ -4,6 +4,7 @@ Format: the Trace Event Format's complete ("X") and metadata ("M") events, times
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,40 +40,89 @@ def _agent(address: int, names: tuple[str, ...] | None) -> str:
     return names[address] if names else f"client {address}"
 
 
-def timeline(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Spans of download, compute, upload and wait on the clients' tracks, and of rounds on the server's."""
-    waiting: dict[int, float] = {}
+MESSAGES = {"model": "download", "update": "upload", "failure": "connection lost"}
+"""What these messages are on the clients' tracks; announcements and those of a protocol's phases keep their names."""
+
+Span = dict[str, Any]
+
+
+class _Track:
+    """A client's latest span, and its latest wait, which end when it is known what came next."""
+
+    def __init__(self) -> None:
+        self.span: Span | None = None
+        self.since_s: float | None = None
+        self.until_s: float | None = None
+
+    def ends(self, at_s: float) -> None:
+        """The latest span goes on no longer, and there is nothing to wait for."""
+        if self.span is not None:
+            self.span["dur"] = min(self.span["dur"], max(0.0, at_s * 1e6 - self.span["ts"]))
+        self.since_s = None
+
+    def follows(self, span: Span | None) -> Iterator[Span]:
+        """What is known now that ``span`` follows."""
+        if self.span is not None:
+            yield self.span
+        self.span = span
+
+    def waited(self, at_s: float | None) -> Iterator[Span]:
+        """The wait that a message of the server ends, or nothing any more."""
+        ends = [time_s for time_s in (self.until_s, at_s) if time_s is not None]
+        if self.since_s is not None and ends and self.since_s < min(ends):
+            assert self.span is not None
+            yield _span("wait", self.span["tid"] - 1, self.since_s, min(ends))
+        self.since_s = self.until_s = None
+
+
+def timeline(events: Iterable[dict[str, Any]]) -> Iterator[Span]:
+    """Spans of download, compute, upload, phases and wait on the clients' tracks, and of rounds on the server's.
+
+    A client waits from the arrival of its answer until the round ends or the server sends it something. What it was
+    told to give up ends there, so that it does not lie over its next job.
+    """
+    tracks: defaultdict[int, _Track] = defaultdict(_Track)
     begin = 0.0
     for event in events:
         match event["event"]:
             case "round_start":
                 begin = event["time_s"]
             case "message":
-                span, agent = {
-                    "model": ("download", event["to"]),
-                    "announcement": ("announcement", event["to"]),
-                    "update": ("upload", event["from"]),
-                    "failure": ("connection lost", event["from"]),
-                }[event["kind"]]
-                yield _span(span, agent, event["sent_s"], event["arrives_s"], bytes=event["bytes"])
-                if event["kind"] in ("update", "failure"):
-                    waiting[agent] = event["arrives_s"]
+                yield from _message(event, tracks)
             case "compute":
-                name = "compute" if event["completed"] else "compute (fails)"
-                yield _span(name, event["client"], event["start_s"], event["end_s"], job=event["job"])
+                name = "compute (fails)" if event["completed"] is False else "compute"
+                span = _span(name, event["client"], event["start_s"], event["end_s"], job=event["job"])
+                yield from tracks[event["client"]].follows(span)
             case "cancel":
-                waiting.pop(event["client"], None)
+                track = tracks[event["client"]]
+                if track.span is not None and track.span["name"] != "cancel":
+                    track.ends(event["time_s"])
                 yield _span("cancelled", event["client"], event["time_s"], event["time_s"])
             case "round_end":
                 end = event["time_s"]
-                name = f"round {event['round']}"
-                yield _span(name, SERVER, begin, end, aggregated=event["cardinality"])
-                for agent, since in waiting.items():
-                    if since < end:
-                        yield _span("wait", agent, since, end)
-                waiting.clear()
+                yield _span(f"round {event['round']}", SERVER, begin, end, aggregated=event["cardinality"])
+                for track in tracks.values():
+                    if track.since_s is not None and track.until_s is None:
+                        track.until_s = end
+    for track in tracks.values():
+        yield from track.waited(None)
+        yield from track.follows(None)
 
 
-def _span(name: str, agent: int, start_s: float, end_s: float, **args: Any) -> dict[str, Any]:
+def _message(event: dict[str, Any], tracks: defaultdict[int, _Track]) -> Iterator[Span]:
+    kind, sent_s = event["kind"], event["sent_s"]
+    down = event["from"] == SERVER
+    client = event["to"] if down else event["from"]
+    track = tracks[client]
+    if kind == "cancel" or track.span is not None and track.span["name"] == "cancel":
+        track.ends(sent_s)
+    if down:
+        yield from track.waited(sent_s)
+    yield from track.follows(_span(MESSAGES.get(kind, kind), client, sent_s, event["arrives_s"], bytes=event["bytes"]))
+    if not down and kind != "failure":
+        track.since_s = event["arrives_s"]
+
+
+def _span(name: str, agent: int, start_s: float, end_s: float, **args: Any) -> Span:
     return {"ph": "X", "pid": 0, "tid": agent + 1, "name": name, "ts": start_s * 1e6, "dur": (end_s - start_s) * 1e6,
             "args": args}  # fmt: skip

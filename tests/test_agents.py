@@ -220,3 +220,23 @@ def test_what_arrives_exactly_at_the_deadline_counts_and_nothing_of_it_later():
     _, (first, second), _ = play(fixed, rounds=2, deadline_s=1.0, on_failure="partial")
     assert first.clients.tolist() == [0] and second.clients.tolist() == [0]
     assert (first.row["time_s"], second.row["time_s"]) == (1.0, 2.0)
+
+
+def test_rounds_that_never_sum_anything_do_not_go_on_for_ever(tmp_path, monkeypatch):
+    """Only ``stop`` ends the run, and what it waits for cannot come: nobody meets the deadline."""
+    from simfl.errors import SimflError
+    from simfl.run import run
+    from simfl.scenario import Scenario
+
+    monkeypatch.setattr("simfl.agents.synchronous.PATIENCE", 50)
+    text = """
+    clients: 2
+    network: {name: star, latency_s: 1.0}
+    selection: {name: random, k: 2}
+    training: {name: fedavg, stop: {client_updates: 5}, deadline_s: 0.5}
+    learning: none
+    """
+    with pytest.raises(SimflError, match="50 rounds in a row have summed nothing"):
+        run(Scenario.parse(text, "s"), tmp_path)
+    with_rounds = Scenario.parse(text, "s", ["training.rounds=80"])
+    assert run(with_rounds, tmp_path).summary["skipped"] == 80

@@ -116,13 +116,23 @@ def test_parquet_holds_the_same_tables(tiny, tmp_path):
     pytest.importorskip("pyarrow")
     swept = simfl.sweep(tiny, {"selection.k": [3, 6]}, out=tmp_path, jobs=1)
     run = next(swept.results())
-    for folder, names in ((run.path, {"rounds", "participation", "clients", "latency"}), (swept.path, {"index"})):
+    for folder, names in (
+        (run.path, {"rounds", "participation", "clients", "latency"}),
+        (swept.path, {"index", "rounds"}),
+    ):
         ended = CliRunner().invoke(group, ["export", str(folder), "--parquet"])
         assert ended.exit_code == 0, ended.output
         assert {Path(line).stem for line in ended.stdout.split()} == names
     pandas.testing.assert_frame_equal(pandas.read_parquet(run.path / "rounds.parquet"), run.rounds, check_dtype=False)
     found = pandas.read_parquet(swept.path / "index.parquet")
     assert list(found.digest) == list(swept.runs.digest) and list(found["selection.k"]) == [3, 6]
+    every = pandas.read_parquet(swept.path / "rounds.parquet")
+    assert list(every.columns[:4]) == ["digest", "selection.k", "seed", "round"] and len(every) == 8
+    for result in swept.results():
+        mine = every[every.digest == result.path.name].drop(columns=["digest", "selection.k", "seed"])
+        pandas.testing.assert_frame_equal(mine.reset_index(drop=True), result.rounds, check_dtype=False)
+    (tmp_path / "nothing").mkdir()
+    assert CliRunner().invoke(group, ["export", str(tmp_path / "nothing"), "--parquet"]).exit_code == 2
 
 
 def test_tensorboard_shows_every_curve_over_rounds_and_simulated_time(tiny, tmp_path):
@@ -137,3 +147,12 @@ def test_tensorboard_shows_every_curve_over_rounds_and_simulated_time(tiny, tmp_
         assert [event.step for event in events] == list(result.rounds["round"])
         np.testing.assert_allclose([event.wall_time for event in events], result.rounds.time_s)
         np.testing.assert_allclose([event.value for event in events], result.rounds.mean_cardinality, rtol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "digest,seed\nx,1\n"])
+def test_a_malformed_index_is_named(tmp_path, text):
+    from simfl.opening import SweepResult
+
+    (tmp_path / "index.csv").write_text(text)
+    with pytest.raises(SimflError, match="index.csv"):
+        SweepResult.open(tmp_path)

@@ -16,7 +16,7 @@ RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
     "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "run", "examine", "sweep",
-    "tidy", "compare", "report", "opening", "audit", "export", "api", "cli", "__main__",
+    "tidy", "compare", "report", "listing", "opening", "audit", "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {

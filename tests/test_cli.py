@@ -307,7 +307,7 @@ def test_the_run_gets_what_the_user_asked_for(good, monkeypatch, tmp_path):
     call("run", good, "seed=7", "--out", "elsewhere", "--resume", "--force", "--timeline", "t.json")
     assert asked.pop("scenario") == Scenario.load(good, ["seed=7"])
     assert asked == {
-        "out": Path("elsewhere"), "force": True, "timeline": Path("t.json"), "progress": None,
+        "out": Path("elsewhere"), "force": True, "timeline": Path("t.json"), "progress": None, "phase": None,
     }  # fmt: skip
 
 

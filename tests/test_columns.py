@@ -167,7 +167,7 @@ def test_a_plugins_column_is_seen_everywhere_unasked(plugged):
 
     watched = Watched(run.path).look()
     assert [c["heading"] for c in watched["columns"] if c["name"] == "epsilon_max"] == ["Largest ε"]
-    assert watched["curves"]["epsilon_max"] == list(run.rounds.epsilon_max)
+    assert watched["shown"][0]["curves"]["epsilon_max"] == list(run.rounds.epsilon_max)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from simfl.scenario import Scenario
 HERE = Path(__file__).resolve().parent.parent
 DOCS = HERE / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md") if any(block[0] for block in blocks(path.read_text())))
-OWN = {"index", "notebook"} | {"how-to-extend", "how-to-report", "fedbuff"}
+OWN = {"index", "notebook"} | {"how-to-extend", "how-to-report", "fedbuff", "tutorial-own-policy"}
 """Executed when the site is built; by tests of their own."""
 
 

@@ -48,8 +48,8 @@ def test_a_half_written_line_does_not_count(playing, single):
     assert (run["state"], run["round"], run["rounds"]) == ("playing", 5, 14) and not state["finished"]
     rows = (single / "rounds.csv").read_text().splitlines()
     accuracy = float(rows[5].split(",")[rows[0].split(",").index("test_accuracy")])
-    assert run["accuracy"] == accuracy == state["curves"]["test_accuracy"][-1]
-    assert state["curves"]["round"] == [0, 1, 2, 3, 4]
+    assert run["accuracy"] == accuracy == state["shown"][0]["curves"]["test_accuracy"][-1]
+    assert state["shown"][0]["curves"]["round"] == [0, 1, 2, 3, 4]
 
 
 def test_a_run_is_followed_to_its_end(playing, single):
@@ -81,7 +81,7 @@ def test_curves_of_long_runs_are_thinned(playing):
     part = playing / "rounds.csv.part"
     header, *rows = part.read_text().splitlines()
     part.write_text("\n".join([header, *(rows[0].replace("0,", f"{i},", 1) for i in range(2000))]) + "\n")
-    curves = Watched(playing).look()["curves"]
+    curves = Watched(playing).look()["shown"][0]["curves"]
     assert len(curves["round"]) <= POINTS + 1 and curves["round"][-1] == 1999
 
 
@@ -165,6 +165,61 @@ def test_the_live_page_follows_the_run(playing, single):
         assert window.js(wait % "round 14 of 14")
         assert window.js("document.getElementById('status').textContent") == "finished"
         assert window.errors == [] and all(ADDRESS in url or url.startswith("data:") for url in window.requests)
+
+
+def test_runs_are_chosen_and_laid_over_one_another(comparison):
+    watched = Watched(comparison)
+    runs = watched.look()["runs"]
+    digests = [run["digest"] for run in runs]
+    assert [run["digest"] for run in watched.look()["shown"]] == digests[-1:], "nothing is chosen: the last one"
+    chosen = [digests[4], digests[1], "000000000000", "../../etc", digests[4]]
+    state = watched.look(chosen)
+    assert [run["digest"] for run in state["shown"]] == [digests[4], digests[1]]
+    assert [run["label"] for run in state["shown"]] == [runs[4]["label"], runs[1]["label"]]
+    for run in state["shown"]:
+        rows = (comparison.parent / run["digest"] / "rounds.csv").read_text().splitlines()
+        place = rows[0].split(",").index("test_accuracy")
+        assert run["curves"]["test_accuracy"] == [float(row.split(",")[place]) for row in rows[1:]]
+        assert run["curves"].keys() == {"round", "time_s", *(column["name"] for column in state["columns"])}
+    assert len(watched.look(digests)["shown"]) == 8
+    with serving(watched) as server:
+        text = get(server.server_port, f"/state.json?run={digests[0]}&run={digests[2]}&other=1")[2]
+        assert [run["digest"] for run in json.loads(text)["shown"]] == [digests[0], digests[2]]
+
+
+def test_a_run_whose_rounds_are_over_is_ending(playing, single):
+    (playing / "rounds.csv.part").write_text((single / "rounds.csv").read_text())
+    state = Watched(playing).look()
+    assert state["runs"][0]["ending"] and not state["finished"] and state["runs"][0]["state"] == "playing"
+
+
+@pytest.mark.skipif(executable() is None, reason="there is no Chromium on this machine")
+def test_the_page_lays_runs_over_one_another(comparison):
+    with serving(Watched(comparison)) as server, chromium() as window:
+        address = f"http://{ADDRESS}:{server.server_port}/"
+        window.open(address, 390, 844)
+        wait = """new Promise(done => {
+            const look = () => document.querySelectorAll('#shown li').length === %d ? done(true) : setTimeout(look, 50);
+            look();
+        })"""
+        assert window.js(wait % 1)
+        for box in (1, 2, 3):
+            assert window.js(f"document.querySelectorAll('#runs input')[{box}].click() ?? true")
+            assert window.js(wait % box)
+        figure = "document.querySelector('#curves figure').querySelectorAll('path')"
+        assert window.js(f"{figure}.length") == 3
+        assert window.js(f"new Set([...{figure}].map(p => getComputedStyle(p).stroke)).size") == 3
+        assert window.js(f"new Set([...{figure}].map(p => getComputedStyle(p).strokeDasharray)).size") == 3, (
+            "in grey too"
+        )
+        labels = window.js("[...document.querySelectorAll('#shown li')].map(li => li.innerText).join('|')")
+        assert len(set(labels.split("|"))) == 3
+        assert window.js("document.documentElement.scrollWidth") == 390
+        assert window.js("location.hash.split(',').length") == 3
+        assert window.js("document.querySelectorAll('#runs input')[2].click() ?? true") and window.js(wait % 2)
+        assert "simfl" not in window.js("document.getElementById('status').textContent")
+        assert window.errors == []
+    assert "SIMFL WATCH" not in (HERE / "simfl/report/templates/watch.js").read_text().upper()
 
 
 @pytest.mark.parametrize(

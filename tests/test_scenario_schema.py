@@ -31,10 +31,10 @@ def every(value):
 def test_the_keys_of_a_scenario(made):
     assert made["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert list(made["properties"]) == [
-        "name", "seed", "clients", "network", "devices", "selection",
+        "extends", "name", "seed", "clients", "network", "devices", "selection",
         "training", "learning", "secagg", "privacy", "attacks", "metrics", "plugins", "trace",
     ]  # fmt: skip
-    assert sorted(made["required"]) == ["clients", "selection", "training"]
+    assert sorted(made["else"]["required"]) == ["clients", "selection", "training"]
     assert made["additionalProperties"] is False
     assert all(body["description"] and body["title"] == key for key, body in made["properties"].items())
 

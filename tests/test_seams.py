@@ -204,7 +204,7 @@ def test_a_buffer_waits_for_its_protocol_and_takes_what_arrives_meanwhile_next()
 def test_a_buffer_that_can_never_be_recovered_ends_with_the_reason(leaves, why, monkeypatch):
     from simfl.errors import SimflError
 
-    monkeypatch.setattr("simfl.agents.buffered.PATIENCE", 20)
+    monkeypatch.setattr("simfl.agents.buffered.FRUITLESS", 20)
     with pytest.raises(SimflError, match=why):
         play((leaves,) * 4, FedBuff(concurrency=4, buffer=2, rounds=2), [[0, 1], [2, 3]])
 

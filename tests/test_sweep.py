@@ -319,7 +319,15 @@ def test_workers_that_do_not_start_are_no_fault_of_the_runs(tiny, tmp_path, monk
 
 
 def test_how_is_checked_for_python_too():
-    for wrong in ({"jobs": 0}, {"time_limit_s": 0.0}, {"shard": (3, 2)}, {"engine": "ray"}, {"scheduler": "x"}):
+    for wrong in (
+        {"jobs": 0},
+        {"time_limit_s": 0.0},
+        {"time_limit_s": float("inf")},
+        {"time_limit_s": float("nan")},
+        {"shard": (3, 2)},
+        {"engine": "ray"},
+        {"scheduler": "x"},
+    ):
         with pytest.raises(SimflError):
             How(**wrong)
 

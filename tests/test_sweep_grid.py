@@ -118,3 +118,5 @@ def test_members_that_are_one_run_or_lie_apart_are_refused(tiny):
         planned(tiny, axes(["name=a,b"]))
     with pytest.raises(SimflError, match="replications"):
         planned(tiny, axes(["seed=1"]), replications=0)
+    with pytest.raises(SimflError, match="2000000000 runs; at most 100000"):  # at once, not after reading them all
+        planned(tiny, axes(["selection.k=5,10"]), replications=10**9)

@@ -13,10 +13,13 @@ from simfl.errors import SimflError
 from simfl.selection.base import ask
 from simfl.types import Units, View
 
-__all__ = ["PATIENCE", "Asking", "stalled"]
+__all__ = ["FRUITLESS", "PATIENCE", "Asking", "stalled"]
 
 PATIENCE = 100_000
-"""Fruitless selections in a row while nobody is at work, or fruitless jobs, after which a run is given up."""
+"""Fruitless selections in a row while nobody is at work, after which a run is given up; somebody may be back."""
+
+FRUITLESS = 10_000
+"""Jobs in a row that brought nothing into a sum, after which a run is given up: nobody meets the deadline, say."""
 
 
 def stalled(why: str, now_s: float) -> SimflError:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
-from simfl.agents.asking import PATIENCE, stalled
+from simfl.agents.asking import FRUITLESS, stalled
 from simfl.agents.client import Flight, records
 from simfl.agents.exchange import Conversation, converse, message
 from simfl.agents.flights import Unit
@@ -130,25 +130,37 @@ class BufferedServer:
             self._end(flight, outcome if flight is culprit else "forfeited")
 
     def _patience(self, reason: str) -> None:
-        if self.ledger.cost.failed > PATIENCE + 100 * self.parts.rule.buffer:
-            why = f"{self.ledger.cost.failed} jobs failed since the last server update"
+        if (lost := self.ledger.fruitless) > FRUITLESS:
+            why = f"{lost} jobs in a row have failed"
             raise stalled(f"{why} ({reason})" if reason else why, self.world.now)
 
     def _admit(self, unit: Unit) -> None:
-        staleness = self.aggregator.version - unit.members[0].job.version
-        if self.parts.rule.refuses(staleness):
-            for flight in unit.members:
-                self._end(flight, "stale", staleness=staleness)
+        if self._refused(unit):
             return
+        self.ledger.fruitful = self.ledger.cost.failed
         self.buffer.append(unit)
         self.held += len(unit.members)
         self._recover()
+
+    def _refused(self, unit: Unit) -> bool:
+        """Whether a unit is too stale to be used; its jobs have ended then."""
+        staleness = self.aggregator.version - unit.members[0].job.version
+        if not self.parts.rule.refuses(staleness):
+            return False
+        for flight in unit.members:
+            self._end(flight, "stale", staleness=staleness)
+        return True
 
     # -- aggregation ---------------------------------------------------------------------------------
 
     def _recover(self) -> None:
         """Has the protocol recover the sum of a full buffer, unless it is at it."""
-        if self.held < self.parts.rule.buffer or self.staff.waiting or self.staff.stopped:
+        if self.staff.waiting or self.staff.stopped:
+            return
+        if self.parts.protocol.phases and self.parts.rule.unit_weights == "common":
+            self.buffer = [unit for unit in self.buffer if not self._refused(unit)]  # old since the last recovery
+            self.held = sum(len(unit.members) for unit in self.buffer)
+        if self.held < self.parts.rule.buffer:
             return
         units = self._take()
         clients = np.array([[flight.job.client for flight in unit.members] for unit in units], dtype=np.int32)
@@ -191,6 +203,7 @@ class BufferedServer:
         if kept:
             self._step(kept, said)
         else:
+            self.ledger.fruitful = 0
             self._patience(said.result.reason if isinstance(said.result, Failed) else "nothing could be recovered")
         self._recover()
 

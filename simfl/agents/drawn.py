@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
-from simfl.agents.asking import PATIENCE, Asking, stalled
+from simfl.agents.asking import FRUITLESS, Asking, stalled
 from simfl.agents.exchange import WORK, Conversation, computation, converse, message
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.servers import SERVERS, Log
@@ -17,26 +17,28 @@ from simfl.devices.base import checked_deaths
 from simfl.metrics import Tally
 from simfl.rng import Address
 from simfl.secagg.base import Failed, Prepared
-from simfl.trace import JOBS
 from simfl.types import SERVER, Job, Units
 from simfl.world import World
 
 __all__ = ["DrawnServer"]
 
 Row = tuple[Any, ...]
-OUTCOME = JOBS.index("outcome")
 Member = tuple[Job, int]
 """A job and the staleness of its update."""
 
 
 @dataclass
 class _Filling:
-    """What comes together for one aggregation: whole units with what prepared them, and what was lost on the way."""
+    """What comes together for one aggregation: whole units with what prepared them, and what was lost on the way.
+
+    ``fruitful``: how many jobs were lost when somebody delivered last.
+    """
 
     units: list[tuple[list[Member], Any]]
     lost: list[Row]
     cost: Cost
     phases: list[Phase]
+    fruitful: int = 0
 
     @property
     def clients(self) -> list[int]:
@@ -84,13 +86,13 @@ class DrawnServer:
         """Aggregates until the rule says that the run ends."""
         last = False
         while not last:
-            begin = self.world.now
+            self._note("round_start", round=self.aggregator.version)
             done = None
             filling = _Filling([], [], Cost(), [])
             while done is None:
                 yield from self._fill(filling)
                 yield self.world.wait(self.parts.rule.arrivals.seconds)
-                done = yield from self._recover(filling, begin)
+                done = yield from self._recover(filling)
             last = done.last
             self.on_round(done)
 
@@ -105,8 +107,8 @@ class DrawnServer:
             )
             if not units.size:
                 yield self.world.wait(rule.retry_s)
-            if len(filling.lost) > PATIENCE + 100 * rule.buffer:
-                raise stalled(f"{len(filling.lost)} jobs failed since the last server update", self.world.now)
+            if (lost := len(filling.lost) - filling.fruitful) > FRUITLESS:
+                raise stalled(f"{lost} jobs in a row have failed", self.world.now)
             for unit in self._units(self._at_most(missing, units, tick), tick):
                 self._judge(unit, filling)
 
@@ -143,35 +145,46 @@ class DrawnServer:
         whole, oldest = all(alive for _, _, alive in unit), max(age for _, age, _ in unit)
         ready = said is None or isinstance(said.result, Prepared) and bool(said.result.kept.all())
         if ready and whole and not self.parts.rule.refuses(oldest):
+            filling.fruitful = len(filling.lost)
             filling.units.append(([(job, age) for job, age, _ in unit], None if said is None else said.result.secret))
             return
         stale = ready and whole
+        if ready:
+            self._spend_work(unit, filling.cost)
         for job, age, alive in unit:
             outcome = "stale" if stale else "forfeited" if ready and alive else "failed"
             filling.lost.append((*job, self.world.now, outcome, None, age if stale else None))
-        self._charge(unit, filling.cost)
         self.parts.learner.forget(job for job, _, _ in unit)
 
     def _prepared(self, unit: list[tuple[Job, int, bool]], filling: _Filling) -> Conversation | None:
-        """The protocol's talk before a unit's models went out; when that was, nobody says."""
+        """The protocol's talk before a unit's models went out; when that was, nobody says, so that it takes no time."""
         parts = self.parts
         if not parts.protocol.phases:
             return None
         clients, tick = np.array([[job.client for job, _, _ in unit]], dtype=np.int32), unit[0][0].id >> 32
         cohort = parts.cohort(tick, clients)
         said = converse(parts, parts.protocol.prepare(cohort, parts.streams), tick, self.world.now, "prepare")
-        self._spend(said, filling)
+        self._spend(said, filling, timeless=True)
         return said
 
-    def _charge(self, unit: list[tuple[Job, int, bool]], cost: Cost) -> None:
-        """The models and updates of a unit."""
-        down, up = self.parts.learner.sizes([job for job, _, _ in unit])
+    def _spend_work(self, unit: list[tuple[Job, int, bool]], cost: Cost) -> None:
+        """The models and updates of a unit; only between its start and now, when it delivers, does time pass."""
+        jobs, now = [job for job, _, _ in unit], self.world.now
+        down, up = self.parts.learner.sizes(jobs)
         up = self.parts.protocol.upload_bytes(up, self.parts.elements)
-        alive = np.array([delivers for _, _, delivers in unit])
-        cost.bytes_down += int(np.broadcast_to(down, len(unit)).sum())
-        cost.bytes_up += int(np.broadcast_to(up, len(unit))[alive].sum())
+        down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(unit)) for size in (down, up))
+        up = np.where([alive for _, _, alive in unit], up, 0)
+        cost.bytes_down += int(down.sum())
+        cost.bytes_up += int(up.sum())
+        if self.log is None:
+            return
+        for (job, _, alive), sent, back in zip(unit, down.tolist(), up.tolist(), strict=True):
+            begun = job.started_at
+            self.log(message("model", SERVER, job.client, sent, begun, begun))
+            self.log(computation(job.id, job.client, begun, now, alive))
+            self.log(message("update" if alive else "failure", job.client, SERVER, back, now, now))
 
-    def _recover(self, filling: _Filling, begin_s: float) -> Generator[Any, Any, Round | None]:
+    def _recover(self, filling: _Filling) -> Generator[Any, Any, Round | None]:
         """The protocol's sum of what was filled in; None if there is none, and it must be filled in again."""
         parts, t = self.parts, self.aggregator.version
         units = [unit for unit, _ in filling.units]
@@ -188,16 +201,18 @@ class DrawnServer:
         kept = [False] * len(units) if failed else said.result.kept.tolist()
         members: list[Member] = []
         for unit, good in zip(units, kept, strict=True):
-            self._charge([(job, age, True) for job, age in unit], filling.cost)
+            self._spend_work([(job, age, True) for job, age in unit], filling.cost)
             if good:
                 members += unit
             else:
                 filling.lost += [(*job, self.world.now, "unrecovered", None, None) for job, _ in unit]
                 parts.learner.forget(job for job, _ in unit)
         filling.units = []
-        return self._aggregate(members, filling, said, begin_s) if members else None
+        if not members:
+            filling.fruitful = 0
+        return self._aggregate(members, filling, said) if members else None
 
-    def _aggregate(self, members: list[Member], filling: _Filling, said: Conversation, begin_s: float) -> Round:
+    def _aggregate(self, members: list[Member], filling: _Filling, said: Conversation) -> Round:
         t, now = self.aggregator.version, self.world.now
         members = sorted(members, key=lambda member: member[0].client)
         staleness = np.array([age for _, age in members], dtype=np.int64)
@@ -208,26 +223,22 @@ class DrawnServer:
         )
         rows = [*filling.lost, *((*job, now, "aggregated", t, age) for job, age in members)]
         self._slide()
-        if self.log is not None:
-            self._write(self.log, rows, begin_s, len(done.clients))
+        self._note("round_end", round=t, cardinality=len(done.clients))
         return replace(done, jobs=rows)
 
-    def _write(self, log: Log, rows: list[Row], begin_s: float, cardinality: int) -> None:
-        """Nothing takes time here: all that a round's jobs did is noted at its end."""
-        t, now, size = self.aggregator.version - 1, self.world.now, self.parts.learner.model_bytes
-        log({"event": "round_start", "time_s": begin_s, "round": t})
-        for number, client, *_, ended, outcome, _, _ in rows:
-            log(message("model", SERVER, client, size, ended, ended))
-            log(computation(number, client, ended, ended, outcome != "failed"))
-            failed = outcome == "failed"
-            kind, sent = ("failure", 0) if failed else ("update", size)
-            log(message(kind, client, SERVER, sent, ended, ended))
-        log({"event": "round_end", "time_s": now, "round": t, "cardinality": cardinality})
-
-    def _spend(self, said: Conversation, filling: _Filling) -> None:
-        filling.phases += said.phases(self.aggregator.version)
+    def _spend(self, said: Conversation, filling: _Filling, timeless: bool = False) -> None:
+        now = self.world.now
+        for phase in said.phases(self.aggregator.version):
+            filling.phases.append((*phase[:2], now, now, *phase[4:]) if timeless else phase)
         for one in said.exchanges:
             one.charge(filling.cost)
+            if self.log is not None:
+                for record in one.records():
+                    self.log({k: now if timeless and k.endswith("_s") else v for k, v in record.items()})
+
+    def _note(self, event: str, **record: Any) -> None:
+        if self.log is not None:
+            self.log({"event": event, "time_s": self.world.now, **record})
 
     def _slide(self) -> None:
         """Keeps the versions that an update of the next aggregation can have worked on."""

@@ -18,6 +18,9 @@ class Ledger:
 
     Args:
         log: called with a record for every event, or None.
+
+    Attributes:
+        fruitful: how many jobs had failed when somebody delivered last.
     """
 
     def __init__(self, log: Log | None) -> None:
@@ -27,8 +30,14 @@ class Ledger:
     def begin(self) -> None:
         """What was counted has been reported."""
         self.cost = Cost()
+        self.fruitful = 0
         self.phases: list[Phase] = []
         self.rows: list[Row] = []
+
+    @property
+    def fruitless(self) -> int:
+        """Jobs that have failed in a row."""
+        return self.cost.failed - self.fruitful
 
     def spend(self, said: Conversation, round: int) -> None:
         """A protocol's talk has ended."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregator import Aggregator
+from simfl.agents.asking import PATIENCE, stalled
 from simfl.agents.exchange import Exchange, converse, exchange, legs, message, work
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.servers import SERVERS, Log
@@ -58,13 +59,16 @@ class SynchronousServer:
 
     def play(self) -> Generator[Any, Any, None]:
         """All rounds from the current one on."""
-        last = False
+        last, fruitless = False, 0
         if not self.tally.rounds:
             yield from self._set_up()
         while not last:
             done = yield from self._round(self.tally.rounds)
             last = done.last
             self.on_round(done)
+            fruitless = 0 if len(done.clients) else fruitless + 1
+            if fruitless >= PATIENCE and self.parts.rule.most_rounds is None:
+                raise stalled(f"{PATIENCE} rounds in a row have summed nothing", self.world.now)
 
     def _set_up(self) -> Generator[Any, Any, None]:
         """What the protocol does once; it counts for the first round."""
@@ -90,9 +94,9 @@ class SynchronousServer:
         kept = [] if done is None else _kept(jobs, done, units)
         if kept and parts.rule.announce:
             cost.bytes_down += self._announce(t, jobs)
-        self._note({"event": "round_end", "round": t, "cardinality": len(kept)})
         row = {} if result is None else result.row
         finished = self.aggregator.aggregate(kept, None, done, self.world.now, cost, phases=phases, row=row)
+        self._note({"event": "round_end", "round": t, "cardinality": len(finished.clients)})
         parts.learner.forget(jobs)
         return finished
 

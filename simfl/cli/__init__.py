@@ -16,9 +16,11 @@ from simfl.version import VERSION
 __all__ = ["main", "simfl"]
 
 COMMANDS = {
+    "new": "simfl.cli.new",
     "run": "simfl.cli.run",
     "sweep": "simfl.cli.sweep",
     "compare": "simfl.cli.compare",
+    "ls": "simfl.cli.ls",
     "report": "simfl.cli.report",
     "plot": "simfl.cli.plot",
     "watch": "simfl.cli.watch",
@@ -40,7 +42,7 @@ class _Commands(click.Group):
     """Finds a command in its module; its failures become a line and an exit code."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS]  # ``list`` is one of the modules here
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         command: click.Command | None = import_module(COMMANDS[name]).command if name in COMMANDS else None
@@ -75,4 +77,6 @@ def simfl(context: click.Context, debug: bool) -> None:
 
 def main() -> None:
     """The console command."""
+    if "_SIMFL_COMPLETE" in os.environ:
+        import_module("simfl.cli.shells")
     simfl(prog_name="simfl")

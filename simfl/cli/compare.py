@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from simfl.cli import completing
+from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import plugin_option, print_json
 from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, playing_options, report_failures
 
@@ -16,8 +18,8 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
 
 
 @click.command("compare")
-@click.argument("file")
-@click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...")
+@click.argument("file", shell_complete=completing.scenarios)
+@click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...", shell_complete=completing.overrides)
 @click.option("--replications", type=click.IntRange(min=1),
               help=f"Runs of each choice, with the seeds seed, seed + 1, ...; default {REPLICATIONS}.")  # fmt: skip
 @click.option("--baseline", metavar="CHOICE", help="What the others are compared with; default: the first.")
@@ -60,7 +62,7 @@ def command(
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
-    from simfl.compare.comparison import choices, compare
+    from simfl.compare.comparison import choices, compare, folder_of
     from simfl.sweep.grid import axes
     from simfl.sweep.plan import planned
     from simfl.sweep.progress import shown
@@ -70,6 +72,7 @@ def command(
     if replications is None:
         replications = 1 if any(axis.key == "seed" and len(axis.values) > 1 for axis in keys) else REPLICATIONS
     plan = planned(file, keys, replications, plugins)
+    say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
     with going_on(), shown(quiet) as watch:
         made = compare(plan, out, chosen, baseline, target_accuracy, watch)
     report_failures(made.index, quiet)

@@ -26,9 +26,11 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
     from simfl.errors import ScenarioError
     from simfl.learning.histogram import label_histogram
     from simfl.learning.supervised import Supervised
+    from simfl.report.saving import format_of
     from simfl.rng import Streams
 
     if out is not None:
+        format_of(out)
         writable(out, "--out")
     scenario = load(file, overrides, plugins)
     choice = scenario.learning

@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
+from simfl.cli import completing
 from simfl.cli.shared import as_json, print_json
 
 __all__ = ["command"]
 
 
 @click.command("list", short_help="List what a scenario can choose.")
-@click.argument("family", required=False)
+@click.argument("family", required=False, shell_complete=completing.families)
 @as_json
 def command(family: str | None, as_json: bool) -> None:
     """List what a scenario can choose: every family, its plugins and their keys.

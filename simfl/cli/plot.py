@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from simfl.cli import completing
+
 __all__ = ["command"]
 
 WIDTHS_IN = {"column": 3.4, "page": 7.0}
@@ -27,7 +29,8 @@ class _Figures(click.Command):
 
 @click.command("plot", cls=_Figures)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
-@click.option("--figure", "name", required=True, metavar="NAME", help="Which figure.")
+@click.option("--figure", "name", required=True, metavar="NAME", help="Which figure.",
+              shell_complete=completing.figures)  # fmt: skip
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="A .pdf, .svg or .png file; the data go to FILE.csv beside it.")  # fmt: skip
 @click.option("--width", type=click.Choice(list(WIDTHS_IN)), help="One column (3.4 in) or the page (7 in) of a paper.")

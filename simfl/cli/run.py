@@ -1,20 +1,16 @@
 """``simfl run``"""
 
 import shlex
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from simfl.cli.progress import say_how_to_watch, shown
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
 from simfl.errors import ScenarioError
 
 __all__ = ["command"]
-
-Progress = Callable[[int, int, float], None]
 
 
 @click.command("run", short_help="Play a scenario and write its results.")
@@ -44,17 +40,20 @@ def command(
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
-    if timeline is not None:
-        from simfl.stored import refuse_own
+    from simfl.stored import is_finished, refuse_own
 
+    if timeline is not None:
         refuse_own(timeline)
         writable(timeline, "--timeline")
     scenario = load(file, overrides, plugins)
+    folder = out / scenario.name / scenario.digest
+    if force or not is_finished(folder):
+        say_how_to_watch(folder, quiet)
     try:
-        with _progress(shown=not quiet) as progress:
+        with shown(quiet) as (progress, phase):
             from simfl.run import run
 
-            finished = run(scenario, out, force=force, timeline=timeline, progress=progress)
+            finished = run(scenario, out, force=force, timeline=timeline, progress=progress, phase=phase)
     except ScenarioError as error:
         raise scenario.located(error) from None
     except KeyboardInterrupt:
@@ -74,26 +73,6 @@ def command(
         if (diverged := finished.summary.get("diverged_round")) is not None:
             click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
         click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
-
-
-@contextmanager
-def _progress(shown: bool) -> Iterator[Progress | None]:
-    """A bar on stderr, where somebody sees it."""
-    if not shown or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("round {task.completed} of {task.total}"),
-        BarColumn(),
-        TextColumn("{task.fields[time_s]:.6g} simulated seconds"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("", total=None, time_s=0.0)
-        yield lambda done, total, time_s: bars.update(bar, completed=done, total=total or None, time_s=time_s)
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simfl.cli import completing
+
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
 
@@ -25,8 +27,9 @@ plugin_option = click.option(
 def scenario_arguments(command: Any) -> Any:
     """FILE, the overrides behind it, and --plugin."""
     command = plugin_option(command)
-    command = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")(command)
-    return click.argument("file")(command)
+    command = click.argument(
+        "overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completing.overrides)(command)  # fmt: skip
+    return click.argument("file", shell_complete=completing.scenarios)(command)
 
 
 def load(file: str, overrides: tuple[str, ...] = (), plugins: tuple[Path, ...] = ()) -> "Scenario":

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from simfl.cli import completing
+from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import as_json, plugin_option, print_json
 
 __all__ = ["command", "going_on", "how", "playing_options", "report_failures"]
@@ -79,8 +81,8 @@ def report_failures(index: Any, quiet: bool) -> None:
 
 
 @click.command("sweep")
-@click.argument("file")
-@click.argument("grid", nargs=-1, metavar="[KEY=VALUE,VALUE,...]...")
+@click.argument("file", shell_complete=completing.scenarios)
+@click.argument("grid", nargs=-1, metavar="[KEY=VALUE,VALUE,...]...", shell_complete=completing.overrides)
 @click.option("--replications", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each combination, with the seeds seed, seed + 1, ...")  # fmt: skip
 @click.option("--shard", type=_Shard(), default=(1, 1), help="Play only every N-th run from the I-th on, e.g. 3/16.")
@@ -116,6 +118,7 @@ def command(
     chosen = how(**options)
     plan = planned(file, axes(grid), replications, plugins)
     folder = out / plan.name / f"sweep-{plan.digest}"
+    say_how_to_watch(folder, quiet)
     with going_on(), shown(quiet) as watch:
         index = play(plan, out, folder, chosen, watch)
     counts = index.counts(member.digest for member in plan.members)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simfl.cli import completing
 from simfl.cli.shared import as_json, load, plugin_option, print_json
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ WRONG, MISSING = 2, 5
 
 
 @click.command("validate", short_help="Check scenario files.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=completing.scenarios)
 @click.option("--deep", is_flag=True, help="Load the data and build the model too, as a run would.")
 @plugin_option
 @as_json

@@ -25,6 +25,8 @@ from simfl.sweep.playing import How, Watch, play
 
 __all__ = ["Choice", "Comparison", "choices", "compare"]
 
+PREFIX = "compare-"
+
 
 @dataclass
 class Choice:
@@ -103,18 +105,12 @@ def compare(
         SimflError: there is nothing to compare, or no choice of the baseline's label.
     """
     compared = choices(plan.axes)
-    labels = [choice.label for choice in compared]
-    if baseline is None:
-        baseline = labels[0]
-    if baseline not in labels:
-        hint = suggestion(baseline, labels) or f"; there are {', '.join(labels)}"
-        raise SimflError(f"baseline: {baseline!r} is not compared{hint}")
-    options = json.dumps([plan.digest, baseline, target_accuracy])
-    digest = sha256(options.encode()).hexdigest()[:DIGEST_DIGITS]
-    folder = out / plan.name / f"compare-{digest}"
+    baseline = baseline or compared[0].label
+    folder = folder_of(plan, out, baseline, target_accuracy)
     index = play(plan, out, folder, how, watch)
     used = _collect(compared, plan, index, target_accuracy)
-    document = _document(plan, compared, index, baseline, used) | {"digest": digest}
+    document = _document(plan, compared, index, baseline, used)
+    document["digest"] = folder.name.removeprefix(PREFIX)
     write_atomically(folder / "comparison.csv", _csv(MEANS, document["means"]))
     write_atomically(folder / "paired.csv", _csv(DIFFERENCES, document["paired"]))
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
@@ -123,6 +119,20 @@ def compare(
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     write_atomically(folder / "comparison.json", text.encode())
     return Comparison(folder, document, index)
+
+
+def folder_of(plan: Plan, out: Path, baseline: str | None, target_accuracy: float | None) -> Path:
+    """The folder of a comparison; arguments as for :func:`compare`.
+
+    Raises:
+        SimflError: there is nothing to compare, or no choice of the baseline's label.
+    """
+    labels = [choice.label for choice in choices(plan.axes)]
+    if baseline is not None and baseline not in labels:
+        hint = suggestion(baseline, labels) or f"; there are {', '.join(labels)}"
+        raise SimflError(f"baseline: {baseline!r} is not compared{hint}")
+    options = json.dumps([plan.digest, baseline or labels[0], target_accuracy])
+    return out / plan.name / f"{PREFIX}{sha256(options.encode()).hexdigest()[:DIGEST_DIGITS]}"
 
 
 def _collect(compared: list[Choice], plan: Plan, index: Index, target: float | None) -> float | None:

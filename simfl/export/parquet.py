@@ -1,12 +1,13 @@
-"""Every table of a results folder as a Parquet file beside it."""
+"""Every table of a results folder as a Parquet file beside it; of a sweep, all rounds of all its runs as well."""
 
 import io
 from pathlib import Path
 
 from simfl.disk import write_atomically
-from simfl.errors import MissingError
+from simfl.errors import MissingError, SimflError
 from simfl.results import read_table
 from simfl.stored import Stored, is_finished
+from simfl.tidy import all_rounds
 
 __all__ = ["export"]
 
@@ -16,7 +17,7 @@ def export(folder: Path, to: Path) -> list[Path]:
 
     Raises:
         MissingError: pyarrow is not installed.
-        SimflError: a table cannot be read.
+        SimflError: a table cannot be read, or there is none.
         IntegrityError: it is damaged.
     """
     try:
@@ -25,14 +26,18 @@ def export(folder: Path, to: Path) -> list[Path]:
         raise MissingError('Parquet needs the extra "parquet": pip install "simfl[parquet]"') from None
     if is_finished(folder):
         stored = Stored.open(folder)
-        tables = [stored.file(name) for name in stored.files if name.endswith(".csv")]
+        tables = {Path(name).stem: read_table(stored.file(name)) for name in stored.files if name.endswith(".csv")}
     else:
-        tables = sorted(folder.glob("*.csv"))
+        tables = {path.stem: read_table(path) for path in sorted(folder.glob("*.csv"))}
+        if "index" in tables and (tables["index"].status == "done").any():
+            tables["rounds"] = all_rounds(folder)
+    if not tables:
+        raise SimflError(f"{folder}: no tables here; give the folder of a run, a sweep or a comparison")
+    to.mkdir(parents=True, exist_ok=True)
     written = []
-    for path in tables:
+    for name, table in tables.items():
         buffer = io.BytesIO()
-        read_table(path).to_parquet(buffer, engine="pyarrow", index=False)
-        to.mkdir(parents=True, exist_ok=True)
-        written.append(to / f"{path.stem}.parquet")
+        table.to_parquet(buffer, engine="pyarrow", index=False)
+        written.append(to / f"{name}.parquet")
         write_atomically(written[-1], buffer.getvalue())
     return written

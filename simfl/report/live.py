@@ -1,6 +1,7 @@
 """How far a running run, sweep or comparison has come, read from the tables that grow on disk."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from simfl.report.growing import Growing
 from simfl.report.reading import index_of, place_of, runs_below
 from simfl.stored import SCENARIO, Stored, is_finished
 
-__all__ = ["Watched"]
+__all__ = ["Watched", "scenario_of"]
 
 ACROSS = "round", "time_s"
 """What curves are drawn against."""
+
+OVERLAID = 8
+"""Runs whose curves are drawn over one another at most."""
 
 
 @dataclass
@@ -31,9 +35,12 @@ class Watched:
     _tables: dict[Path, Growing] = field(default_factory=dict)
     _scenarios: dict[Path, dict[str, Any]] = field(default_factory=dict)
 
-    def look(self) -> dict[str, Any]:
-        """The state now, as JSON data: ``title``, ``finished``, ``runs``, the ``curves`` of a run that plays and the
-        ``columns`` that they show.
+    def look(self, chosen: Sequence[str] = ()) -> dict[str, Any]:
+        """The state now, as JSON data: ``title``, ``finished``, ``runs``, those ``shown`` with their curves and the
+        ``columns`` that the curves show.
+
+        Args:
+            chosen: digests of the runs that are shown, OVERLAID at most; where there is none, the last that plays is.
 
         Raises:
             SimflError: there is no run, finished or not.
@@ -42,15 +49,25 @@ class Watched:
         if not found:
             raise SimflError(f"{self.folder}: no run here, finished or not")
         runs = [self._run(path, label) for path, label in found]
-        playing = [(run, path) for run, (path, _) in zip(runs, found, strict=True) if run["state"] == "playing"]
-        _, shown = playing[-1] if playing else (runs[-1], found[-1][0])
-        shown_label = next(label for path, label in found if path == shown)
+        places = {path.name: (path, label) for path, label in found}
+        playing = [run["digest"] for run in runs if run["state"] == "playing"]
+        shown = [digest for digest in dict.fromkeys(chosen) if digest in places][:OVERLAID]
+        shown = shown or [playing[-1] if playing else runs[-1]["digest"]]
+        known: dict[str, Column] = {}
+        for digest in shown:
+            known |= described(places[digest][0])
+        curves = {digest: self._table(places[digest][0]).curves() for digest in shown}
+        columns = _telling(list(curves.values()), known)
+        names = (*ACROSS, *(column.name for column in columns))
         return {
             "title": self._scenario(found[0][0]).get("name") or self.folder.resolve().parent.name,
             "finished": all(run["state"] in ("done", "failed") for run in runs),
             "runs": runs,
-            "shown": shown_label,
-            **_curves(self._table(shown).curves(), described(shown)),
+            "shown": [
+                {"digest": digest, "label": places[digest][1], "curves": {name: its.get(name, []) for name in names}}
+                for digest, its in curves.items()
+            ],
+            "columns": document(columns),
         }
 
     def _members(self) -> list[tuple[Path, str]]:
@@ -68,7 +85,8 @@ class Watched:
         if path in self._done:
             return self._done[path]
         run: dict[str, Any] = {"label": label, "digest": path.name, "state": "waiting", "round": 0, "rounds": None,
-                               "accuracy": None, "time_s": None, "error": None, "diverged": None}  # fmt: skip
+                               "ending": False, "accuracy": None, "time_s": None, "error": None,
+                               "diverged": None}  # fmt: skip
         if is_finished(path):
             run |= _ended(path)
             self._done[path] = run
@@ -76,7 +94,8 @@ class Watched:
             run |= {"state": "failed", "error": str(failure.get("error", ""))}
         elif (path / "rounds.csv.part").exists():
             table = self._table(path)
-            run |= {"state": "playing", "rounds": self._planned(path), "round": table.rows,
+            planned = self._planned(path)
+            run |= {"state": "playing", "rounds": planned, "round": table.rows, "ending": table.rows == planned,
                     "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy"),
                     "diverged": table.diverged}  # fmt: skip
         return run
@@ -93,7 +112,7 @@ class Watched:
         return rounds if isinstance(rounds, int) else None
 
     def _scenario(self, path: Path) -> dict[str, Any]:
-        if path not in self._scenarios and (found := _scenario(path)):
+        if path not in self._scenarios and (found := scenario_of(path)):
             self._scenarios[path] = found
         return self._scenarios.get(path, {})
 
@@ -112,15 +131,21 @@ def _ended(path: Path) -> dict[str, Any]:
             "diverged": summary.get("diverged_round")}  # fmt: skip
 
 
-def _curves(curves: dict[str, list[float | None]], known: dict[str, Column]) -> dict[str, Any]:
-    """Every column of ``rounds.csv`` that is shown and has changed, and what it means."""
-    columns = telling(known.get(name) or unknown(name) for name in curves)
-    columns = [c for c in columns if c.shown and c.name not in ACROSS and len(set(curves[c.name]) - {None}) > 1]
-    shown = [*ACROSS, *(column.name for column in columns)]
-    return {"curves": {name: curves.get(name, []) for name in shown}, "columns": document(columns)}
+def _telling(curves: Sequence[dict[str, list[float | None]]], known: dict[str, Column]) -> list[Column]:
+    """Every column of ``rounds.csv`` that is shown and has changed in one of the runs."""
+    names = dict.fromkeys(name for its in curves for name in its)
+    columns = telling(known.get(name) or unknown(name) for name in names)
+    return [
+        column
+        for column in columns
+        if column.shown
+        and column.name not in ACROSS
+        and any(len(set(its.get(column.name, ())) - {None}) > 1 for its in curves)
+    ]
 
 
-def _scenario(path: Path) -> dict[str, Any]:
+def scenario_of(path: Path) -> dict[str, Any]:
+    """The data of a run's ``scenario.yaml``; nothing where it is not there or cannot be read."""
     from simfl.scenario.reader import read
 
     try:

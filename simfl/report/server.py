@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from simfl.errors import SimflError
 from simfl.report.live import Watched
@@ -50,19 +51,20 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         # A page elsewhere may point its own host name at this machine; it then still sends that name.
         name = self.headers.get("Host", "").rsplit(":", 1)[0]
+        asked = urlsplit(self.path)
         if name not in (ADDRESS, "localhost"):
             self._answer(403, "text/plain", "only for this machine\n")
-        elif self.path == "/":
+        elif asked.path == "/":
             self._answer(200, "text/html", _page())
-        elif self.path == "/state.json":
-            self._answer(200, "application/json", json.dumps(self._state()))
+        elif asked.path == "/state.json":
+            self._answer(200, "application/json", json.dumps(self._state(parse_qs(asked.query).get("run", []))))
         else:
             self._answer(404, "text/plain", "not here\n")
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self, chosen: list[str]) -> dict[str, Any]:
         with self.server.lock:
             try:
-                return self.server.watched.look()
+                return self.server.watched.look(chosen)
             except SimflError as error:
                 return {"error": str(error)}
 

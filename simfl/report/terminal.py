@@ -50,8 +50,8 @@ def table(state: dict[str, Any]) -> Any:
         if run["diverged"] is not None:
             label += f"  diverged at round {run['diverged']}"
         rounds = f"{run['round']}/{run['rounds']}" if run["rounds"] else str(run["round"])
-        style = STYLES[run["state"]]
-        made.add_row(label, run["state"], _bar(run), rounds, _number(run["time_s"], ".1f"),
+        style, told = STYLES[run["state"]], "ending" if run["ending"] else run["state"]
+        made.add_row(label, told, _bar(run), rounds, _number(run["time_s"], ".1f"),
                      _number(run["accuracy"], ".1%"), style=style)  # fmt: skip
     if len(runs) > SHOWN:
         made.add_row(f"... and {len(runs) - SHOWN} more", style="dim")

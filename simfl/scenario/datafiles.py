@@ -20,11 +20,11 @@ from simfl.files import DATA_FOLDER, DATA_PATH, data_root
 from simfl.scenario.places import KeyPath
 from simfl.scenario.plugins import mapped, walk
 
-__all__ = ["content", "find", "named", "renamed", "seen_from"]
+__all__ = ["content", "find", "named", "path_fields", "renamed", "seen_from"]
 
 
 @cache
-def _path_fields(cls: type) -> dict[str, str]:
+def path_fields(cls: type) -> dict[str, str]:
     """The fields that name files or folders, each with its mark."""
     marks = {name: _mark(hint) for name, hint in get_type_hints(cls, include_extras=True).items()}
     return {name: mark for name, mark in marks.items() if mark}
@@ -42,7 +42,7 @@ def _mark(annotation: Any) -> str:
 def named(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
     """Every data file that the scenario names, with the key that names it; no folders."""
     for path, plugin in walk(scenario):
-        for field, mark in _path_fields(type(plugin)).items():
+        for field, mark in path_fields(type(plugin)).items():
             if mark == DATA_PATH:
                 yield from _names(getattr(plugin, field), (*path, field))
 
@@ -64,7 +64,7 @@ def renamed(scenario: Any, change: Callable[[str, str], str]) -> Any:
         return change(value, mark) if isinstance(value, str) else value
 
     def plugin(value: Any) -> Any:
-        marks = _path_fields(type(value))
+        marks = path_fields(type(value))
         return (
             replace(value, **{name: each(getattr(value, name), mark) for name, mark in marks.items()})
             if marks

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any, get_args, get_origin
 
 from simfl.errors import nearest
+from simfl.scenario.extending import EXTENDS
 from simfl.scenario.fields import annotation_at, describe, homes, keys_of, options, owner, registry_of
 from simfl.scenario.findings import TYPES, UNKNOWN_KEY, Found, alternatives, leads_on, translate
 from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
@@ -133,7 +134,7 @@ class _Explained:
 
     def unknown_key(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
-        known = keys_of(annotation, value)
+        known = keys_of(annotation, value) | ({} if path[:-1] else {EXTENDS: str})
         word = str(path[-1])
         given = value.get(word) if isinstance(value, dict) else None
         if (converted := key_in_unit(word, given, known)) is not None:

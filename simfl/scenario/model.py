@@ -24,11 +24,12 @@ from simfl.plugin import is_plugin
 from simfl.privacy import PRIVACY
 from simfl.registry import plain, validate
 from simfl.scenario import datafiles, identity, overrides, pluginfiles, plugins
+from simfl.scenario.builtin import find
+from simfl.scenario.extending import extended, opened
 from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted, shown
 from simfl.scenario.reader import Document, read
 from simfl.scenario.scalars import LARGEST
-from simfl.scenario.text import MAX_BYTES, decode, unreadable
 from simfl.scenario.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
@@ -133,20 +134,15 @@ class Scenario:
         """Reads a scenario file. The plugin files that it names are executed.
 
         Args:
-            path: a YAML file.
+            path: a YAML file, or the name of a built-in scenario (:func:`simfl.scenario.builtin.find`).
             overrides: ``key=value`` texts, applied in turn.
             plugins: further plugin files, as seen from the working directory.
 
         Raises:
             InvalidScenario: with everything that is wrong, each with file, line, column and key.
         """
-        path = Path(path)
-        try:
-            with open(path, "rb") as file:
-                text = decode(file.read(MAX_BYTES + 1))
-        except (OSError, ValueError) as error:
-            raise InvalidScenario([Problem(Place(str(path)), "", unreadable(path, error))]) from None
-        return cls._made(read(text, str(path)), path.stem, path.parent, overrides, plugins)
+        found = find(path)
+        return cls._made(opened(found), found.path.stem, found.folder, overrides, plugins, (found.path.resolve(),))
 
     @classmethod
     def parse(
@@ -189,12 +185,19 @@ class Scenario:
 
     @classmethod
     def _made(
-        cls, document: Document, name: str, folder: Path, changes: Iterable[str], plugin_files: Iterable[Path]
+        cls,
+        document: Document,
+        name: str,
+        folder: Path,
+        changes: Iterable[str],
+        plugin_files: Iterable[Path],
+        chain: tuple[Path, ...] = (),
     ) -> Self:
         changes = list(changes)
         loading = [text for text in changes if _NAMES_PLUGINS.match(text)]  # what is named there must be known first
         overrides.apply(document, loading, cls)
         pluginfiles.load_all(document, folder, plugin_files)
+        document = extended(document, folder, cls, chain)
         overrides.apply(document, [text for text in changes if text not in loading], cls)
         if () in document.spoiled:
             raise InvalidScenario(in_order(document.problems))

@@ -16,7 +16,7 @@ from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
 from simfl.scenario.reader import MAX_DEPTH, Document, read
 from simfl.scenario.scalars import scalar
 
-__all__ = ["apply"]
+__all__ = ["Change", "apply", "brief"]
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*|[0-9]+")
 _SHORTHAND = re.compile(r"([A-Za-z_][\w-]*):(?=[A-Za-z_][\w.-]*=)")
@@ -39,7 +39,7 @@ def apply(document: Document, overrides: Iterable[str], top: Any) -> None:
         before = document.copy()
         try:
             key, value = _split(text)
-            _Override(document, place, top).set(key, value)
+            Change(document, place, top).set(key, value)
         except _Bad as error:
             document.value, document.places, document.spoiled = before.value, before.places, before.spoiled
             document.problems.append(Problem(place, "", str(error)))
@@ -80,7 +80,15 @@ def _value(text: str) -> Any:
     return value
 
 
-class _Override:
+class Change:
+    """A change of a document: which place gets the blame, and what its values mean.
+
+    Args:
+        document: a scenario as read.
+        place: where what is put stands.
+        top: the type of the whole, i.e. Scenario.
+    """
+
     def __init__(self, document: Document, place: Place, top: Any) -> None:
         self.document = document
         self.place = place
@@ -162,7 +170,7 @@ class _Override:
         if value is None:
             cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
             default = {field.name: default_of(field) for field in fields(cls)}.get(path[-1]) if cls else None
-            value = {} if default is None or default is MISSING else _brief(default)
+            value = {} if default is None or default is MISSING else brief(default)
         registry = registry_of(self.type_at(path))
         value = registry.normalise(value) if registry else value
         if not isinstance(value, (dict, list)):
@@ -179,7 +187,7 @@ class _Override:
         return data
 
 
-def _brief(value: Any) -> Any:
+def brief(value: Any) -> Any:
     """A default as data, without the fields that are themselves at their default."""
     data = plain(value)
     if is_dataclass(value):

@@ -4,9 +4,18 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from simfl.scenario.extending import EXTENDS
 from simfl.scenario.model import Scenario
 
 __all__ = ["schema"]
+
+
+_EXTENDS = {
+    "type": "string",
+    "minLength": 1,
+    "title": EXTENDS,
+    "description": "a scenario file beside this one, or a built-in scenario: what is not said here is as there",
+}
 
 
 def schema() -> dict[str, Any]:
@@ -23,8 +32,21 @@ def schema() -> dict[str, Any]:
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "simfl scenario",
         "description": "One simulated federated training run.",
-        **{key: value for key, value in body.items() if key not in ("title", "description", "$defs")},
+        "type": "object",
+        **_either(body["properties"], body["required"]),
         "definitions": classes | dict(sorted(families.items())),
+    }
+
+
+def _either(keys: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """A scenario with all its keys, or what differs from another: there, a section may be a part of one."""
+    about = {key: {"title": key, "description": body["description"]} for key, body in keys.items()}
+    return {
+        "properties": {EXTENDS: _EXTENDS, **about},
+        "additionalProperties": False,
+        "if": {"required": [EXTENDS]},
+        "then": {"properties": {key: {"anyOf": [body, {"type": "object"}]} for key, body in keys.items()}},
+        "else": {"properties": keys, "required": required},
     }
 
 

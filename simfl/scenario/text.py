@@ -1,11 +1,8 @@
 """A scenario's text before it is YAML: its size, its encoding, its characters."""
 
 import re
-from pathlib import Path
 
-from simfl.errors import nearest
-
-__all__ = ["FORBIDDEN", "MAX_BYTES", "decode", "in_words", "tab_before", "unreadable"]
+__all__ = ["FORBIDDEN", "MAX_BYTES", "decode", "in_words", "tab_before"]
 
 MAX_BYTES = 1_000_000
 
@@ -66,15 +63,3 @@ def tab_before(text: str, line: int, column: int) -> bool:
     """Whether a tab stands in the line (from 0) up to the column (from 0)."""
     lines = text.split("\n")
     return line < len(lines) and "\t" in lines[line][: column + 1]
-
-
-def unreadable(path: Path, error: Exception) -> str:
-    """Why a scenario file cannot be read, with the file that may have been meant."""
-    if not isinstance(error, OSError):
-        return str(error)
-    if isinstance(error, FileNotFoundError):
-        folder = path.parent
-        others = [item.name for item in folder.iterdir() if item.suffix in (".yaml", ".yml")] if folder.is_dir() else []
-        near = nearest(path.name, sorted(others))
-        return "no such file" + (f"; did you mean {str(folder / near)!r}?" if near else "")
-    return f"cannot be read: {error.strerror or error}"

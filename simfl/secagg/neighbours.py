@@ -9,7 +9,6 @@ from math import floor, log
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 __all__ = ["Circle", "circle", "degree_and_threshold"]
 
@@ -84,6 +83,8 @@ def degree_and_threshold(
     Returns:
         (k, t), or None: no k below n - 1 is enough.
     """
+    from scipy.stats import hypergeom
+
     bad, alive = floor(corrupted * n + 1e-9), n - floor(dropped * n + 1e-9)
     neither = bad + n - alive
     for k in range(2, n - 1, 2):

@@ -115,12 +115,19 @@ def planned(scenario: Given, axes: tuple[Axis, ...], replications: int = 1, plug
     """
     if replications < 1:
         raise SimflError(f"replications: at least 1 (got {replications})")
+    runs = replications * math.prod(len(axis.values) for axis in axes)
+    if runs > MOST:
+        raise SimflError(f"a sweep of {runs} runs; at most {MOST} fit into one: give fewer values or replications")
     file, load = source(scenario, plugins)
     read = _Reading(axes, load)
     for values in combinations(axes):
         read.members(values, replications)
     members = read.checked(file)
     return Plan(read.name, file, read.folder.resolve(), axes, replications, members, pack(read.foreign))
+
+
+MOST = 100_000
+"""Runs of a sweep; each is read and checked before the first one is played, at a few hundred a second."""
 
 
 class _Reading:

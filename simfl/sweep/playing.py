@@ -19,6 +19,9 @@ __all__ = ["Counts", "How", "Watch", "play"]
 SHARED = ".lock-index"
 """Held by whoever writes a file that all shards write."""
 
+LONGEST_S = 2e6
+"""The longest time limit, 23 days: how long a system call can wait."""
+
 INDEX_WRITES = 50
 """The index is brought up to date so often while a sweep plays."""
 
@@ -51,8 +54,11 @@ class How:
             raise SimflError(f"shard {shard}/{shards}: the shards of {shards} are 1/{shards} to {shards}/{shards}")
         if self.jobs is not None and self.jobs < 1:
             raise SimflError(f"jobs: at least 1 (got {self.jobs})")
-        if self.time_limit_s is not None and not self.time_limit_s > 0:
-            raise SimflError(f"the time limit must be positive (got {self.time_limit_s})")
+        if self.time_limit_s is not None and not 0 < self.time_limit_s <= LONGEST_S:
+            raise SimflError(
+                f"the time limit must be positive and at most {LONGEST_S:g} s (got {self.time_limit_s}); without one "
+                "runs take as long as they need"
+            )
         if self.engine not in ("processes", "dask"):
             raise SimflError(f"engine: processes or dask (got {self.engine})")
         if self.scheduler is not None and self.engine != "dask":

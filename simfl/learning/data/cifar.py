@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from simfl.cache import cache_root, cached
+from simfl.cache import cached
+from simfl.disk import cache_root
 from simfl.errors import MissingError
 from simfl.files import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset, Outline

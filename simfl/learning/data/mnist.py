@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from simfl.cache import cache_root, cached
+from simfl.cache import cached
+from simfl.disk import cache_root
 from simfl.errors import MissingError
 from simfl.files import DataFolder, data_places, data_root
 from simfl.learning.data.base import DATA, Dataset, Outline

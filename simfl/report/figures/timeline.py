@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ LOOKS: dict[str, dict[str, Any]] = {
     "download": {"color": "#56b4e9"},
     "compute": {"color": "#0072b2"},
     "upload": {"color": "#009e73"},
+    "phase": {"color": "#cc79a7"},
     "wait": {"color": style.LINE, "hatch": "//////"},
     "lost": {"color": "#d55e00"},
 }
-NAMES = {"wait": "waits for others", "lost": "fails, or is given up"}
+NAMES = {"wait": "waits for others", "lost": "fails, or is given up", "phase": "secure aggregation"}
 ACTIVITIES = {"compute (fails)": "lost", "connection lost": "lost", "cancelled": "lost"}
+UNSEEN = ("announcement", "cancel")
 
 
 @figure("timeline", "Who waited for whom", "Time", wide=True)
@@ -52,8 +55,9 @@ def draw(study: Study) -> Any:
         if not study.single:
             style.title(axes, group.label, pad=14)
     grid[-1, 0].set_xlabel("Simulated time (s)")
-    _legend(fig)
-    return fig, DataFrame(concat([table for _, table in found], ignore_index=True))
+    everything = concat([table for _, table in found], ignore_index=True)
+    _legend(fig, phases=bool((everything.activity == "phase").any()))
+    return fig, DataFrame(everything)
 
 
 def _recorded(study: Study) -> list[Group]:
@@ -64,22 +68,15 @@ def _table(group: Group) -> Any:
     """Rows: group, round, client (-1 = the server), activity, start_s, end_s."""
     from pandas import DataFrame
 
-    events = next(run.events for run in group.runs if run.events)
+    run = next(run for run in group.runs if run.events)
     rows: list[dict[str, Any]] = []
-    rounds, lost = 0, set[int]()
-    for span in timeline(_read(events)):
+    for span in timeline(_first(_read(run.events), run.clients, run.jobs is None)):
         client, name = span["tid"] - 1, span["name"]
-        if client == SERVER:
-            if span["args"].get("aggregated"):
-                rounds += 1
-            elif not rows:
-                continue  # a skipped round before anything happened
-        elif rounds == ROUNDS and name != "wait":
-            break
-        if name == "announcement" or (name == "wait" and client in lost):
+        if client == SERVER and not rows and not span["args"].get("aggregated"):
+            continue  # a skipped round before anything happened
+        if name in UNSEEN:
             continue
-        activity = "round" if client == SERVER else ACTIVITIES.get(name, name)
-        (lost.add if activity == "lost" else lost.discard)(client)
+        activity = "round" if client == SERVER else ACTIVITIES.get(name, name if name in LOOKS else "phase")
         rows.append({
             "group": group.label,
             "client": client,
@@ -88,6 +85,28 @@ def _table(group: Group) -> Any:
             "end_s": (span["ts"] + span["dur"]) / 1e6,
         })  # fmt: skip
     return _trimmed(DataFrame(rows))
+
+
+def _first(events: Iterator[dict[str, Any]], clients: int, synchronous: bool) -> Iterator[dict[str, Any]]:
+    """The events of the first ROUNDS rounds in which something was aggregated.
+
+    A job's events stand where it ended, so that of one that went on, in an asynchronous run, they stand later: until
+    every client has begun another one.
+    """
+    rounds, end, later = 0, inf, set[int]()
+    for event in events:
+        begin = event.get("sent_s", event.get("start_s", event.get("time_s")))
+        if begin < end or (event["event"] == "round_end" and rounds < ROUNDS):
+            if rounds < ROUNDS or event["event"] in ("message", "compute", "cancel"):
+                yield event
+        elif event["event"] == "message":
+            later.add(max(event["from"], event["to"]))
+        if event["event"] == "round_end" and event["cardinality"] and rounds < ROUNDS:
+            rounds += 1
+            if rounds == ROUNDS:
+                end = event["time_s"]
+        if rounds == ROUNDS and (synchronous or len(later) == clients):
+            return
 
 
 def _trimmed(table: Any) -> Any:
@@ -144,18 +163,19 @@ def _panel(axes: Any, table: Any) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def _legend(fig: Any) -> None:
+def _legend(fig: Any, phases: bool) -> None:
     from matplotlib.patches import Patch
 
+    looks = {activity: look for activity, look in LOOKS.items() if phases or activity != "phase"}
     handles = [
         Patch(
             facecolor=look["color"], hatch=look.get("hatch"), edgecolor=style.MUTED if "hatch" in look else "none",
             linewidth=0, label=NAMES.get(activity, activity),
         )
-        for activity, look in LOOKS.items()
+        for activity, look in looks.items()
     ]  # fmt: skip
     fig.legend(
-        handles=handles, loc="outside upper left", ncols=len(LOOKS), borderaxespad=0.2, handlelength=1.8
+        handles=handles, loc="outside upper left", ncols=len(looks), borderaxespad=0.2, handlelength=1.8
     ).set_gid(style.OWN)
 
 

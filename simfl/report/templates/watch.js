@@ -9,7 +9,16 @@ const make = (parent, name, values = {}, text = "") => {
 };
 const share = (value) => `${(100 * value).toFixed(1)}\u202f%`;
 const plain = (value) => Number(value.toPrecision(3)).toString();
-let begin = null;
+const chosen = new Set(location.hash.slice(1).split(",").filter(Boolean));  // kept when the page is loaded again
+const MOST = 8;
+let begin = null, timer = null;
+
+function choose(digest, wanted) {
+  if (wanted) chosen.add(digest); else chosen.delete(digest);
+  history.replaceState(null, "", chosen.size ? `#${[...chosen].join(",")}` : location.pathname);
+  clearTimeout(timer);
+  look();
+}
 
 function drawn(columns) {  // accuracy also against time
   return columns.flatMap(({ name, heading, unit }) => {
@@ -19,18 +28,23 @@ function drawn(columns) {  // accuracy also against time
   });
 }
 
-function draw(curves, columns) {
+function points(curves, x, y) {
+  return curves[x].map((place, i) => [x === "round" ? place + 1 : place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null && b !== undefined);
+}
+
+function draw(shown, columns) {
   $("curves").replaceChildren();
   for (const [y, x, title, written] of drawn(columns)) {
-    const points = curves[x].map((place, i) => [x === "round" ? place + 1 : place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null);
-    if (points.length < 2) continue;
+    const lines = shown.map(({ curves }) => points(curves, x, y));
+    const all = lines.flat();
+    if (lines.every((line) => line.length < 2)) continue;
     const figure = make($("curves"), "figure");
     const bar = make(figure, "div", { class: "bar" });
     make(bar, "h3", {}, title);
-    make(bar, "span", { class: "now" }, written(points.at(-1)[1]));
+    if (shown.length === 1) make(bar, "span", { class: "now" }, written(all.at(-1)[1]));
     const svg = make(figure, "svg:svg", { class: "curve", viewBox: "0 0 460 190", role: "img", "aria-label": title });
-    const xs = points.map(([a]) => a), ys = points.map(([, b]) => b);
-    const [x0, x1, y0, y1] = [xs[0], xs.at(-1), Math.min(...ys), Math.max(...ys)];
+    const xs = all.map(([a]) => a), ys = all.map(([, b]) => b);
+    const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
     const at = (a, b) => `${48 + 400 * (a - x0) / (x1 - x0 || 1)} ${165 - 150 * (b - y0) / (y1 - y0 || 1)}`;
     for (const value of new Set([y0, y1])) {
       const height = at(x0, value).split(" ")[1];
@@ -39,8 +53,21 @@ function draw(curves, columns) {
     }
     make(svg, "svg:text", { x: 48, y: 184 }, plain(x0));
     make(svg, "svg:text", { x: 448, y: 184, "text-anchor": "end" }, plain(x1));
-    make(svg, "svg:path", { d: `M${points.map(([a, b]) => at(a, b)).join("L")}` });
+    lines.forEach((line, i) => {
+      if (line.length > 1) make(svg, "svg:path", { class: `r${i}`, d: `M${line.map(([a, b]) => at(a, b)).join("L")}` });
+    });
   }
+}
+
+function legend(shown, runs) {
+  $("shown").replaceChildren();
+  if (runs.length < 2) return;
+  shown.forEach(({ label }, i) => {
+    const item = make($("shown"), "li");
+    const svg = make(item, "svg:svg", { viewBox: "0 0 36 10", "aria-hidden": "true" });
+    make(svg, "svg:path", { class: `key r${i}`, d: "M0 5H36" });
+    make(item, "span", {}, label);
+  });
 }
 
 function table(runs) {
@@ -49,8 +76,13 @@ function table(runs) {
   const order = ["playing", "failed", "waiting", "done"];
   for (const run of [...runs].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state))) {
     const row = make($("runs"), "tr");
+    const box = make(make(row, "td"), "input", { type: "checkbox", "aria-label": `show ${run.label}`, id: `show-${run.digest}` });
+    box.checked = chosen.has(run.digest);
+    box.disabled = !box.checked && chosen.size >= MOST;
+    box.addEventListener("change", () => choose(run.digest, box.checked));
     make(row, "td", {}, run.error ? `${run.label}: ${run.error}` : run.label);
-    make(row, "td", { class: run.state }, run.diverged === null ? run.state : `${run.state}, diverged at round ${run.diverged}`);
+    const told = run.ending ? "ending" : run.state;
+    make(row, "td", { class: run.state }, run.diverged === null ? told : `${told}, diverged at round ${run.diverged}`);
     const meter = make(make(row, "td"), "div", { class: "meter small" });
     make(meter, "i").style.width = `${run.rounds ? 100 * run.round / run.rounds : 0}%`;
     make(row, "td", { class: "n" }, run.rounds ? `${run.round} / ${run.rounds}` : String(run.round));
@@ -71,30 +103,32 @@ function left(done) {
 async function look() {
   let state;
   try {
-    state = await (await fetch("/state.json")).json();
+    state = await (await fetch(`/state.json?${[...chosen].map((digest) => `run=${encodeURIComponent(digest)}`).join("&")}`)).json();
   } catch {
-    $("status").textContent = "simfl watch has ended";
+    $("status").textContent = "watching has ended";
     return;
   }
-  if (state.error) { $("status").textContent = state.error; setTimeout(look, 1000); return; }
+  if (state.error) { $("status").textContent = state.error; timer = setTimeout(look, 1000); return; }
   const { runs } = state;
+  const one = runs[0];
   const part = (run) => run.state === "done" || run.state === "failed" ? 1 : run.rounds ? Math.min(run.round / run.rounds, 1) : 0;
   const done = runs.reduce((sum, run) => sum + part(run), 0) / runs.length;
   const count = (name) => runs.filter((run) => run.state === name).length;
   $("title").textContent = state.title;
   document.title = `${Math.round(100 * done)} % · ${state.title}`;
-  $("status").textContent = state.finished ? "finished" : "playing";
+  $("status").textContent = state.finished ? "finished" : runs.length === 1 && one.ending ? "working out what the sums gave away" : "playing";
   $("meter").style.width = `${100 * done}%`;
   $("facts").replaceChildren();
-  const one = runs[0];
   const facts = runs.length > 1
     ? ["done", "playing", "failed", "waiting"].filter(count).map((name) => `${count(name)} ${name}`)
     : [`round ${one.round}${one.rounds ? ` of ${one.rounds}` : ""}`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`];
-  if (!state.finished) facts.push(left(done));
+  if (!state.finished && !runs.some((run) => run.ending)) facts.push(left(done));
   for (const fact of facts.filter(Boolean)) make($("facts"), "li", {}, fact);
-  $("shown").textContent = runs.length > 1 ? state.shown : "";
-  draw(state.curves, state.columns);
+  legend(state.shown, runs);
+  draw(state.shown, state.columns);
+  const focused = document.activeElement?.id;
   table(runs);
-  setTimeout(look, state.finished ? 5000 : 1000);
+  if (focused) $(focused)?.focus();
+  timer = setTimeout(look, state.finished ? 5000 : 1000);
 }
 look();

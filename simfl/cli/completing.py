@@ -1,0 +1,210 @@
+"""What fits where on a command line: scenarios, keys and values of overrides, figures.
+
+It is asked at every key stroke: plugins are imported once, then remembered in the cache until simfl or the installed
+packages change.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+__all__ = ["families", "figures", "overrides", "scenarios"]
+
+PACKAGE = Path(__file__).parent.parent
+DEEPEST = 5
+"""Scenarios that extend one another are followed so far."""
+
+Key = dict[str, Any]
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Scenario files, folders that may hold some, and built-in scenarios."""
+    from simfl.scenario.builtin import builtins
+
+    folder, start = os.path.split(incomplete)
+    found = []
+    for path in sorted(Path(folder or ".").glob("*")):
+        if path.name.startswith(start) and (start.startswith(".") or not path.name.startswith(".")):
+            if path.is_dir():
+                found.append(CompletionItem(f"{os.path.join(folder, path.name)}/"))
+            elif path.suffix in (".yaml", ".yml"):
+                found.append(CompletionItem(os.path.join(folder, path.name)))
+    return found + [CompletionItem(name, help="built in") for name in builtins() if name.startswith(incomplete)]
+
+
+def builtin_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from simfl.scenario.builtin import builtins
+
+    return [CompletionItem(name) for name in builtins() if name.startswith(incomplete)]
+
+
+def families(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Families of plugins."""
+    return [CompletionItem(name) for name in _known()["families"] if name.startswith(incomplete)]
+
+
+def figures(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of figures."""
+    return [CompletionItem(n, help=title) for n, title in _known()["figures"].items() if n.startswith(incomplete)]
+
+
+def overrides(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """``key=value`` of a scenario; of several values, the last one."""
+    many = parameter.name == "grid"
+    given = [text for text in context.params.get(str(parameter.name)) or () if isinstance(text, str)]
+    line = _Line(_known(), _data(str(context.params.get("file") or "")), [text.partition("=")[::2] for text in given])
+    dotted, equals, value = incomplete.partition("=")
+    if not equals:
+        return list(line.keys(dotted))
+    start = value.rpartition(",")[0] + "," if many and "," in value else ""
+    inner = ";" if many else ","
+    items = line.values(dotted.split("."), value[len(start) :], inner)
+    return [CompletionItem(f"{dotted}={start}{item.value}", help=item.help) for item in items]
+
+
+# -- keys and values -------------------------------------------------------------------------------
+
+
+class _Line:
+    """A scenario and what the command line has changed in it so far."""
+
+    def __init__(self, known: dict[str, Any], data: Any, given: list[tuple[str, str]]) -> None:
+        self.known, self.data, self.given = known, data, dict(given)
+
+    def keys(self, dotted: str) -> Iterator[CompletionItem]:
+        *path, start = dotted.split(".")
+        for name, key in (self.inside(path) or {}).items():
+            if name.startswith(start):
+                whole = ".".join([*path, name])
+                if "keys" not in key:
+                    yield CompletionItem(f"{whole}=", help=key["about"])
+                if "keys" in key or "family" in key:
+                    yield CompletionItem(f"{whole}.", help=key["about"])
+
+    def values(self, path: list[str], value: str, separator: str) -> Iterator[CompletionItem]:
+        key = (self.inside(path[:-1]) or {}).get(path[-1], {})
+        name, colon, fields = value.partition(":")
+        plugins = self.known["families"].get(key.get("family"), {})
+        if not colon:
+            for word in (*key.get("values", ()), *plugins):
+                if word.startswith(value):
+                    yield CompletionItem(word, help=plugins.get(word, {}).get("about"))
+            return
+        before, found, last = fields.rpartition(separator)
+        start, known = f"{name}:{before}{found}", plugins.get(name, {}).get("keys", {})
+        field, equals, word = last.partition("=")
+        if equals:
+            inner = known.get(field, {})
+            words = (*inner.get("values", ()), *self.known["families"].get(inner.get("family"), ()))
+            yield from (CompletionItem(f"{start}{field}={each}") for each in words if each.startswith(word))
+        else:
+            for each, about in known.items():
+                if each.startswith(field):
+                    yield CompletionItem(f"{start}{each}=", help=about["about"])
+
+    def inside(self, path: list[str]) -> dict[str, Key] | None:
+        """The keys of the mapping at a path."""
+        keys: dict[str, Key] = self.known["keys"]
+        for depth, name in enumerate(path, 1):
+            key = keys.get(name, {})
+            if "family" in key:
+                plugins = self.known["families"][key["family"]]
+                chosen = self.chosen(path[:depth]) or key["default"]
+                if chosen in plugins:
+                    keys = plugins[chosen]["keys"]
+                else:  # not known: whatever any of them has
+                    keys = {name: each for plugin in plugins.values() for name, each in plugin["keys"].items()}
+            elif "keys" in key:
+                keys = key["keys"]
+            else:
+                return None
+        return keys
+
+    def chosen(self, path: list[str]) -> str | None:
+        """The plugin that stands at a path."""
+        dotted = ".".join(path)
+        if told := self.given.get(dotted) or self.given.get(f"{dotted}.name"):
+            return told.partition(":")[0].partition(",")[0]
+        data = self.data
+        for key in path:
+            data = data.get(key) if isinstance(data, dict) else None
+        name = data.get("name") if isinstance(data, dict) else data
+        return name if isinstance(name, str) else None
+
+
+def _data(file: str) -> dict[str, Any]:
+    """What a scenario file says, above what it extends; nothing where it cannot be read."""
+    from simfl.scenario.builtin import find
+    from simfl.scenario.reader import read
+
+    data: dict[str, Any] = {}
+    folder, name = Path(), file
+    for _ in range(DEEPEST):
+        found = find(name, folder)
+        try:
+            value = read(found.path.read_text(encoding="utf-8"), name).value
+        except (OSError, ValueError):
+            break
+        if not isinstance(value, dict):
+            break
+        data = _merged(value, data)
+        folder, name = found.folder, str(value.get("extends") or "")
+        if not name:
+            break
+    return data
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    both = {key for key in below.keys() & above.keys() if isinstance(below[key], dict) and isinstance(above[key], dict)}
+    return {**below, **above, **{key: _merged(below[key], above[key]) for key in both}}
+
+
+# -- what is known -----------------------------------------------------------------------------------
+
+
+def _known() -> dict[str, Any]:
+    """``keys`` and ``families`` of scenarios, ``figures``; from the cache if nothing has changed since."""
+    from simfl.disk import cache_root, write_atomically
+
+    root = cache_root()
+    file = root / "completion.json" if root else None
+    state = _state()
+    try:
+        found = json.loads(file.read_bytes()) if file else {}
+        if found.get("state") == state:
+            return dict(found)
+    except (OSError, ValueError, AttributeError):
+        pass
+    known = _learned() | {"state": state}
+    if file:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, json.dumps(known).encode())
+        except OSError:
+            pass  # it takes longer the next time
+    return known
+
+
+def _learned() -> dict[str, Any]:
+    from simfl.report.figures import figures
+    from simfl.scenario.hints import hints
+
+    return {**hints(), "figures": {kind.name: kind.title for kind in figures()}}
+
+
+def _state() -> str:
+    """Changes when a file of simfl, or a package with plugins of its own, does."""
+    from simfl.packages import all_packages
+
+    entries = sorted(f"{entry.group} {entry.name} {entry.value}" for entry in all_packages())
+    files = sorted(f"{path} {path.stat().st_mtime_ns}" for path in PACKAGE.rglob("*.py"))
+    return sha256("\n".join([*entries, *files]).encode()).hexdigest()

@@ -1,0 +1,171 @@
+"""What lies in a results folder: runs, sweeps and comparisons, in which state, and in what they differ."""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simfl.errors import SimflError
+from simfl.report.axes import labels, varying
+from simfl.report.growing import Growing
+from simfl.report.live import scenario_of
+from simfl.report.reading import index_of
+from simfl.stored import SCENARIO, SUMMARY, Stored, is_finished
+
+__all__ = ["Entry", "listed"]
+
+MARKS = (SCENARIO, SUMMARY, "failed.json")
+"""A folder with one of these holds a run."""
+
+SWEEP = "sweep.yaml"
+
+
+@dataclass
+class Entry:
+    """A run, a sweep or a comparison on disk.
+
+    Attributes:
+        kind: run, sweep or comparison.
+        name: of its scenario.
+        path: its folder; ``digest`` is the end of its name.
+        state: of a run ``done``, ``diverged``, ``running``, ``stopped`` (goes on when it is played again), ``failed``
+            or ``damaged``; of the others too, ``failed`` where at least one run has.
+        differs: in what it differs from the runs of the same name; what varies in a sweep.
+        seed, rounds, accuracy: of a run; the final test accuracy.
+        planned: rounds that its scenario asks for.
+        runs: of a sweep or comparison, how many are done, failed and open.
+        error: why it failed, or what is damaged.
+    """
+
+    kind: str
+    name: str
+    path: Path
+    state: str
+    differs: str = ""
+    seed: int | None = None
+    rounds: int | None = None
+    planned: int | None = None
+    accuracy: float | None = None
+    runs: dict[str, int] = field(default_factory=dict)
+    members: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def digest(self) -> str:
+        return self.path.name.rpartition("-")[2]
+
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON data."""
+        found = asdict(self) | {"path": str(self.path), "digest": self.digest}
+        del found["members"]
+        return found
+
+
+def listed(folder: Path) -> dict[str, list[Entry]]:
+    """What lies in a folder of results or of one scenario: entries by name, what changed last at the end.
+
+    Raises:
+        SimflError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise SimflError(f"{folder}: no such folder")
+    places = sorted(
+        {folder, *folder.glob("*/"), *folder.glob("*/*/")}, key=lambda path: (path.stat().st_mtime_ns, path)
+    )
+    found: dict[str, list[Entry]] = {}
+    scenarios: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(places, key=lambda path: (path.stat().st_mtime_ns, path)):
+        if (path / SWEEP).exists():
+            entry = _sweep(path)
+        elif any((path / mark).exists() for mark in MARKS):
+            scenario = scenario_of(path)
+            entry = _run(path, scenario)
+            scenarios.setdefault(entry.name, []).append(scenario)
+        else:
+            continue
+        found[entry.name] = [*found.pop(entry.name, ()), entry]  # the name that changed last comes last
+    for name, known in scenarios.items():
+        runs = [entry for entry in found[name] if entry.kind == "run"]
+        for entry, label in zip(runs, labels(*varying(known)), strict=True):
+            entry.differs = label
+    return found
+
+
+def _run(path: Path, scenario: dict[str, Any]) -> Entry:
+    training = scenario.get("training")
+    planned = training.get("rounds") if isinstance(training, dict) else None
+    seed = scenario.get("seed")
+    run = Entry("run", path.resolve().parent.name, path, "stopped", seed=seed if isinstance(seed, int) else None,
+                planned=planned if isinstance(planned, int) else None)  # fmt: skip
+    if is_finished(path):
+        try:
+            stored = Stored.open(path)
+            stored.check()
+        except SimflError as error:
+            run.state, run.error = "damaged", str(error)
+            return run
+        summary = stored.summary
+        run.state = "done" if summary.get("diverged_round") is None else "diverged"
+        run.seed, run.rounds, run.accuracy = summary["seed"], summary["rounds"], summary.get("test_accuracy")
+        return run
+    table = Growing(path)
+    table.look()
+    run.rounds, run.accuracy = table.rows, table.last("test_accuracy")
+    if _held(path):
+        run.state = "running"
+    elif (why := _failure(path)) is not None:
+        run.state, run.error = "failed", why
+    return run
+
+
+def _sweep(path: Path) -> Entry:
+    kind = "comparison" if path.name.startswith("compare-") else "sweep"
+    entry = Entry(kind, path.resolve().parent.name, path, "stopped")
+    try:
+        axes, rows = index_of(path)
+    except SimflError as error:
+        entry.state = "running" if _held(path) else "damaged"
+        entry.error = str(error)
+        return entry
+    entry.members = tuple(row["digest"] for row in rows)
+    for row in rows:
+        entry.runs[row["status"]] = entry.runs.get(row["status"], 0) + 1
+    values = ((axis, list(dict.fromkeys(row[axis] for row in rows))) for axis in axes)
+    entry.differs = " ".join(f"{axis}={','.join(value)}" for axis, value in values)
+    if _held(path):
+        entry.state = "running"
+    elif set(entry.runs) == {"done"}:
+        entry.state = "done"
+    elif "failed" in entry.runs:
+        entry.state = "failed"
+    return entry
+
+
+def _held(path: Path) -> bool:
+    """Whether a process is playing here: it holds a lock."""
+    return any(_locked(lock) for lock in _locks(path))
+
+
+def _locks(path: Path) -> Iterator[Path]:
+    yield from (lock for lock in path.glob(".lock*") if lock.name != ".lock-index" and not lock.is_symlink())
+
+
+def _locked(lock: Path) -> bool:
+    try:
+        with open(lock, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _failure(path: Path) -> str | None:
+    try:
+        found = json.loads((path / "failed.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return str(found.get("error", "")) if isinstance(found, dict) else ""

@@ -1,0 +1,65 @@
+"""Which file a scenario's name means: one that is there, or one that comes with simfl.
+
+``simfl/builtin`` is the checkout's ``scenarios`` (a link) and a folder of the package where simfl is installed.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from simfl.errors import nearest
+
+__all__ = ["Found", "builtins", "find", "no_such"]
+
+FOLDER = Path(__file__).parent.parent / "builtin"
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The file that a name means.
+
+    Attributes:
+        path: of the file.
+        source: how messages call it.
+        folder: what its relative files are relative to; the working directory for a built-in scenario.
+    """
+
+    path: Path
+    source: str
+    folder: Path
+
+
+def builtins() -> list[str]:
+    """The names of the scenarios that come with simfl, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def find(name: Path | str, folder: Path = Path()) -> Found:
+    """The scenario file that is meant by a name; what is there as a file wins over what is built in.
+
+    Args:
+        name: of a file, with or without its suffix, or of a built-in scenario.
+        folder: what a relative name is relative to.
+    """
+    path = folder / name
+    if Path(name).name == str(name) and not path.suffix and (path.is_dir() or not path.exists()):
+        for suffix in SUFFIXES:
+            if (file := path.with_suffix(suffix)).is_file():
+                return Found(file, str(file), file.parent)
+        if path.name in builtins():
+            return Found(FOLDER / f"{path.name}.yaml", f"built-in {path.name}", Path())
+    return Found(path, str(path), path.parent)
+
+
+def no_such(path: Path) -> str:
+    """Says that there is no such scenario, and which one may have been meant."""
+    near = None
+    if path.stem not in builtins():  # away from the checkout, scenarios/quickstart.yaml is quickstart
+        folder = path.parent
+        others = [item.name for item in folder.iterdir() if item.suffix in SUFFIXES] if folder.is_dir() else []
+        known = others if path.suffix else [Path(name).stem for name in others]
+        near = nearest(path.name, sorted(known))
+        near = near and str(folder / near)
+    near = near or nearest(path.stem, builtins())
+    listed = "" if path.suffix else f"; built in are {', '.join(builtins())}"
+    return "no such file" + (f"; did you mean {near!r}?" if near else listed)

@@ -1,0 +1,114 @@
+"""Kills at chosen steps: what a process had not handed to the operating system is lost, as by SIGKILL."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+from simfl import checkpoint, finishing, trace
+from simfl import disk as disk_module
+from simfl import run as run_module
+
+__all__ = ["Killed", "counted", "files", "killed_at"]
+
+
+class Killed(BaseException):
+    """The process is dead; nothing catches it but the test."""
+
+
+class _Steps:
+    """Counts what a run does to its folder; at one of these steps it dies."""
+
+    def __init__(self, last: int | None) -> None:
+        self.done, self.last = 0, last
+
+    def step(self) -> None:
+        if self.last is not None and self.done >= self.last:
+            raise Killed
+        self.done += 1
+
+    @property
+    def dead(self) -> bool:
+        return self.last is not None and self.done >= self.last
+
+    def around(self, action: Callable) -> Callable:
+        """Dies before the action or, one step later, after it."""
+
+        def act(*arguments, **named):
+            self.step()
+            result = action(*arguments, **named)
+            self.step()
+            return result
+
+        return act
+
+
+@contextmanager
+def counted(last: int | None = None) -> Iterator[_Steps]:
+    """While this lasts, whatever runs do to their folders is a step; they die at number ``last``, if it is given."""
+    steps = _Steps(last)
+    close, write = trace.Table.close, disk_module.write_atomically
+
+    def closed(table):
+        if steps.dead and not table._file.closed:  # the buffer dies with the process
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, table._file.fileno())
+            os.close(nowhere)
+        close(table)
+
+    patches = [
+        mock.patch.object(trace.Table, "close", closed),
+        mock.patch.object(trace.Table, "append", steps.around(trace.Table.append)),
+        mock.patch.object(trace.Table, "append_json", steps.around(trace.Table.append_json)),
+        mock.patch.object(trace.Table, "mark", steps.around(trace.Table.mark)),
+        mock.patch.object(os, "replace", steps.around(os.replace)),
+        mock.patch.object(Path, "unlink", steps.around(Path.unlink)),
+        mock.patch.object(run_module.shutil, "rmtree", steps.around(_rmtree_by_steps(steps))),
+        *(mock.patch.object(room, "write_atomically", steps.around(write))
+          for room in (finishing, checkpoint, run_module)),
+    ]  # fmt: skip
+    with _all(patches):
+        yield steps
+
+
+def _rmtree_by_steps(steps: _Steps) -> Callable:
+    """A folder goes file by file, so that a kill can leave a part of it."""
+
+    def rmtree(folder, ignore_errors=False):
+        for file in sorted(Path(folder).glob("*")):
+            os.unlink(file)
+            steps.step()
+        if Path(folder).exists():
+            os.rmdir(folder)
+
+    return rmtree
+
+
+@contextmanager
+def _all(patches: list) -> Iterator[None]:
+    started = []
+    try:
+        for patch in patches:
+            patch.start()
+            started.append(patch)
+        yield
+    finally:
+        for patch in started:
+            patch.stop()
+
+
+def killed_at(step: int, play: Callable[[], object]) -> bool:
+    """Plays until this step; whether it died there."""
+    try:
+        with counted(step):
+            play()
+    except Killed:
+        return True
+    return False
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All that a run leaves, besides machine.json."""
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())
+            if path.is_file() and path.name not in ("machine.json", ".lock")}  # fmt: skip
