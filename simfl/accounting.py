@@ -17,31 +17,36 @@ __all__ = ["accounts", "extra_columns", "history"]
 
 def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
     """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
-    owners = (scenario.secagg, *_accountants(scenario), *scenario.privacy.stages)
+    owners = (scenario.secagg, *_accountants(scenario), *scenario.privacy.stages, *scenario.metrics)
     known = {column.name for column in ROUND_COLUMNS}
     added = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
     return tuple(added.values())
 
 
-def accounts(scenario: Scenario, folder: Path, rounds: int) -> dict[str, Iterable[Any]]:
+def accounts(
+    scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None
+) -> dict[str, Iterable[Any]]:
     """What the accountants say, column by column, a value a round.
 
     Args:
         scenario: what was played.
         folder: its folder, with participation.csv and, where there are stages, facts.csv.
         rounds: rounds played.
+        samples: training samples of each client, shape (clients,); None = not known.
     """
-    seen = history(scenario, folder, rounds)
+    seen = history(scenario, folder, rounds, samples)
     found: dict[str, Iterable[Any]] = {}
     for accountant in _accountants(scenario):
         found |= accountant.accounts(seen)
     return found
 
 
-def history(scenario: Scenario, folder: Path, rounds: int) -> History:
+def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
     """All that accountants see of a run."""
     participation = participation_matrices(folder / "participation.csv", rounds, scenario.clients)
-    return History(participation, _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages)))
+    facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
+    rule = scenario.training
+    return History(participation, facts, not rule.aggregate.sum_only, samples if rule.by_samples else None)
 
 
 def _accountants(scenario: Scenario) -> tuple[Accountant, ...]:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from simfl import packages
 from simfl.accounting import accounts
+from simfl.agents.measuring import checked_values
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.disk import sha256, write_atomically
-from simfl.results import DIVERGED, LOSSES, fill_columns, summarise, summarise_jobs
+from simfl.results import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
 from simfl.stored import CLIENTS, LATENCY, SCENARIO, SUMMARY, sealed
@@ -33,6 +34,7 @@ def finish(
     expected_cardinality: float | None,
     columns: Sequence[Column] = ROUND_COLUMNS,
     no_skill_accuracy: float | None = None,
+    samples: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -45,6 +47,7 @@ def finish(
         expected_cardinality: what theory says, to stand beside the simulated value.
         columns: those of ``rounds.csv``: simfl's, then those of plugins.
         no_skill_accuracy: test accuracy without training, where something is learned.
+        samples: training samples of each client, shape (clients,).
 
     Returns:
         The summary.
@@ -54,7 +57,7 @@ def finish(
         if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
             digests[name] = table.finish()
     tables["rounds.csv"].mark()
-    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, folder, rounds))
+    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, folder, rounds, samples))
     write_atomically(folder / "rounds.csv", text.encode())
     digests["rounds.csv"] = sha256(folder / "rounds.csv")
     if model is not None:
@@ -76,13 +79,24 @@ def finish(
         **jobs,
     }
     found = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
-    write_atomically(folder / FILE, _json(document((*columns, *found))))
+    added = [column for metric in scenario.metrics for column in metric.finals]
+    write_atomically(folder / FILE, _json(document((*columns, *found, *added))))
+    for metric in scenario.metrics:
+        ended = checked_values(metric, metric.end(lambda name: _table(folder / name)), metric.finals, "end")
+        summary |= {column.name: cell(ended.get(column.name)) for column in metric.finals}
     others = (SCENARIO, CLIENTS, LATENCY, FILE)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
     write_atomically(folder / "machine.json", _json(_versions(scenario)))
     write_atomically(folder / SUMMARY, data)
     return summary
+
+
+def _table(path: Path) -> Any:
+    """A finished table as a DataFrame, empty where the run has none."""
+    import pandas
+
+    return read_table(path) if path.exists() else pandas.DataFrame()
 
 
 def cell(value: Any) -> Any:
@@ -100,9 +114,9 @@ def round_cells(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _guarantee(scenario: Scenario, finals: dict[str, Any]) -> dict[str, int | None]:
-    """What theory knows beside the guarantees that were computed; nothing where none was, or units are broken up."""
+    """What theory knows beside the guarantees that were computed; nothing where none was."""
     known = None
-    if finals["privacy_strong"] is not None and scenario.training.keeps_units:
+    if finals["privacy_strong"] is not None:
         known = guarantee(scenario)
     if known is not None and known["weak"] > scenario.selection.unit_size:
         known = None  # everyone in every round: it holds only until somebody fails

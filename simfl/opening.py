@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from simfl.columns import described, telling
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
 from simfl.scenario import Scenario
 from simfl.stored import SCENARIO, Stored, is_finished
+from simfl.tidy import html_table, indexed_rounds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +54,19 @@ class Result:
     def figure(self, name: str) -> "Figure":
         """A figure of the run, as a matplotlib Figure."""
         return _figure(self.path, name)
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        known = described(self.path)
+        told = [
+            column for column in telling(known.values()) if column.shown and self.summary.get(column.name) is not None
+        ]
+        frame = DataFrame([(column.heading, column.unit, self.summary[column.name]) for column in told])
+        frame.columns = ["", "unit", "value"][: frame.shape[1]]
+        lost = self.summary.get("diverged_round")
+        note = f"Seed {self.summary['seed']}, digest {self.summary['digest']}."
+        return html_table(self.scenario.name, frame, note if lost is None else f"{note} Diverged at round {lost}.")
 
 
 @dataclass(frozen=True)
@@ -97,9 +112,20 @@ class SweepResult:
         """The complete results of every run that is done, in the order of ``runs``."""
         return (self.result(digest) for digest in self.runs.digest[self.runs.status == "done"])
 
+    def rounds(self) -> Any:
+        """The rounds of all runs that are done: a DataFrame with a row a run and round.
+
+        Columns: digest, the keys that were varied, seed, then those of ``rounds.csv``.
+        """
+        return indexed_rounds(self.runs, self.path.resolve().parent)
+
     def figure(self, name: str) -> "Figure":
         """A figure of all runs, as a matplotlib Figure."""
         return _figure(self.path, name)
+
+    def _repr_html_(self) -> str:
+        counts = ", ".join(f"{count} {status}" for status, count in self.runs.status.value_counts().items())
+        return html_table(self.path.name, self.runs.dropna(axis=1, how="all"), f"Runs: {counts}.")
 
 
 @dataclass(frozen=True)
@@ -132,11 +158,30 @@ class ComparisonResult(SweepResult):
         runs, means, paired = (read_table(path / name) for name in ("index.csv", "comparison.csv", "paired.csv"))
         return cls(path, runs, means, paired, document)
 
-    def show(self) -> None:
-        """Prints the tables of ``simfl compare``."""
+    def rounds(self) -> Any:
+        """The rounds of all runs that are done, as of a sweep, with the column ``choice`` in front."""
+        of = {run["digest"]: each["choice"] for each in self.document["choices"] for run in each["runs"]}
+        frame = super().rounds()
+        frame.insert(0, "choice", frame.digest.map(of))
+        return frame
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        shown = [entry for entry in self.document.get("columns", ()) if entry["shown"]]
+        found = {(row["choice"], row["metric"]): row for row in self.document["means"]}
+        labels = [choice["choice"] for choice in self.document["choices"]]
+        cells = {entry["heading"]: [_told(found.get((label, entry["name"]))) for label in labels] for entry in shown}
+        lost = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
+                         if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
+        note = f"Means ± 95 % over {len(self.document['seeds'])} seeds; baseline {self.document['baseline']}. {lost}"
+        return html_table(self.document["name"], DataFrame({"": labels, **cells}), note.strip())
+
+    def show(self, at: str | None = None) -> None:
+        """Prints the tables of ``simfl compare``; ``at`` as its option ``--at``."""
         from simfl.compare.show import show
 
-        show(self.document)
+        show(self.document, at=at)
 
 
 def open(path: Path | str) -> Result | SweepResult | ComparisonResult:
@@ -152,6 +197,14 @@ def open(path: Path | str) -> Result | SweepResult | ComparisonResult:
     if Path(path, "sweep.yaml").exists():
         return SweepResult.open(path)
     raise SimflError(f"{path}: no run, sweep or comparison here")
+
+
+def _told(row: dict[str, Any] | None) -> str:
+    """A mean and the half-width of its interval."""
+    if row is None:
+        return "–"
+    half = "" if row["lower"] is None else f" ± {(row['upper'] - row['lower']) / 2:.3g}"
+    return f"{row['mean']:.4g}{half}"
 
 
 def _figure(path: Path, name: str) -> "Figure":

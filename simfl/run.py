@@ -15,7 +15,7 @@ import numpy as np
 
 from simfl import checkpoint
 from simfl.accounting import extra_columns
-from simfl.agents import SERVERS, Parts, Round, Server
+from simfl.agents import SERVERS, Measuring, Parts, Round, Server
 from simfl.cache import bypassed
 from simfl.clients import write_clients
 from simfl.columns import ROUND_COLUMNS
@@ -89,6 +89,7 @@ def build(scenario: Scenario) -> Parts:
         protocol=scenario.secagg,
         stages=scenario.privacy.stages,
         observers=scenario.attacks,
+        metrics=scenario.metrics,
     )
 
 
@@ -225,6 +226,7 @@ class _Run:
         self.row = (*ROUNDS, *(column.name for column in extra_columns(scenario)))
         self.columns = _tables(parts, self.row, events)
         self.tables: dict[str, Table] = {}
+        self.measuring = Measuring(parts)
         self.server = self._start()
 
     def play(self) -> dict[str, Any]:
@@ -251,6 +253,7 @@ class _Run:
                 continue
             server = self._server(float(state["time_s"]))
             server.restore(state, self._tally(int(state["rounds"])))
+            self.measuring.restore(state)
             return server
         if found:
             raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force plays the run from the start")
@@ -274,7 +277,8 @@ class _Run:
     # -- while it plays ----------------------------------------------------------------------------
 
     def _round(self, done: Round) -> None:
-        tables, t, row = self.tables, done.number, round_cells(done.row)
+        tables, t = self.tables, done.number
+        row = round_cells(done.row | self.measuring.after(done, self.server.model))
         tables["rounds.csv"].append([[row.get(column) for column in self.row]])
         tables["rounds.csv"].mark()  # so that who watches the run sees every round
         who = [] if done.aggregators is None else [done.aggregators.tolist()]
@@ -290,7 +294,9 @@ class _Run:
                 tables[name].append((t, i, key, cell(it)) for i, each in enumerate(found) for key, it in each.items())
         if (done.number + 1) % self.every == 0 and not done.last:
             marks = {name: table.mark() for name, table in self.tables.items()}
-            checkpoint.save(self.folder / "checkpoint", done.number + 1, self.server.state(), marks)
+            checkpoint.save(
+                self.folder / "checkpoint", done.number + 1, self.server.state() | self.measuring.state(), marks
+            )
         if self.progress is not None:
             self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
 
@@ -303,7 +309,7 @@ class _Run:
         no_skill = self.parts.learner.no_skill_accuracy()
         columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
-                         no_skill)  # fmt: skip
+                         no_skill, self.parts.learner.samples)  # fmt: skip
         _tidy(self.folder)
         return summary
 

@@ -24,7 +24,7 @@ OWN = (
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
-SWEEPS = ("sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv")
+SWEEPS = ("sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv", "equal_paired.csv")
 """Names of the files of sweeps and comparisons."""
 
 AGAIN = "simfl run --force plays it again"

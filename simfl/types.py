@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-__all__ = ["SERVER", "Arrays", "Job", "Labels", "Name", "Total", "Units", "Updates", "View"]
+__all__ = ["SERVER", "Arrays", "Job", "Labels", "Name", "Predictions", "Total", "Units", "Updates", "View"]
 
 SERVER = -1
 """The server's address; clients are 0 .. clients-1."""
@@ -94,6 +94,22 @@ class Labels(NamedTuple):
 
     names: tuple[str, ...]
     counts: NDArray[np.int64]
+
+
+class Predictions(NamedTuple):
+    """What a model makes of the test samples that are used.
+
+    Attributes:
+        labels: int64 (n,): the true class of each.
+        predicted: int64 (n,): the class the model says.
+        loss: float64 (n,): its cross-entropy; where it is not finite, the class means nothing.
+        classes: number of classes.
+    """
+
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    classes: int
 
 
 class Total(NamedTuple):

@@ -1,8 +1,6 @@
 """simfl from Python, and the how-to pages, executed."""
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -139,30 +137,6 @@ def test_tensorboard_shows_every_curve_over_rounds_and_simulated_time(tiny, tmp_
         assert [event.step for event in events] == list(result.rounds["round"])
         np.testing.assert_allclose([event.wall_time for event in events], result.rounds.time_s)
         np.testing.assert_allclose([event.value for event in events], result.rounds.mean_cardinality, rtol=1e-6)
-
-
-# -- how-to pages --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("page", ["how-to-sweep", "how-to-compare", "how-to-python"])
-def test_every_block_of_the_how_to_pages_runs(page, tmp_path):
-    """Blocks marked bash or python, in order, in one folder beside the scenarios; others are only shown."""
-    shutil.copytree(HERE / "scenarios", tmp_path / "scenarios")
-    blocks = re.findall(r"^```(bash|python)\n(.*?)^```", (HERE / "docs" / f"{page}.md").read_text(), re.M | re.S)
-    assert blocks
-    simfl_here = f'simfl() {{ "{sys.executable}" -m simfl "$@"; }}\n'
-    script = "".join(code for kind, code in blocks if kind == "python")
-    commands = [["bash", "-euo", "pipefail", "-c", simfl_here + code] for kind, code in blocks if kind == "bash"]
-    commands += [[sys.executable, "-c", script]] if script else []
-    for command in commands:
-        done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HERE)}, preexec_fn=one_core,
-                              capture_output=True, text=True)  # fmt: skip
-        assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
-
-
-def one_core():
-    """One core, hence one worker: most of the time here goes into starting workers."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "digest,seed\nx,1\n"])

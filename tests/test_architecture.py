@@ -12,10 +12,11 @@ HOME = Path(simfl.__file__).parent
 VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local"}
 VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
+RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
     "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "run", "examine", "sweep",
-    "compare", "report", "opening", "audit", "export", "api", "cli", "__main__",
+    "tidy", "compare", "report", "opening", "audit", "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {

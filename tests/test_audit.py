@@ -3,7 +3,6 @@
 import json
 import re
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -395,20 +394,3 @@ def test_ten_million_rows(tmp_path):
     found = report.metrics
     assert found.rank == 1000 and found.strong == found.semi_strong == found.weak_lower == found.weak_upper == 100
     assert report.known == 1000 and not report.exposed
-
-
-def test_the_how_to_page_runs_as_printed(tmp_path, monkeypatch):
-    page = (Path(__file__).parent.parent / "docs" / "how-to-audit.md").read_text()
-    blocks = re.findall(r"```(\w+)\n(.*?)```", page, flags=re.S)
-    monkeypatch.chdir(tmp_path)
-    shown = None
-    for kind, code in blocks:
-        if kind == "python":
-            exec(compile(code, "how-to-audit.md", "exec"), {})
-        elif kind == "bash":
-            command = code.strip().removeprefix("simfl ").split()
-            result = CliRunner().invoke(simfl, command, catch_exceptions=False)
-            assert result.exit_code == 0, result.output
-            shown = result.stdout
-        elif kind == "text":
-            assert code in shown

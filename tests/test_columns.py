@@ -259,7 +259,7 @@ def test_a_plugin_cannot_rename_what_simfl_reports(tmp_path):
         (["selection=partition", "training.on_failure=partial"], (None, None, None)),
         (["selection=random:k=12", "devices.availability.dropout=0"], (None, None, None)),
         (["selection=partition", "privacy=none"], (None, None, None)),
-        (["selection=partition", "training.aggregate=median", "training.weighting=equal"], (None, None, None)),
+        (["selection=partition", "training.aggregate=median", "training.weighting=equal"], (1, 1, 1)),
     ],
 )
 def test_the_guarantee_for_any_number_of_rounds_is_the_units(tmp_path, overrides, expected):

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from selection_brute import family
 
+from simfl.devices.failure import NoFailure
 from simfl.rng import Streams
 from simfl.selection import POLICIES
 from simfl.selection.bounds import convergence_bound, full_rank_probability
 from simfl.selection.theory import expected_cardinality, rows, theory
+from simfl.training.fedavg import FedAvg
 from simfl.types import View
 
 
@@ -242,8 +244,10 @@ def fake(selection, clients, dropout, seed=0, independent=True):
         return SimpleNamespace(dropout=None if dropout is None else np.broadcast_to(dropout, clients))
 
     availability = SimpleNamespace(equal=np.ndim(dropout) == 0, independent=independent, build=build)
+    devices = SimpleNamespace(availability=availability, failure=NoFailure())
+    training, secagg = FedAvg(rounds=1), SimpleNamespace(phases=())
     return SimpleNamespace(
-        selection=selection, clients=clients, seed=seed, devices=SimpleNamespace(availability=availability)
+        selection=selection, clients=clients, seed=seed, devices=devices, training=training, secagg=secagg
     )
 
 

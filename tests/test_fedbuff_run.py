@@ -200,8 +200,3 @@ def test_the_curve_of_clients_at_work_has_the_mean_concurrency_below_it(tmp_path
     _, table = FIGURES["concurrency"](read_study([done.path]))
     assert table.at_work.max() <= 9 + 1e-9
     assert table.at_work.mean() == pytest.approx(done.summary["mean_concurrency"], rel=1e-9)
-
-
-def test_the_scenario_of_the_docs_trains(tmp_path):
-    done = run(Scenario.load(HERE / "scenarios/fedbuff.yaml"), tmp_path)
-    assert done.summary["test_accuracy"] >= 0.9 and done.summary["privacy_weak_lower"] == 4

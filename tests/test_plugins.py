@@ -484,16 +484,14 @@ def test_a_key_inside_a_choice_that_has_no_such_key(tmp_path):
 
 
 def test_the_documented_policy_works_and_has_theory_once_it_names_its_family(tmp_path):
-    text = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text()
-    policy, family = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    (tmp_path / "mine.py").write_text(policy)
+    text = (Path(__file__).parent.parent / "docs" / "how-to-extend.md").read_text()
+    policy = re.search(r"^```python\n(# lowest.py\n.*?)^```", text, re.M | re.S)[1]
+    (tmp_path / "mine.py").write_text(policy[: policy.index("    def family")])
     scenario = SMALL.format(name="lowest") + "plugins: [mine.py]\n"
     unknown = theory(Scenario.parse(scenario, folder=tmp_path))
     assert unknown["guarantee"] is None and unknown["family_size"] is None
     assert len(Result.open(run(Scenario.parse(scenario, folder=tmp_path), tmp_path / "r").path).rounds) == 4
-    imports, _, method = family.partition("def family")
-    method = "    def family" + method.replace("\n", "\n    ").rstrip()
-    (tmp_path / "with.py").write_text(imports + policy.replace("lowest", "with") + "\n" + method + "\n")
+    (tmp_path / "with.py").write_text(policy.replace("lowest", "with"))
     known = theory(Scenario.parse(scenario.replace("lowest", "with").replace("mine", "with"), folder=tmp_path))
     assert known["family_size"] == 15 and known["guarantee"] == {"strong": 1, "semi_strong": 1, "weak": 1}
     assert known["expected_cardinality"] == pytest.approx(2 * (1 - 0.1**6 - 6 * 0.9 * 0.1**5))

@@ -7,6 +7,7 @@ does; what it is gets computed later, in one batch, for those that count.
 from simfl.agents.aggregator import Aggregator
 from simfl.agents.buffered import BufferedServer
 from simfl.agents.drawn import DrawnServer
+from simfl.agents.measuring import Measuring
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.servers import SERVERS, Log, Server
 from simfl.agents.summing import Sum, Summing
@@ -19,6 +20,7 @@ __all__ = [
     "Cost",
     "DrawnServer",
     "Log",
+    "Measuring",
     "Parts",
     "Phase",
     "Round",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.attacks.base import Observer
 from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
+from simfl.measurement.base import Metric
 from simfl.network.base import Links
 from simfl.privacy.base import Stage
 from simfl.rng import Streams
@@ -37,6 +38,7 @@ class Parts:
     protocol: Protocol = Plain()
     stages: tuple[Stage, ...] = ()
     observers: tuple[Observer, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
 @dataclass

@@ -12,6 +12,7 @@ from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, playing_options, repo
 __all__ = ["command"]
 
 REPLICATIONS = 5
+BUDGETS = ("rounds", "time", "updates", "bytes")
 
 
 @click.command("compare")
@@ -26,7 +27,10 @@ REPLICATIONS = 5
     metavar="ACCURACY",
     help="For time, rounds and bytes to it; default: the highest whole per cent reached by every run that learned.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv.")
+@click.option("--at", type=click.Choice([*BUDGETS, "all"]),
+              help="Show all when they had spent as many rounds, seconds, client updates or bytes as all others, "
+              "instead of at their ends; all = all four.")  # fmt: skip
+@click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv, or with --at equal.csv.")
 @plugin_option
 @playing_options
 @click.pass_context
@@ -39,6 +43,7 @@ def command(
     replications: int | None,
     baseline: str | None,
     target_accuracy: float | None,
+    at: str | None,
     as_csv: bool,
     out: Path,
     as_json: bool,
@@ -71,10 +76,10 @@ def command(
     if as_json:
         print_json({"path": str(made.path), **made.document})
     elif as_csv:
-        sys.stdout.write((made.path / "comparison.csv").read_text())
+        sys.stdout.write((made.path / ("equal.csv" if at else "comparison.csv")).read_text())
     else:
         from simfl.compare.show import show
 
-        show(made.document)
+        show(made.document, at=at)
         click.echo(made.path)
     context.exit(FAILED_MEMBERS if "failed" in map(made.index.status, (m.digest for m in plan.members)) else 0)

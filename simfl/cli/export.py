@@ -13,13 +13,22 @@ __all__ = ["command"]
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--parquet", is_flag=True, help="Every table as Parquet, beside it (extra: parquet).")
 @click.option("--tensorboard", is_flag=True, help="Curves of all runs, in DIRECTORY/tensorboard (extra: tensorboard).")
+@click.option("--rounds", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="All rounds of all runs as one table, a row a run and round with the keys that vary; FILE ends in "
+              ".csv or .parquet.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write into this folder instead.")
 @as_json
-def command(directory: Path, parquet: bool, tensorboard: bool, out: Path | None, as_json: bool) -> None:
+def command(
+    directory: Path, parquet: bool, tensorboard: bool, rounds: Path | None, out: Path | None, as_json: bool
+) -> None:
     """Write the results of a run, a sweep or a comparison in other programs' formats."""
-    if not (parquet or tensorboard):
-        raise click.UsageError("choose --parquet, --tensorboard or both")
+    if not (parquet or tensorboard or rounds):
+        raise click.UsageError("choose --parquet, --tensorboard or --rounds FILE, or several of them")
     written: list[Path] = []
+    if rounds is not None:
+        from simfl.export import rounds as all_rounds
+
+        written += all_rounds.export(directory, rounds)
     if parquet:
         from simfl.export import parquet as to_parquet
 

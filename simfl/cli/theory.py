@@ -8,6 +8,9 @@ from simfl.cli.shared import as_json, load, print_json, scenario_arguments
 
 __all__ = ["command"]
 
+OPTIONAL = ("mode", "family_size", "left_out")
+"""What may be missing though theory knows everything."""
+
 
 @click.command("theory")
 @scenario_arguments
@@ -16,7 +19,7 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
     """Print what theory says about a scenario's selection policy, before any round is played.
 
     The size of its family of rows, its guarantee, and the expected cardinality under the scenario's dropout rates
-    (Multi-RoundSecAgg, arXiv 2106.03328).
+    (Multi-RoundSecAgg, arXiv 2106.03328) and failures.
     """
     from simfl.selection.theory import theory
 
@@ -25,13 +28,15 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
         print_json(known)
         return
     for name, value in known.items():
-        if value is None:
+        if value is None or value == []:
             continue
+        if isinstance(value, list):
+            value = ", ".join(value)
         if isinstance(value, dict):
             value = ", ".join(f"{key} {item}" for key, item in value.items())
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
         click.echo(f"{name:<22}{shown}")
     if known["family_size_log10"] is None:
         click.echo(f"theory                not known: {known['policy']} declares no family of rows")
-    elif unknown := [name for name, value in known.items() if value is None and name not in ("mode", "family_size")]:
+    elif unknown := [name for name, value in known.items() if value is None and name not in OPTIONAL]:
         click.echo(f"not known             {', '.join(unknown)}")

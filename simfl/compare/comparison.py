@@ -3,15 +3,16 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from statistics import stdev
 from typing import Any
 
-from simfl.columns import TARGET_COLUMNS, Column, described, document, telling, unknown
-from simfl.compare.intervals import CONFIDENCE, mean, p_value, paired, unpaired
+from simfl.columns import Column, described, document, telling, unknown
+from simfl.compare.budgets import BUDGETS, Course, affordable
+from simfl.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
+from simfl.compare.intervals import CONFIDENCE
 from simfl.compare.measures import common_target, measures, to_target
 from simfl.disk import write_atomically
 from simfl.errors import SimflError, suggestion
@@ -24,16 +25,6 @@ from simfl.sweep.playing import How, Watch, play
 
 __all__ = ["Choice", "Comparison", "choices", "compare"]
 
-MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper")
-"""Columns of comparison.csv."""
-
-DIFFERENCES = (
-    "choice", "baseline", "metric", "pairs", "difference", "lower", "upper",
-    "unpaired_lower", "unpaired_upper", "width_ratio", "p_value",
-)  # fmt: skip
-"""Columns of paired.csv; ``width_ratio`` is the unpaired interval's width over the paired one's, ``p_value`` that of
-the paired t-test."""
-
 
 @dataclass
 class Choice:
@@ -45,6 +36,7 @@ class Choice:
         runs: digest of each seed's run.
         results: numbers of each seed's run that is complete.
         known: what describes them.
+        courses: each of these runs round by round.
     """
 
     label: str
@@ -52,6 +44,12 @@ class Choice:
     runs: dict[int, str] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     known: dict[str, Column] = field(default_factory=dict)
+    courses: dict[int, Course] = field(default_factory=dict)
+
+    def diverged(self, seed: int) -> int | None:
+        """The round at which a seed's run diverged, if it did."""
+        found = self.results.get(seed, {}).get("diverged_round")
+        return None if found is None else int(found)
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,8 @@ def compare(
     target_accuracy: float | None = None,
     watch: Watch | None = None,
 ) -> Comparison:
-    """Plays what is missing and writes ``comparison.csv``, ``paired.csv`` and ``comparison.json``.
+    """Plays what is missing and writes ``comparison.csv``, ``paired.csv``, ``equal.csv``, ``equal_paired.csv`` and
+    ``comparison.json``.
 
     Args:
         plan: the choices and their replications.
@@ -118,6 +117,9 @@ def compare(
     document = _document(plan, compared, index, baseline, used) | {"digest": digest}
     write_atomically(folder / "comparison.csv", _csv(MEANS, document["means"]))
     write_atomically(folder / "paired.csv", _csv(DIFFERENCES, document["paired"]))
+    for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
+        rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
+        write_atomically(folder / name, _csv(("budget", "value", *columns), rows))
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     write_atomically(folder / "comparison.json", text.encode())
     return Comparison(folder, document, index)
@@ -135,7 +137,9 @@ def _collect(compared: list[Choice], plan: Plan, index: Index, target: float | N
         choice.runs[member.seed] = member.digest
         if member.digest in stored:
             found = measures(stored[member.digest].summary)
-            choice.known |= described(index.runs / member.digest)
+            known = described(index.runs / member.digest)
+            choice.known |= known
+            choice.courses[member.seed] = Course.read(stored[member.digest].file("rounds.csv"), known.values())
             if used is not None:
                 found |= to_target(stored[member.digest].file("rounds.csv"), used)
             choice.results[member.seed] = found
@@ -143,7 +147,6 @@ def _collect(compared: list[Choice], plan: Plan, index: Index, target: float | N
 
 
 def _document(plan: Plan, compared: list[Choice], index: Index, baseline: str, target: float | None) -> dict[str, Any]:
-    base = next(choice for choice in compared if choice.label == baseline)
     return {
         "name": plan.name,
         "file": plan.file,
@@ -158,61 +161,49 @@ def _document(plan: Plan, compared: list[Choice], index: Index, baseline: str, t
                 "choice": choice.label,
                 "values": choice.values,
                 "runs": [
-                    {"seed": seed, "digest": digest, "status": index.status(digest)}
+                    {
+                        "seed": seed,
+                        "digest": digest,
+                        "status": index.status(digest),
+                        "diverged_round": choice.diverged(seed),
+                    }
                     for seed, digest in sorted(choice.runs.items())
                 ],
             }
             for choice in compared
         ],
-        "means": [row for choice in compared for row in _means(choice)],
-        "paired": [row for choice in compared if choice is not base for row in _differences(choice, base)],
+        **_tables({choice.label: choice.results for choice in compared}, baseline),
+        "equal": list(_equal(compared, baseline)),
     }
 
 
-def _means(choice: Choice) -> list[dict[str, Any]]:
-    rows = []
-    for metric in _metrics(choice):
-        values = _of(choice, metric)
-        interval = mean(list(values.values()))
-        rows.append({"choice": choice.label, "metric": metric, "runs": len(values), "mean": interval.estimate,
-                     "standard_deviation": stdev(values.values()) if len(values) > 1 else None,
-                     "lower": interval.lower, "upper": interval.upper})  # fmt: skip
-    return rows
+def _tables(found: dict[str, Measured], baseline: str) -> dict[str, Any]:
+    """Means and paired differences of what was measured, by choice."""
+    others = [(label, results) for label, results in found.items() if label != baseline]
+    return {
+        "means": [row for label, results in found.items() for row in means(label, results)],
+        "paired": [row for label, own in others for row in differences(label, own, baseline, found[baseline])],
+    }
 
 
-def _differences(choice: Choice, base: Choice) -> list[dict[str, Any]]:
-    rows = []
-    for metric in _metrics(choice):
-        ours, theirs = _of(choice, metric), _of(base, metric)
-        seeds = sorted(ours.keys() & theirs.keys())
-        if not seeds:
-            continue
-        samples = [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
-        pair, apart = paired(*samples), unpaired(*samples)
-        ratio = apart.half_width / pair.half_width if pair.half_width and apart.half_width is not None else None
-        rows.append({"choice": choice.label, "baseline": base.label, "metric": metric, "pairs": len(seeds),
-                     "difference": pair.estimate, "lower": pair.lower, "upper": pair.upper,
-                     "unpaired_lower": apart.lower, "unpaired_upper": apart.upper, "width_ratio": ratio,
-                     "p_value": p_value(*samples)})  # fmt: skip
-    return rows
+def _equal(compared: list[Choice], baseline: str) -> Iterator[dict[str, Any]]:
+    """The same when all runs had spent the same, budget by budget."""
+    budgets = affordable(course for choice in compared for course in choice.courses.values())
+    at = {choice.label: {seed: course.at(budgets) for seed, course in choice.courses.items()} for choice in compared}
+    for budget, value in budgets.items():
+        found: dict[str, Measured] = {
+            label: {seed: numbers[budget] for seed, numbers in seeds.items()} for label, seeds in at.items()
+        }
+        yield {"budget": budget, "column": BUDGETS[budget], "value": value, **_tables(found, baseline)}
 
 
 def _columns(compared: Sequence[Choice]) -> list[Column]:
     """Every metric that some run has, the most telling first."""
     known = {name: column for choice in compared for name, column in choice.known.items()}
-    found = dict.fromkeys(name for choice in compared for name in _metrics(choice))
+    found = dict.fromkeys(metrics(choice.results for choice in compared))
+    if any(choice.courses for choice in compared):
+        found |= dict.fromkeys(BUDGETS.values())
     return telling(known.get(name) or unknown(name) for name in found)
-
-
-def _metrics(choice: Choice) -> list[str]:
-    """Every metric that one of the choice's runs has, in their order, those to the target last."""
-    found = dict.fromkeys(name for _, result in sorted(choice.results.items()) for name in result)
-    last = [column.name for column in TARGET_COLUMNS]
-    return [name for name in found if name not in last] + [name for name in last if name in found]
-
-
-def _of(choice: Choice, metric: str) -> dict[int, float]:
-    return {seed: result[metric] for seed, result in sorted(choice.results.items()) if metric in result}
 
 
 def _csv(columns: Sequence[str], rows: list[dict[str, Any]]) -> bytes:

@@ -2,13 +2,13 @@
 
 import csv
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from simfl.columns import TARGET_COLUMNS
 
-__all__ = ["common_target", "measures", "to_target"]
+__all__ = ["common_target", "diverged", "measures", "to_target"]
 
 NO_RESULT = {"name", "digest", "seed", "clients"}
 """Numbers in a summary that were chosen, not measured."""
@@ -26,16 +26,25 @@ def measures(summary: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
+def diverged(rounds: Sequence[int], runs: int) -> str:
+    """In words, in which rounds, ascending, how many of a choice's runs diverged."""
+    if runs == 1:
+        return f"diverged at round {rounds[0]}: a loss is no finite number"
+    when = f"round {rounds[0]}" if rounds[0] == rounds[-1] else f"rounds {rounds[0]} to {rounds[-1]}"
+    return f"diverged in {len(rounds)} of {runs} seeds, at {when}: a loss is no finite number; it is never best"
+
+
 def common_target(summaries: Iterable[Mapping[str, Any]]) -> float | None:
     """The highest whole per cent of test accuracy that every run which learned something has reached.
 
     A run has learned where its best whole per cent lies above what needs no training (``no_skill_accuracy``: the
-    untrained model, or the commonest class), in all runs. One that has not never reaches the target.
+    untrained model, or the commonest class), in all runs. One that has not never reaches the target. Runs that
+    diverged have no say.
 
     Returns:
         None where a run has no accuracy, or none has learned.
     """
-    summaries = list(summaries)
+    summaries = [summary for summary in summaries if summary.get("diverged_round") is None]
     best = [summary.get("best_test_accuracy") for summary in summaries]
     if any(value is None for value in best):
         return None

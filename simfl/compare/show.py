@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from simfl.columns import TARGET_COLUMNS, Column, unknown
+from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
+from simfl.compare.budgets import BUDGETS
+from simfl.compare.measures import diverged
 
-__all__ = ["show", "skipped"]
+__all__ = ["lost", "show", "skipped"]
 
 Rows = dict[tuple[str, str], dict[str, Any]]
 Form = Callable[[float], str]
@@ -46,11 +48,12 @@ class _Shown:
         return max(map(len, (self.heading, *self.cells)))
 
 
-def show(document: dict[str, Any], console: Any = None) -> None:
+def show(document: dict[str, Any], console: Any = None, at: str | None = None) -> None:
     """Prints the tables of a ``comparison.json``.
 
     Args:
         document: its content.
+        at: a budget, or ``all``: when all runs had spent the same; None = when each had ended.
         console: a rich console; default: standard output, for a terminal in its width, for a pipe without a limit.
     """
     if console is None:
@@ -58,19 +61,56 @@ def show(document: dict[str, Any], console: Any = None) -> None:
 
         console = Console(highlight=False, markup=False)
     limit = console.width if console.is_terminal else None
-    means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
     labels = [choice["choice"] for choice in document["choices"]]
     columns = [Column(**entry) for entry in document.get("columns", ())]
     columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
-    columns = [column for column in columns if column.shown]
+    every, columns = columns, [column for column in columns if column.shown]
     seeds, target = len(document["seeds"]), document["target_accuracy"]
-    to = "" if target is None else f"; target accuracy {target:g}"
+    to = "" if target is None or at else f"; target accuracy {target:g}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
-    _print(console, limit, labels, [_means(column, labels, means, seeds) for column in columns])
-    for sentence in skipped(document):
+    if at is None:
+        _block(console, limit, document, document, labels, columns)
+    parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
+    for part in parts:
+        console.print()
+        _line(console, _spent(part), "bold")
+        _block(console, limit, document, part, labels, _wanted(part, every))
+    if at is not None and not parts:
+        _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
+    for sentence in (*lost(document), *skipped(document)):
         _line(console, f"warning: {sentence}", "yellow")
-    if document["paired"]:
-        _differences(console, limit, document, labels, columns)
+
+
+def _block(
+    console: Any, limit: int | None, document: dict[str, Any], part: dict[str, Any], labels: list[str], columns: Any
+) -> None:
+    """The means and the differences of a part of the document."""
+    means: Rows = {(row["choice"], row["metric"]): row for row in part["means"]}
+    seeds = len(document["seeds"])
+    _print(console, limit, labels, [_means(column, labels, means, seeds) for column in columns])
+    if part["paired"]:
+        _differences(console, limit, document, part, labels, columns)
+
+
+def _wanted(part: dict[str, Any], columns: Sequence[Column]) -> list[Column]:
+    """The columns that tell something when all have spent the same: not what was spent, and none that nobody has."""
+    found = {row["metric"] for row in part["means"]}
+    told = [column for column in columns if column.shown or column.name in BUDGETS.values()]
+    return [column for column in told if column.name in found and column.name != part["column"]]
+
+
+def _spent(part: dict[str, Any]) -> str:
+    unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS) if c.name == part["column"])
+    value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
+    return f"at equal {part['budget']}: {value}, the most that all runs have reached"
+
+
+def lost(document: dict[str, Any]) -> Iterator[str]:
+    """In words, which choices diverged."""
+    for choice in document["choices"]:
+        done = [run for run in choice["runs"] if run["status"] == "done"]
+        if rounds := sorted(run["diverged_round"] for run in done if run.get("diverged_round") is not None):
+            yield f"{choice['choice']} {diverged(rounds, len(done))}"
 
 
 def skipped(document: dict[str, Any]) -> Iterator[str]:
@@ -84,8 +124,10 @@ def skipped(document: dict[str, Any]) -> Iterator[str]:
             yield f"{name} skipped {some:.4g} of {rounds:.4g} rounds: nothing was aggregated in them{rest}"
 
 
-def _differences(console: Any, limit: int | None, document: dict[str, Any], labels: list[str], columns: Any) -> None:
-    paired: Rows = {(row["choice"], row["metric"]): row for row in document["paired"]}
+def _differences(
+    console: Any, limit: int | None, document: dict[str, Any], part: dict[str, Any], labels: list[str], columns: Any
+) -> None:
+    paired: Rows = {(row["choice"], row["metric"]): row for row in part["paired"]}
     rows = [label for label in labels if label != document["baseline"]]
     columns = [column for column in columns if any(paired.get((label, column.name)) for label in rows)]
     columns = [column for column in columns if column.better]

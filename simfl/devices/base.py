@@ -69,6 +69,10 @@ class Computation(Protocol):
 class Failure(Protocol):
     """The scenario's choice of who dies in the middle of its work."""
 
+    def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64] | None:
+        """Probability that each client fails at work, float64 (clients,), independently of all else; None = unknown."""
+        return None
+
     @abstractmethod
     def build(self, setting: Setting, streams: Streams) -> "Failing":
         """Draws what stays fixed for the run.

@@ -20,6 +20,9 @@ __all__ = ["BernoulliFailure", "NoFailure"]
 class NoFailure:
     """A selected client always delivers."""
 
+    def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64]:
+        return np.zeros(setting.clients)
+
     def build(self, setting: Setting, streams: Streams) -> "Reliable":
         return Reliable()
 
@@ -45,10 +48,11 @@ class BernoulliFailure:
             *reaching("probability", self.probability, most=1),
         ]
 
+    def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64]:
+        return probabilities("probability", self.probability, setting.clients, streams("failure probability"))
+
     def build(self, setting: Setting, streams: Streams) -> "RandomFailure":
-        rng = streams("failure probability")
-        rates = probabilities("probability", self.probability, setting.clients, rng)
-        return RandomFailure(rates, streams)
+        return RandomFailure(self.rates(setting, streams), streams)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.setting import Setting
-from simfl.types import Job, Labels, Updates
+from simfl.types import Job, Labels, Predictions, Updates
 
 __all__ = ["LEARNING", "Learner", "Learning"]
 
@@ -71,6 +71,10 @@ class Learner(Protocol):
 
     def evaluate(self, version: int) -> dict[str, float]:
         """Named measurements of a kept version, at least ``test_loss`` and ``test_accuracy``."""
+        ...
+
+    def predictions(self, model: NDArray[np.float32]) -> Predictions | None:
+        """What a model, (d,), makes of the test samples; None where nothing is learned."""
         ...
 
     def no_skill_accuracy(self) -> float | None:

@@ -20,7 +20,7 @@ from simfl.learning.scores import class_scores, client_scores, correct, overall_
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
-from simfl.types import Job, Labels, Updates
+from simfl.types import Job, Labels, Predictions, Updates
 from simfl.variant import Begun, Done, Visit
 
 __all__ = ["SupervisedLearner"]
@@ -181,6 +181,11 @@ class SupervisedLearner:
             owners = np.repeat(np.arange(len(self.partition)), self.samples)
             scores |= client_scores(self._right_for_each(model), owners, len(self.partition))
         return scores
+
+    def predictions(self, model: NDArray[np.float32]) -> Predictions:
+        x, y = self.tested
+        loss, predicted = self.measure(model, x, y)
+        return Predictions(y.cpu().numpy(), predicted, loss, self.data.classes)
 
     def no_skill_accuracy(self) -> float:
         x, y = self.tested

@@ -68,6 +68,9 @@ class IdleLearner:
     def evaluate(self, version: int) -> dict[str, float]:
         return {}
 
+    def predictions(self, model: NDArray[np.float32]) -> None:
+        return None
+
     def no_skill_accuracy(self) -> None:
         return None
 

@@ -81,10 +81,15 @@ class History:
         participation: the weights of the clients in each aggregate, scipy CSR of shape (rounds, clients), for every
             aggregator: the server, or the clients that aggregate; zero rows where nothing was aggregated.
         facts: of each stage, by name: float64 (rounds,), NaN where it said nothing.
+        single: whoever aggregates needs every single update, e.g. for a median: no sum hides them.
+        samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
+            ``participation``; None where they do not.
     """
 
     participation: Mapping[int, Any]
     facts: tuple[Mapping[str, NDArray[np.float64]], ...] = ()
+    single: bool = False
+    samples: NDArray[np.int64] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

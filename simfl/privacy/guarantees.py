@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from pydantic import Field
 from simfl.columns import Column
 from simfl.privacy.base import COLUMNS, PRIVACY, History, Privacy
 from simfl.privacy.budget import BUDGET
+from simfl.privacy.course import due
+from simfl.privacy.rows import with_samples
 from simfl.privacy.study import trace
 from simfl.types import SERVER
 
@@ -23,7 +25,8 @@ class Guarantees(Privacy):
     """Strong, semi-strong and weak multi-round privacy of the aggregates. Reference: So et al., arXiv 2106.03328.
 
     Where clients aggregate, each is an observer of its own sums, who knows its own updates; the columns hold the
-    smallest guarantee against any of them.
+    smallest guarantee against any of them. Where single updates are needed for the aggregate (a median), nobody hides:
+    all columns are 1 from the first one on.
     """
 
     every: Annotated[
@@ -33,17 +36,30 @@ class Guarantees(Privacy):
         int, Field(ge=0, le=10**15, description="work of each metric's computation; 10^9 is a few seconds")
     ] = BUDGET
 
+    rows: Annotated[
+        Literal["units", "weights"],
+        Field(
+            description="what a row holds of a client: units = what its update times its samples counts (1, or a "
+            "staleness weight), weights = what the update alone counts, samples included"
+        ),
+    ] = "units"
+
     columns: ClassVar[tuple[Column, ...]] = COLUMNS
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
-        least = _worst([self._seen(_foreign(P, who)) for who, P in history.participation.items()])
+        least = _worst([self._seen(_foreign(P, who), history) for who, P in history.participation.items()])
         kinds = (int, float, int, int)
         return {column.name: _listed(values, kind) for column, values, kind in zip(COLUMNS, least, kinds, strict=True)}
 
-    def _seen(self, P: Any) -> NDArray[np.float64]:
+    def _seen(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
-        found = trace(P, self.every, self.budget, doubles=True)
-        values = np.array([found.strong, found.semi_strong, found.weak_lower, found.weak_upper], dtype=np.float64)
+        if history.single:
+            values = np.ones((len(COLUMNS), P.shape[0]))
+            values[1:, ~due(P.shape[0], self.every)] = np.nan
+        else:
+            weighted = self.rows == "weights" and history.samples is not None
+            found = trace(with_samples(P, history.samples) if weighted else P, self.every, self.budget, doubles=True)
+            values = np.array([found.strong, found.semi_strong, found.weak_lower, found.weak_upper], dtype=np.float64)
         values[:, : _first(P)] = np.inf
         return values
 

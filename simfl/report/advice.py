@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from simfl.columns import GUARANTEES
 from simfl.compare.intervals import CONFIDENCE, p_value
+from simfl.compare.measures import diverged
 from simfl.report.measures import Measure, Scale, with_values
 from simfl.report.statistics import Interval, interval, paired
-from simfl.report.study import Group, Run, Study, untrained
+from simfl.report.study import Group, Run, Study, eligible
 
 __all__ = ["Advice", "Change", "advise", "change", "cautions", "family_level"]
 
@@ -78,10 +79,10 @@ def advise(study: Study) -> Advice | None:
     if not study.choosable:
         return None
     known = {measure.name: measure for measure in with_values(study)}
-    left = [group for group in study.groups if not all(map(untrained, group.runs))]
+    left = [group for group in study.groups if eligible(group)]
     rule: list[str] = []
     if not left:
-        return _nobody("every round of every group was skipped", rule)
+        return _nobody("every group has diverged, or skipped all of its rounds", rule)
     level = family_level(study)
     if "test_accuracy" in known:
         rule.append("among those not told apart from the most accurate one")
@@ -136,9 +137,12 @@ def change(measure: Measure, group: Group, baseline: Group, level: float) -> Cha
 
 
 def cautions(study: Study) -> list[str]:
-    """What a reader of a study must know before its numbers: rounds that were skipped, in words."""
+    """What a reader of a study must know before its numbers: runs that diverged, rounds that were skipped, in words."""
     found = []
     for group in study.groups:
+        if lost := sorted(run.diverged for run in group.runs if run.diverged is not None):
+            name = "The run" if study.single and len(group.runs) == 1 else group.label
+            found.append(f"{name} {diverged(lost, len(group.runs))}.")
         skipped, rounds = (sum(run.finals.get(name, 0) for run in group.runs) for name in ("skipped", "rounds"))
         if skipped and skipped >= FEW * rounds:
             rest = "; its model is untrained" if skipped == rounds else ""

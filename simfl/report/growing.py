@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from simfl.results import DIVERGED, LOSSES
+
 __all__ = ["POINTS", "Growing"]
 
 POINTS = 300
@@ -24,10 +26,12 @@ class Growing:
     Attributes:
         folder: of the run.
         rows: whole rows found so far.
+        diverged: the first row with a loss that is not finite, if there is one.
     """
 
     folder: Path
     rows: int = 0
+    diverged: int | None = None
     _name: str = ""
     _offset: int = 0
     _columns: list[str] = field(default_factory=list)
@@ -78,6 +82,8 @@ class Growing:
             return
         for number in range(-self.rows % self._every, len(lines), self._every):
             self._points.append(self._point(lines[number]))
+        if self.diverged is None:
+            self.diverged = next((self.rows + i for i, line in enumerate(lines) if self._lost(line)), None)
         self.rows += len(lines)
         while len(self._points) > POINTS:
             self._points, self._every = self._points[::2], 2 * self._every
@@ -90,6 +96,11 @@ class Growing:
                     missing.discard(place)
             if not missing:
                 return
+
+    def _lost(self, line: bytes) -> bool:
+        mark = DIVERGED.encode()
+        cells = dict(zip(self._columns, line.split(b","), strict=False)) if mark in line else {}
+        return mark in (cells.get(name) for name in LOSSES)
 
     def _point(self, line: bytes) -> Point:
         cells = line.split(b",")

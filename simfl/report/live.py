@@ -68,7 +68,7 @@ class Watched:
         if path in self._done:
             return self._done[path]
         run: dict[str, Any] = {"label": label, "digest": path.name, "state": "waiting", "round": 0, "rounds": None,
-                               "accuracy": None, "time_s": None, "error": None}  # fmt: skip
+                               "accuracy": None, "time_s": None, "error": None, "diverged": None}  # fmt: skip
         if is_finished(path):
             run |= _ended(path)
             self._done[path] = run
@@ -77,7 +77,8 @@ class Watched:
         elif (path / "rounds.csv.part").exists():
             table = self._table(path)
             run |= {"state": "playing", "rounds": self._planned(path), "round": table.rows,
-                    "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy")}  # fmt: skip
+                    "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy"),
+                    "diverged": table.diverged}  # fmt: skip
         return run
 
     def _table(self, path: Path) -> Growing:
@@ -107,7 +108,8 @@ def _ended(path: Path) -> dict[str, Any]:
         return {"state": "failed", "error": str(error)}
     summary = stored.summary
     return {"state": "done", "round": summary["rounds"], "rounds": summary["rounds"],
-            "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s")}  # fmt: skip
+            "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s"),
+            "diverged": summary.get("diverged_round")}  # fmt: skip
 
 
 def _curves(curves: dict[str, list[float | None]], known: dict[str, Column]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, change, family_level
+from simfl.report.equal import equal_table
 from simfl.report.figures import NothingToDraw, figures
 from simfl.report.measures import Measure, with_values
 from simfl.report.saving import csv_text
@@ -81,7 +82,7 @@ def page(study: Study) -> str:
     environment.filters["listed"] = _listed
     advice = advise(study)
     drawn = list(_drawn(study))
-    groups = group_table(study)
+    groups, equal = group_table(study), equal_table(study)
     rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
     return environment.get_template("report.html").render(
         study=study,
@@ -97,6 +98,8 @@ def page(study: Study) -> str:
         rows=rows,
         rows_title="Rounds" if study.kind == "run" else "Runs",
         groups_csv=_data("text/csv", csv_of(groups)),
+        equal=equal,
+        equal_csv=_data("text/csv", csv_of(equal)) if equal else "",
         rows_csv=_data("text/csv", csv_of(rows)),
         scenario=_tinted(study.groups[0].first.text),
         scenario_file=_data("text/yaml", study.groups[0].first.text),

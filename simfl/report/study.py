@@ -11,11 +11,12 @@ from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
 from simfl.stored import CLIENTS, LATENCY, SCENARIO, Stored
+from simfl.tidy import html_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Group", "Member", "Run", "Study", "number", "untrained"]
+__all__ = ["Group", "Member", "Run", "Study", "eligible", "number", "untrained"]
 
 COLOURED = 14
 """Groups that get a colour and line style of their own; of more, only the most accurate ones do."""
@@ -72,6 +73,12 @@ class Run:
     def finals(self) -> dict[str, float]:
         """The summary's numbers, by name."""
         return measures(self.summary)
+
+    @property
+    def diverged(self) -> int | None:
+        """The first round with a loss that is no finite number; None where there is none."""
+        found: int | None = self.summary.get("diverged_round")
+        return found
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -248,9 +255,28 @@ class Study:
         """All finished runs."""
         return (run for group in self.groups for run in group.runs)
 
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        runs = [(group.label, run) for group in self.groups for run in group.runs]
+        rows = [
+            {
+                "group": label,
+                "seed": run.seed,
+                **{n: v for n, v in run.finals.items() if (c := run.columns.get(n)) and c.shown},
+            }
+            for label, run in runs
+        ]
+        return html_table(f"{self.title}: {self.kind}", DataFrame(rows).dropna(axis=1, how="all"))
+
     def group(self, label: str) -> Group:
         """The group of a label."""
         return next(group for group in self.groups if group.label == label)
+
+
+def eligible(group: Group) -> bool:
+    """Whether a group may be the best of some: it has aggregated something, and none of its runs has diverged."""
+    return not all(map(untrained, group.runs)) and all(run.diverged is None for run in group.runs)
 
 
 def untrained(run: Run) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 from simfl.columns import unknown
 from simfl.report.measures import Measure, Scale, with_values
 from simfl.report.statistics import Interval
-from simfl.report.study import Group, Run, Study, number, untrained
+from simfl.report.study import Group, Run, Study, eligible, number
 
-__all__ = ["Cell", "Head", "Table", "csv_of", "group_table", "round_table", "run_table"]
+__all__ = ["ROUNDING", "Cell", "Head", "Row", "Table", "csv_of", "group_table", "round_table", "run_table"]
 
 MOST_ROUNDS = 1000
 
@@ -82,6 +82,8 @@ def group_table(study: Study) -> Table:
             half = f"±\u202f{scale.text(interval.half)}" if known_half else ""
             if 0 < interval.count < len(group.runs):
                 half += f" ({interval.count}/{len(group.runs)})"
+            if m.name == "test_accuracy" and (lost := [run for run in group.runs if run.diverged is not None]):
+                half += f" {len(lost)} diverged"
             cells.append(Cell(text, _plain(interval.mean), half.strip(), group in best[m.name],
                               0 < interval.count < len(group.runs)))  # fmt: skip
         rows.append(Row(tuple(cells), group))
@@ -104,7 +106,9 @@ def run_table(study: Study) -> Table:
     rows = []
     for member in study.members:
         cells = [Cell(member.values[c.name], _sortable(member.values[c.name], c.numeric)) for c in axes]
-        cells += [Cell(str(member.seed), member.seed), Cell(member.status, member.status)]
+        lost = None if member.run is None else member.run.diverged
+        status = member.status if lost is None else f"diverged at round {lost}"
+        cells += [Cell(str(member.seed), member.seed), Cell(status, status)]
         for m in known:
             value = values[m.name].get(member.digest)
             cells.append(Cell(scales[m.name].text(value), value))
@@ -146,12 +150,12 @@ def _column(measure: Measure, scale: Scale) -> Head:
 def _best(measure: Measure, scale: Scale, study: Study, found: dict[str, Interval]) -> list[Group]:
     """The groups of the best mean, none where no value is better than another as it is written.
 
-    A group that lacks the value for some seeds, or has never aggregated anything, is not among them.
+    A group that lacks the value for some seeds, has diverged or has never aggregated anything, is not among them.
     """
     known = {
         group.label: found[group.label].mean
         for group in study.groups
-        if found[group.label].count == len(group.runs) and not all(map(untrained, group.runs))
+        if found[group.label].count == len(group.runs) and eligible(group)
     }
     if not measure.better or not study.ranked or len({scale.text(found[g.label].mean) for g in study.groups}) < 2:
         return []

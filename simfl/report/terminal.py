@@ -47,6 +47,8 @@ def table(state: dict[str, Any]) -> Any:
         made.add_column(name, justify="right")
     for run in shown:
         label = escape(run["label"]) + (f"  {escape(run['error'])}" if run["error"] else "")
+        if run["diverged"] is not None:
+            label += f"  diverged at round {run['diverged']}"
         rounds = f"{run['round']}/{run['rounds']}" if run["rounds"] else str(run["round"])
         style = STYLES[run["state"]]
         made.add_row(label, run["state"], _bar(run), rounds, _number(run["time_s"], ".1f"),

@@ -18,6 +18,7 @@ from simfl.devices import Devices
 from simfl.errors import ScenarioError
 from simfl.files import DATA_PATH, data_places
 from simfl.learning import LEARNING
+from simfl.measurement import METRICS
 from simfl.network import NETWORKS
 from simfl.plugin import is_plugin
 from simfl.privacy import PRIVACY
@@ -111,6 +112,9 @@ class Scenario:
     )
     attacks: Annotated[
         tuple[Annotated[Any, OBSERVERS], ...], Field(description="observers of what the server sees")
+    ] = ()
+    metrics: Annotated[
+        tuple[Annotated[Any, METRICS], ...], Field(description="what else is measured after every round and at the end")
     ] = ()
     plugins: Annotated[
         tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")

@@ -38,6 +38,7 @@ class Policy(Protocol):
             cannot fill the slots of a buffered (asynchronous) server one unit at a time.
         shuffle: clients are relabelled by the seed, so that units are not runs of consecutive client numbers.
         mode: how it picks among the rows of its family, for those who read theory; None = there is one way.
+        uniform: every available row of its family is equally likely, whatever happened before; False = not known.
     """
 
     name: ClassVar[str]
@@ -47,6 +48,7 @@ class Policy(Protocol):
     fixed_size: bool = True
     shuffle: bool = False
     mode: Any = None
+    uniform: bool = False
 
     @abstractmethod
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:

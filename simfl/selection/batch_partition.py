@@ -36,6 +36,10 @@ class BatchPartitionSelection:
     def unit_size(self) -> int:
         return self.T
 
+    @property
+    def uniform(self) -> bool:
+        return self.mode == "uniform"
+
     def check(self, setting: Setting) -> list[Problem]:
         return unit_problems(self.k, self.T, setting.clients, halves=False)
 

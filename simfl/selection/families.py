@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from simfl.selection.bounds import full_rank_probability
 from simfl.selection.cardinality import at_least, pairs_at_least
 from simfl.selection.sizes import Problem, at_most_clients, unit_problems
+from simfl.selection.survival import each_for_itself, of_blocks, share
 
 __all__ = ["Coins", "DisjointUnits", "Everyone", "Family", "NeighbourPairs"]
 
@@ -60,6 +61,17 @@ class Family(Protocol):
 
         Args:
             present: probability of being available, float64 (clients,).
+        """
+        ...
+
+    def aggregated(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
+        """Mean number of clients aggregated in a round, where selected clients fail independently; None = not known.
+
+        Args:
+            present: as above.
+            survive: probability of not failing, float64 (clients,).
+            on_failure: ``drop_unit``, ``abort`` or ``partial``.
+            uniform: every available row is selected with the same probability, whatever happened before.
         """
         ...
 
@@ -116,6 +128,10 @@ class DisjointUnits:
 
     def cardinality(self, present: Floats) -> float:
         return self.k * at_least(present.reshape(-1, self.unit).prod(axis=1), self.k // self.unit)
+
+    def aggregated(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
+        here, survive = present.reshape(-1, self.unit).prod(axis=1), survive.reshape(-1, self.unit)
+        return of_blocks(here, survive, self.k // self.unit, on_failure, uniform)
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         everybody = self.k == self.clients
@@ -176,6 +192,10 @@ class NeighbourPairs:
     def cardinality(self, present: Floats) -> float:
         return self.k * pairs_at_least(present.reshape(-1, self.unit // 2).prod(axis=1), self.k // self.unit)
 
+    def aggregated(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
+        kept = share(survive, self.unit, self.k, on_failure)
+        return None if kept is None else self.cardinality(present) * kept
+
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         everybody = self.k == self.clients
         return (self.clients, self.clients) if everybody else (self.unit // 2, self.unit)
@@ -208,6 +228,9 @@ class Everyone:
     def cardinality(self, present: Floats) -> float:
         return float(present.sum())
 
+    def aggregated(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
+        return each_for_itself(present, survive, on_failure)
+
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         always = present is not None and bool((present == 1).all())
         return (self.clients, self.clients) if always else (1, 1)
@@ -235,6 +258,11 @@ class Coins(Everyone):
     def cardinality(self, present: Floats) -> float:
         mean = float(present.sum())
         return min(float(self.k), mean) if self.probability is None else mean * self.probability
+
+    def aggregated(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
+        mean = float(present.sum())
+        taken = present * (self.cardinality(present) / mean if mean else 0.0)
+        return each_for_itself(taken, survive, on_failure)
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         return 1, 1

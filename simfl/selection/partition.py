@@ -35,6 +35,10 @@ class PartitionSelection:
     def unit_size(self) -> int:
         return self.k
 
+    @property
+    def uniform(self) -> bool:
+        return self.mode == "uniform"
+
     def check(self, setting: Setting) -> list[Problem]:
         return group_problems(self.k, setting.clients)
 

@@ -24,6 +24,7 @@ class RandomSelection:
     k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
 
     unit_size = 1
+    uniform = True
     example = {"k": 4}
 
     def check(self, setting: Setting) -> list[Problem]:

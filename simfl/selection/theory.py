@@ -24,16 +24,19 @@ def theory(setting: Setting) -> dict[str, Any]:
 
     Returns:
         ``policy, clients, k, T`` (the unit), ``mode``; ``family_size`` (None from 10^100 on) and its logarithm
-        ``family_size_log10``; ``expected_cardinality`` before failures after selection (None where dropout rates are
-        not known or clients do not drop out independently of each other); ``guarantee``: the strong, semi-strong and
-        weak multi-round privacy that holds for any number of rounds; ``full_rank_probability`` after as many rounds
-        as clients (bernoulli with equal dropout only). None for all that is not known: everything about a policy
-        that declares no family.
+        ``family_size_log10``; ``expected_selected``: clients selected in a round, before failures (None where dropout
+        rates are not known or clients do not drop out independently of each other); ``expected_cardinality``: those
+        of them that are aggregated after failures (None where rates of failure are not known, or differ and a policy
+        looks at the past; asynchronous rules: None); ``left_out``: what that number knows nothing of; ``guarantee``:
+        the strong, semi-strong and weak multi-round privacy that holds for any number of rounds;
+        ``full_rank_probability`` after as many rounds as clients (bernoulli with equal dropout only). None for all
+        that is not known: everything about a policy that declares no family.
     """
     policy: Policy = setting.selection  # type: ignore[assignment]
     n = setting.clients
     about = {"policy": policy.name, "clients": n, "k": policy.k, "T": policy.unit_size, "mode": policy.mode}
-    known = ("family_size", "family_size_log10", "expected_cardinality", "guarantee", "full_rank_probability")
+    known = ("family_size", "family_size_log10", "expected_selected", "expected_cardinality", "left_out", "guarantee",
+             "full_rank_probability")  # fmt: skip
     result: dict[str, Any] = about | dict.fromkeys(known)
     family = policy.family(n)
     if family is None:
@@ -46,29 +49,63 @@ def theory(setting: Setting) -> dict[str, Any]:
     dropout = availability.build(setting, streams).dropout
     here = None if dropout is None else _present(dropout, n)
     if here is not None:
-        if policy.shuffle:
-            here = here[streams("assignment").permutation(n)]
+        order = streams("assignment").permutation(n) if policy.shuffle else np.arange(n)
+        here = here[order]
         if availability.independent or not family.independent:
-            result["expected_cardinality"] = family.cardinality(here)
+            result["expected_selected"] = family.cardinality(here)
+        result["expected_cardinality"] = _aggregated(setting, family, here, order)
         result["full_rank_probability"] = family.full_rank(here)
-    result["guarantee"] = _guarantee(family, here)
+    if result["expected_cardinality"] is not None:
+        result["left_out"] = _left_out(setting)
+    result["guarantee"] = _guarantee(setting, family, here)
     return result
+
+
+def _aggregated(
+    setting: Setting, family: Family, here: NDArray[np.float64], order: NDArray[np.integer]
+) -> float | None:
+    """Mean number of clients aggregated in a round; None where it is not known.
+
+    Args:
+        here: of the client in each place of the family, the probability of being available.
+        order: that client.
+    """
+    losses = setting.training.losses
+    rates = setting.devices.failure.rates(setting, Streams(setting.seed))
+    if losses is None or rates is None:
+        return None
+    apart = family.independent or losses.on_failure == "abort"
+    if apart and not setting.devices.availability.independent:
+        return None
+    policy: Policy = setting.selection  # type: ignore[assignment]
+    return family.aggregated(here, 1.0 - rates[order], losses.on_failure, policy.uniform)
+
+
+def _left_out(setting: Setting) -> list[str]:
+    """What the expected cardinality knows nothing of, as keys of the scenario."""
+    late = setting.training.losses.deadline_s is not None
+    return ["training.deadline_s"] * late + ["secagg"] * bool(setting.secagg.phases)
 
 
 def guarantee(setting: Setting) -> dict[str, int] | None:
     """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds.
 
-    None where the policy declares no family. It rests on units that are aggregated whole, with one weight.
+    None where the policy declares no family, or the rule breaks up its units: it rests on units that are aggregated
+    whole, with one weight. 1 where the rule needs single updates.
     """
     policy: Policy = setting.selection  # type: ignore[assignment]
     family = policy.family(setting.clients)
     if family is None:
         return None
     dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
-    return _guarantee(family, None if dropout is None else _present(dropout, setting.clients))
+    return _guarantee(setting, family, None if dropout is None else _present(dropout, setting.clients))
 
 
-def _guarantee(family: Family, present: NDArray[np.float64] | None) -> dict[str, int]:
+def _guarantee(setting: Setting, family: Family, present: NDArray[np.float64] | None) -> dict[str, int] | None:
+    if not setting.training.aggregate.sum_only:
+        return {"strong": 1, "semi_strong": 1, "weak": 1}
+    if not setting.training.keeps_units:
+        return None
     strong, weak = family.guarantee(present)
     return {"strong": strong, "semi_strong": weak, "weak": weak}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.registry import Registry
 from simfl.types import Arrays
 
-__all__ = ["RULES", "BufferedRule", "Progress", "Rule", "State", "SynchronousRule"]
+__all__ = ["RULES", "BufferedRule", "Losses", "Progress", "Rule", "State", "SynchronousRule"]
 
 State = Arrays
 """The server optimiser's explicit state, name -> array; saved in checkpoints."""
@@ -34,6 +34,18 @@ class Progress(NamedTuple):
     accuracy: float | None
 
 
+class Losses(NamedTuple):
+    """What an aggregation may lose of one selection.
+
+    Attributes:
+        on_failure: what becomes of a failed client's fellows: ``drop_unit``, ``abort`` or ``partial``.
+        deadline_s: after which missing clients count as failed, or None.
+    """
+
+    on_failure: str
+    deadline_s: float | None
+
+
 class Rule(Protocol):
     """A frozen dataclass: YAML keys in, pure functions of updates out. This is what every server reads of it.
 
@@ -44,6 +56,8 @@ class Rule(Protocol):
         many_aggregators: clients aggregate, too: participation.csv names the aggregator of each row.
         keeps_units: a unit is in the server's aggregate whole and with one weight, or not at all; what theory says of
             a policy's guarantee rests on it.
+        by_samples: an update's weight is what its row says times its client's samples; else the row's alone.
+        losses: where every aggregation is of one selection, what it may lose of it; else None.
         aggregate: how updates become one, see :class:`simfl.training.aggregates.Aggregate`.
     """
 
@@ -52,6 +66,8 @@ class Rule(Protocol):
     asynchronous: bool
     many_aggregators: bool
     keeps_units: bool
+    by_samples: bool
+    losses: Losses | None
     aggregate: Any
 
     @abstractmethod

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from simfl.local import LocalTraining
 from simfl.setting import Setting
-from simfl.training.base import RULES
+from simfl.training.base import RULES, Losses
 from simfl.training.server import ServerStep
 from simfl.training.stop import Schedule
 
@@ -41,6 +41,10 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
     def keeps_units(self) -> bool:
         """Whether units are aggregated whole, and only their sum is seen."""
         return self.on_failure != "partial" and self.aggregate.sum_only
+
+    @property
+    def losses(self) -> Losses:
+        return Losses(self.on_failure, self.deadline_s)
 
     def check(self, scenario: Setting) -> list[tuple[str, str]]:
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from simfl.setting import Setting
 from simfl.training.aggregates import AGGREGATES, Mean
-from simfl.training.base import State
+from simfl.training.base import Losses, State
 from simfl.training.optimisers import SERVER_OPTIMISERS, ServerSgd
 
 __all__ = ["ServerStep"]
@@ -36,6 +36,15 @@ class ServerStep:
     def keeps_units(self) -> bool:
         """Not known of a rule that does not say so."""
         return False
+
+    @property
+    def by_samples(self) -> bool:
+        return self.weighting == "samples"
+
+    @property
+    def losses(self) -> Losses | None:
+        """Not known of a rule that does not say so."""
+        return None
 
     def check(self, scenario: Setting) -> list[tuple[str, str]]:
         problems = []

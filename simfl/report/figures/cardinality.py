@@ -12,8 +12,8 @@ from simfl.report.study import Group, Study
 
 @figure("cardinality", "Aggregation cardinality", "Participation")
 def draw(study: Study) -> Any:
-    """Updates aggregated per round, mean over the rounds so far. Thin lines across are what theory expects of the
-    selection alone; clients that fail later lower the simulated value.
+    """Updates aggregated per round, mean over the rounds so far. Thin lines across are what theory expects of
+    selection and failures; what a deadline costs is not in them.
     """
     table = tables(study, "mean_cardinality")
     table["expected"] = [_expected(study.group(label)) for label in table.group]

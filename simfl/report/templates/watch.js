@@ -50,7 +50,7 @@ function table(runs) {
   for (const run of [...runs].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state))) {
     const row = make($("runs"), "tr");
     make(row, "td", {}, run.error ? `${run.label}: ${run.error}` : run.label);
-    make(row, "td", { class: run.state }, run.state);
+    make(row, "td", { class: run.state }, run.diverged === null ? run.state : `${run.state}, diverged at round ${run.diverged}`);
     const meter = make(make(row, "td"), "div", { class: "meter small" });
     make(meter, "i").style.width = `${run.rounds ? 100 * run.round / run.rounds : 0}%`;
     make(row, "td", { class: "n" }, run.rounds ? `${run.round} / ${run.rounds}` : String(run.round));

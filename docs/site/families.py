@@ -1,0 +1,41 @@
+"""The page of plugin families, from the registries."""
+
+import json
+from typing import Any
+
+from simfl.cli.list import catalogue
+from simfl.registry import FAMILIES
+
+HEAD = """# Plugin families
+
+*Generated from the registries; `simfl list` prints the same.* Each plugin is chosen by its name; its fields are its
+YAML keys. The protocol of a family says what a plugin of your own offers ([how to extend simfl](../how-to-extend.md)).
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    parts = [HEAD]
+    for family, plugins in catalogue().items():
+        protocol = FAMILIES[family].protocol
+        parts.append(f"## {family}\n\nProtocol: {{py:class}}`{protocol.__module__}.{protocol.__qualname__}`\n")
+        for name, plugin in plugins.items():
+            default = " (default)" if plugin["default"] else ""
+            parts.append(f"### {family}: {name}{default}\n\n{_escaped(plugin['description'])}\n")
+            if plugin["fields"]:
+                parts.append("| key | type | default | meaning |\n|---|---|---|---|")
+                parts.append("\n".join(_row(field) for field in plugin["fields"]) + "\n")
+    return "\n".join(parts)
+
+
+def _row(field: dict[str, Any]) -> str:
+    default = "required" if field["required"] else f"`{json.dumps(field['default'])}`"
+    return f"| `{field['name']}` | {_escaped(field['type'])} | {default} | {_escaped(field['description'])} |"
+
+
+def _escaped(text: str) -> str:
+    """The text without Markdown's meanings, but for code between backticks."""
+    return "`".join(
+        part if i % 2 else "".join(f"\\{sign}" if sign in "\\*_{}[]<>|$#~" else sign for sign in part)
+        for i, part in enumerate(text.split("`"))
+    )

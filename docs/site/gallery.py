@@ -1,0 +1,68 @@
+"""The gallery: every shipped scenario, played small, with a figure of it."""
+
+import tempfile
+from pathlib import Path
+
+from simfl.api import run
+from simfl.report import draw
+
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
+
+DIGITS = ("learning={data: digits, model: mlp, partition: {name: dirichlet, beta: 0.5}}",)
+SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
+    "quickstart": ("accuracy_time", ("training.rounds=30",)),
+    "million_clients": ("cardinality", ("clients=20000", "training.rounds=10")),
+    "cities": ("latency", ("training.rounds=3",)),
+    "fedbuff": ("staleness", ("training.rounds=40",)),
+    "fedbuff_scale": ("concurrency", ("clients=2000", "training.concurrency=200", "training.buffer=20",
+                                      "training.lookahead=200", "training.rounds=50")),
+    "fedbuff_mnist": ("accuracy_time", ("clients=40", "training.concurrency=20", "training.rounds=20", *DIGITS)),
+    "fedbuff_privacy": ("privacy", ("training.rounds=60",)),
+    "masked_averaging": ("labels", ("clients=20", "training.rounds=5", *DIGITS)),
+    "paper001_privacy": ("privacy", ("training.rounds=130",)),
+    "paper001_mnist": ("participation", ("training.rounds=100", "learning=none")),
+    "paper001_cifar10": ("cardinality", ("training.rounds=100", "learning=none")),
+    "paper003_fedbuff": ("staleness", ("training.rounds=30", *DIGITS)),
+    "privacyfl_latency": ("timeline", ("trace=events",)),
+}  # fmt: skip
+"""For each scenario the figure that is drawn, and what makes it small and free of data that are not there."""
+
+HEAD = """# Gallery
+
+*Generated: every shipped scenario is played here with the changes named below it, which make it small and free of
+data sets that must be fetched. The figures show what a scenario is about, not its published numbers.*
+"""
+
+
+def write(folder: Path) -> None:
+    """Plays the scenarios; writes ``gallery.md`` and its figures into a folder.
+
+    Raises:
+        KeyError: a scenario has no place in the gallery.
+    """
+    parts = [HEAD]
+    with tempfile.TemporaryDirectory() as out:
+        for path in sorted(SCENARIOS.glob("*.yaml")):
+            name, (figure, changes) = path.stem, SMALL[path.stem]
+            result = run(path, changes, out=out)
+            fig, _ = draw(figure, result.path)
+            fig.savefig(folder / f"{name}.svg")
+            words = " ".join(f"'{change}'" if " " in change else change for change in changes)
+            parts += [
+                f"## {name}\n\n{_about(path.read_text())}\n",
+                f"```bash\nsimfl run scenarios/{name}.yaml {words}\n```\n",
+                f"![{figure} of {name}]({name}.svg)\n",
+                f"```yaml\n{path.read_text().strip()}\n```\n",
+            ]
+    (folder / "gallery.md").write_text("\n".join(parts))
+
+
+def _about(text: str) -> str:
+    """The scenario's first comment."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith("# yaml-language-server"):
+            lines.append(line.lstrip("# "))
+    return " ".join(lines)

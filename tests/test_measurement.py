@@ -1,0 +1,213 @@
+"""Metrics of one's own: one file, columns everywhere, resumable, and nothing that is played depends on them."""
+
+import csv
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from simfl import checkpoint
+from simfl.agents import Parts, Round
+from simfl.agents.measuring import Measuring
+from simfl.cli import simfl
+from simfl.columns import Column
+from simfl.errors import PluginError
+from simfl.learning.none import IdleLearner
+from simfl.measurement import METRICS, Metric
+from simfl.opening import Result
+from simfl.registry import required
+from simfl.report.measures import with_values
+from simfl.report.page import page
+from simfl.report.reading import read_study
+from simfl.rng import Streams
+from simfl.run import run, verify
+from simfl.scenario import Scenario
+
+PLUGINS = Path(__file__).parent / "plugins"
+TEXT = """
+name: measured
+clients: 10
+network: {name: star, latency_s: {name: log_normal, median: 0.1, sigma: 0.4}}
+devices: {availability: {name: bernoulli, dropout: 0.2}, computation: 1}
+selection: {name: random, k: 4}
+learning: {data: {name: synthetic, samples: 200, test_samples: 60, classes: 3}, model: logistic, evaluate: {every: 2}}
+plugins: [balanced.py]
+"""
+RULES = {
+    "fedavg": "training: {name: fedavg, rounds: 9}\n",
+    "fedbuff": "training: {name: fedbuff, rounds: 9, buffer: 3}\n",
+}
+OWN = ("balanced_accuracy", "smooth_cardinality", "coin", "model_change")
+
+
+def scenario(rule, metrics="[model_change, {name: balanced, memory: 0.25}]"):
+    return Scenario.parse(f"{TEXT}{RULES[rule]}metrics: {metrics}\n", "measured", folder=PLUGINS)
+
+
+@pytest.fixture(scope="module", params=RULES)
+def measured(request, tmp_path_factory):
+    made = scenario(request.param)
+    return request.param, run(made, tmp_path_factory.mktemp("measured")).path
+
+
+def test_its_columns_hold_what_it_says(measured):
+    _, folder = measured
+    found = Result.open(folder)
+    rounds, cardinality = found.rounds, found.rounds.cardinality.to_numpy()
+    smooth = 0.0
+    for t, value in enumerate(cardinality):
+        smooth = 0.25 * smooth + 0.75 * value
+        assert rounds.smooth_cardinality[t] == pytest.approx(smooth)
+    assert (rounds.balanced_accuracy.notna() == rounds.test_accuracy.notna()).all()
+    assert found.summary["balanced_accuracy"] == rounds.balanced_accuracy.dropna().iloc[-1]
+    assert np.isnan(rounds.model_change[0]) and (rounds.model_change[1:][rounds.skipped[1:] == 0] > 0).all()
+    share = found.participation.sum(axis=0) / found.participation.sum()
+    if measured[0] == "fedavg":
+        expected = -sum(p * np.log(p) for p in share if p)
+        assert found.summary["participation_entropy"] == pytest.approx(expected)
+    assert rounds.coin.nunique() == len(rounds)
+    assert verify(folder) and all(verify(folder).values())
+
+
+def test_nothing_played_depends_on_it(measured, tmp_path):
+    rule, folder = measured
+    plain = run(scenario(rule, "[]"), tmp_path).path
+    with open(folder / "rounds.csv") as one, open(plain / "rounds.csv") as other:
+        ours = [{k: v for k, v in row.items() if k not in OWN} for row in csv.DictReader(one)]
+        assert ours == list(csv.DictReader(other))
+    for name in ("participation.csv", "model.npy"):
+        assert (folder / name).read_bytes() == (plain / name).read_bytes()
+
+
+@pytest.mark.parametrize("at", [1, 4, 8])
+def test_a_killed_run_goes_on_with_its_memory(measured, tmp_path, monkeypatch, at):
+    rule, folder = measured
+    saved, save = [], checkpoint.save
+
+    class Killed(Exception):
+        pass
+
+    def dying(*arguments):
+        save(*arguments)
+        saved.append(arguments)
+        if len(saved) == at:
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("simfl.checkpoint.save", dying)
+        run(scenario(rule), tmp_path)
+    again = run(scenario(rule), tmp_path).path
+    for name in ("rounds.csv", "summary.json"):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_it_is_shown_everywhere(measured):
+    _, folder = measured
+    study = read_study([folder])
+    shown = {m.name: m.label for m in with_values(study)}
+    assert shown["balanced_accuracy"] == "Balanced accuracy" and shown["participation_entropy"] == "Entropy"
+    assert "coin" not in shown
+    text = page(study)
+    assert "Balanced accuracy" in text and "Smoothed cardinality" in text
+
+
+def test_a_comparison_knows_it(tmp_path):
+    (tmp_path / "balanced.py").write_text((PLUGINS / "balanced.py").read_text())
+    (tmp_path / "measured.yaml").write_text(TEXT + RULES["fedavg"] + "metrics: [balanced]\n")
+    words = ["compare", str(tmp_path / "measured.yaml"), "selection=random,weighted", "training.rounds=3",
+             "--replications", "2", "--jobs", "1", "--out", str(tmp_path / "out")]  # fmt: skip
+    result = CliRunner().invoke(simfl, words)
+    assert result.exit_code == 0 and "Balanced accuracy" in result.output and "Entropy" in result.output
+    (path,) = (tmp_path / "out").glob("measured/compare-*/comparison.json")
+    document = json.loads(path.read_text())
+    assert {"balanced_accuracy", "participation_entropy"} <= {row["metric"] for row in document["paired"]}
+    at = document["equal"][0]
+    assert "smooth_cardinality" in {row["metric"] for row in at["means"]}
+
+
+# -- the contract of every metric ----------------------------------------------------------------------
+
+
+def parts(*metrics, clients=4):
+    learner = IdleLearner(0, np.ones(clients, dtype=np.int64))
+    return Parts(clients, Streams(0), *[None] * 6, learner, 0, metrics=metrics)
+
+
+def done(number, clients=(0, 2)):
+    chosen = np.array(clients, dtype=np.int32)
+    return Round(number, chosen, np.ones(len(chosen), dtype=np.int64), {"round": number, "time_s": 1.0}, False)
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+def test_every_metric(name):
+    cls = METRICS[name]
+    metric = cls(**cls.example) if required(cls) else cls()
+    assert all(isinstance(column, Column) for column in (*metric.columns, *metric.finals))
+    one, other = Measuring(parts(metric)), Measuring(parts(metric))
+    for t in range(3):
+        model = np.full(5, t, dtype=np.float32)
+        before = model.copy()
+        first = one.after(done(t, () if t == 1 else (0, 2)), model)
+        other.restore(other.state())
+        assert first == other.after(done(t, () if t == 1 else (0, 2)), model)
+        assert np.array_equal(model, before)
+        assert all(isinstance(array, np.ndarray) for array in one.state().values())
+
+
+@dataclass(frozen=True)
+class Bad(Metric):
+    said: object = None
+    columns = (Column("mine", "Mine", "number", "Mine."),)
+    name = "bad"
+
+    def after(self, moment, state):
+        if self.said == "write":
+            moment.model[0] = 7
+        if self.said == "row":
+            moment.row["time_s"] = 7
+        return self.said, state
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [(3, "metric 'bad': after must give values by name, not int"),
+     ({"yours": 1}, r"metric 'bad': after gives 'yours', which is not among its columns \(mine\)"),
+     ({"mine": "x"}, "metric 'bad': after gives str for 'mine', not a number")],
+)  # fmt: skip
+def test_what_it_may_not_say(said, message):
+    with pytest.raises(PluginError, match=message):
+        Measuring(parts(Bad(said))).after(done(0), np.zeros(3, dtype=np.float32))
+
+
+@pytest.mark.parametrize("said", ["write", "row"])
+def test_what_it_may_not_touch(said):
+    measuring = Measuring(parts(Bad(said)))
+    with pytest.raises((ValueError, TypeError), match="read-only|does not support item assignment"):
+        measuring.after(done(0), np.zeros(3, dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class Thief(Metric):
+    name = "thief"
+    columns: tuple = field(default=(Column("test_accuracy", "Mine", "number", "Mine."),))
+
+
+def test_columns_have_one_owner():
+    with pytest.raises(PluginError, match="metric 'thief': column 'test_accuracy' is another's"):
+        Measuring(parts(Thief()))
+    with pytest.raises(PluginError, match="column 'mine' is another's"):
+        Measuring(parts(Bad(), Bad()))
+
+
+def test_the_documented_metric_works(tmp_path):
+    text = (Path(__file__).parent.parent / "docs" / "how-to-extend.md").read_text()
+    (code,) = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "@METRICS" in block]
+    (tmp_path / "mine.py").write_text(code.replace('"balanced"', '"documented"'))
+    made = TEXT.replace("balanced.py", "mine.py") + RULES["fedavg"] + "metrics: [documented]\n"
+    found = Result.open(run(Scenario.parse(made, "documented", folder=tmp_path), tmp_path / "out").path)
+    assert found.rounds.balanced_accuracy.notna().sum() == found.rounds.test_accuracy.notna().sum() > 0
+    assert found.summary["reached_clients"] == (found.participation.sum(axis=0) > 0).sum()
