@@ -15,7 +15,7 @@ RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "n
 RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
-    "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "run", "examine", "sweep",
+    "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "play", "run", "examine", "sweep",
     "tidy", "compare", "report", "listing", "opening", "audit", "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""

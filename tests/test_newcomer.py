@@ -38,7 +38,11 @@ def follow(folder, *changes):
         assert done.returncode == 0, f"{text}\n{done.stderr}"
         said += done.stdout
     assert (folder / "choices.html").stat().st_size > 10_000
-    assert re.search(r"privacy_weak_lower +4\n", said) and "fair_teams:T=4" in said
+    (weak,) = {
+        int(found)
+        for found in re.findall(r"^privacy_weak_lower +([1-9]\d*)$", said.partition("fashion: valid")[2], re.M)
+    }
+    assert weak % 4 == 0 and "fair_teams:T=4" in said, "in few rounds, teams are not told apart from one another"
     return said
 
 

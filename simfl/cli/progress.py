@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from simfl.run import Phase, Progress
+    from simfl.play import Phase, Progress
 
 __all__ = ["say_how_to_watch", "shown"]
 

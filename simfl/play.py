@@ -1,0 +1,175 @@
+"""One play of a scenario: the server in its world, the tables it fills, the checkpoints it leaves."""
+
+import csv
+import itertools
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simfl import checkpoint
+from simfl.accounting import extra_columns
+from simfl.agents import SERVERS, Measuring, Parts, Round, Server
+from simfl.columns import ROUND_COLUMNS
+from simfl.errors import IntegrityError
+from simfl.finishing import cell, finish, round_cells
+from simfl.metrics import Tally
+from simfl.scenario import Scenario
+from simfl.selection.theory import theory
+from simfl.stored import OWN
+from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table
+from simfl.world import World
+
+__all__ = ["Phase", "Play", "Progress", "leftovers", "tidy"]
+
+CHECKPOINTS = 50
+"""Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
+
+OPEN_END = 10_000
+"""Rounds taken for that where nobody knows how many there will be."""
+
+Progress = Callable[[int, int, float], None]
+Phase = Callable[[str, int], None]
+
+
+class Play:
+    """One play of a scenario: the server in its world, the tables it fills, the checkpoints it leaves."""
+
+    def __init__(
+        self, scenario: Scenario, parts: Parts, folder: Path, events: bool, progress: Progress | None, begins: Phase
+    ) -> None:
+        self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
+        self.begins = begins
+        self.rounds = parts.rule.most_rounds
+        self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
+        self.row = (*ROUNDS, *(column.name for column in extra_columns(scenario)))
+        self.columns = _tables(parts, self.row, events)
+        self.tables: dict[str, Table] = {}
+        self.measuring = Measuring(parts)
+        self.server = self._start()
+
+    def play(self) -> dict[str, Any]:
+        """Plays to the end; the summary."""
+        try:
+            self.begins("playing", self.server.tally.rounds)
+            self.server.world.run(self.server.world.spawn(self.server.play()))
+            self.begins("finishing", self.server.tally.rounds)
+            return self._finish()
+        finally:
+            for table in self.tables.values():
+                table.close()
+
+    # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
+
+    def _start(self) -> Server:
+        found = checkpoint.stored(self.folder / "checkpoint")
+        for path in found:
+            try:
+                state, marks = checkpoint.load(path)
+                if set(marks) != set(self.columns):
+                    raise IntegrityError(f"{path}: belongs to a run with other tables; play it again with --force")
+                self.tables = {name: self._table(name, marks[name]) for name in self.columns}
+            except IntegrityError as error:
+                print(f"warning: {error}", file=sys.stderr)
+                continue
+            server = self._server(float(state["time_s"]))
+            server.restore(state, self._tally(int(state["rounds"])))
+            self.measuring.restore(state)
+            return server
+        if found:
+            raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force plays the run from the start")
+        self.tables = {name: self._table(name, None) for name in self.columns}
+        return self._server(0.0)
+
+    def _table(self, name: str, keep: tuple[int, str] | None) -> Table:
+        return Table(self.folder / name, self.columns[name], keep)
+
+    def _server(self, start_s: float) -> Server:
+        log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
+        return SERVERS[self.parts.rule.server](self.parts, World(start_s), self._round, log)
+
+    def _tally(self, rounds: int) -> Tally:
+        """Participation so far, from the table that records it."""
+        with open(self.folder / "participation.csv.part", newline="") as file:
+            pairs = {(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)}
+        clients = np.fromiter((client for _, client in pairs), dtype=np.int64, count=len(pairs))
+        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds)
+
+    # -- while it plays ----------------------------------------------------------------------------
+
+    def _round(self, done: Round) -> None:
+        tables, t = self.tables, done.number
+        row = round_cells(done.row | self.measuring.after(done, self.server.model))
+        tables["rounds.csv"].append([[row.get(column) for column in self.row]])
+        tables["rounds.csv"].mark()  # so that who watches the run sees every round
+        who = [] if done.aggregators is None else [done.aggregators.tolist()]
+        tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
+        tables["evaluation.csv"].append(
+            (t, name, value) for name, value in row.items() if name not in self.row and value is not None
+        )
+        for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
+            if rows:
+                tables[name].append(rows)
+        for name, found in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
+            if found:
+                tables[name].append((t, i, key, cell(it)) for i, each in enumerate(found) for key, it in each.items())
+        if (done.number + 1) % self.every == 0 and not done.last:
+            marks = {name: table.mark() for name, table in self.tables.items()}
+            checkpoint.save(
+                self.folder / "checkpoint", done.number + 1, self.server.state() | self.measuring.state(), marks
+            )
+        if self.progress is not None:
+            self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _finish(self) -> dict[str, Any]:
+        by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators)
+        theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
+        model = self.server.model if self.parts.learner.dimension else None
+        no_skill = self.parts.learner.no_skill_accuracy()
+        columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
+                         no_skill, self.parts.learner.samples)  # fmt: skip
+        tidy(self.folder)
+        return summary
+
+
+def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
+    """The tables of a run, by file name, with their columns; None = JSON lines."""
+    tables: dict[str, tuple[str, ...] | None] = {
+        "rounds.csv": row,
+        "participation.csv": PEERS if parts.rule.many_aggregators else PARTICIPATION,
+        "evaluation.csv": ("round", "name", "value"),
+    }
+    if parts.rule.asynchronous:
+        tables["jobs.csv"] = JOBS
+    if parts.protocol.phases or parts.protocol.joint:
+        tables["phases.csv"] = PHASES
+    if parts.stages:
+        tables["facts.csv"] = FACTS
+    if parts.observers:
+        tables["attacks.csv"] = ATTACKS
+    if events:
+        tables["events.jsonl"] = None
+    return tables
+
+
+def leftovers(folder: Path) -> Iterator[Path]:
+    """What only an unfinished run needs."""
+    yield from folder.glob("checkpoint")
+    yield from folder.glob("*.part")
+    for name in OWN:
+        yield from folder.glob(f"{name}.*.tmp")
+
+
+def tidy(folder: Path) -> None:
+    """Removes what only an unfinished run needs; a kill may have come before."""
+    for left in list(leftovers(folder)):
+        if left.name == "checkpoint":
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
