@@ -3,8 +3,12 @@
 import json
 from typing import Any
 
+import simfl.agents  # noqa: F401  # the servers, which a scenario does not choose itself
 from simfl.cli.list import catalogue
 from simfl.registry import FAMILIES
+
+UNCHOSEN = {"server"}
+"""Families that a training rule names and no scenario does: their fields are no YAML keys."""
 
 HEAD = """# Plugin families
 
@@ -22,7 +26,7 @@ def page() -> str:
         for name, plugin in plugins.items():
             default = " (default)" if plugin["default"] else ""
             parts.append(f"### {family}: {name}{default}\n\n{_escaped(plugin['description'])}\n")
-            if plugin["fields"]:
+            if plugin["fields"] and family not in UNCHOSEN:
                 parts.append("| key | type | default | meaning |\n|---|---|---|---|")
                 parts.append("\n".join(_row(field) for field in plugin["fields"]) + "\n")
     return "\n".join(parts)
