@@ -46,7 +46,8 @@ def command(context: click.Context, as_json: bool) -> None:
 
 def examine() -> dict[str, Any]:
     """Everything the command shows, as plain data."""
-    from simfl import registry, scenario  # noqa: F401  (registers every plugin)
+    import simfl.scenario.model  # noqa: F401  (registers every plugin)
+    from simfl import registry
     from simfl.files import data_root
     from simfl.report import figures
 
