@@ -147,7 +147,7 @@ def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple
     }
     if parts.rule.asynchronous:
         tables["jobs.csv"] = JOBS
-    if parts.protocol.phases:
+    if parts.protocol.phases or parts.protocol.joint:
         tables["phases.csv"] = PHASES
     if parts.stages:
         tables["facts.csv"] = FACTS

@@ -1,6 +1,8 @@
 """The values that pass between the rooms of simfl. No behaviour lives here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -119,9 +121,11 @@ class Total(NamedTuple):
         vector: float32, shape (d,): the weighted sum of the updates, divided by the rule's normaliser.
         clients: int32, shape (n,), ascending: whose updates it holds.
         weights: shape (n,): the row of the participation matrix at those clients; integer 1 where every update
-            counts once.
+            counts once, 0 where one does not count after all.
+        row: values of the protocol's columns in rounds.csv.
     """
 
     vector: NDArray[np.float32]
     clients: NDArray[np.int32]
     weights: NDArray[Any]
+    row: Mapping[str, Any] = MappingProxyType({})

@@ -23,6 +23,7 @@ ONLY = {
     "simpy": {"world"},
     "networkx": {"network", "report"},
     "yaml": {"scenario"},
+    "cryptography": {"secagg"},
     "torch": {"learning", "training", "export"},
 }
 

@@ -107,7 +107,7 @@ class Aggregator:
         self.tally.add(clients)
         self._forget(t)
         ages_row = {} if staleness is None or not len(clients) else _ages(staleness)
-        cells = ages_row | cost.row() | (row or {}) | (found.row if found else {})
+        cells = ages_row | cost.row() | _phases(phases) | (row or {}) | (found.row if found else {})
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
         return Round(t, clients, weights, cells, last, jobs=table, phases=phases, facts=facts, errors=errors)
@@ -177,6 +177,13 @@ class Aggregator:
         for version, model in under("version", state).items():
             learner.put(int(version), model)
         learner.put(self.version, self.model)
+
+
+def _phases(phases: Sequence[Phase]) -> dict[str, Any]:
+    """Bytes and seconds of a protocol's phases, for protocols that list these columns."""
+    if not phases:
+        return {}
+    return {"secagg_bytes": sum(one[6] + one[7] for one in phases), "secagg_s": sum(one[3] - one[2] for one in phases)}
 
 
 def _ages(staleness: NDArray[np.int64]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from simfl.agents.staff import Staff
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.metrics import Tally
 from simfl.rng import Address
-from simfl.secagg.base import Cohort, Failed
+from simfl.secagg.base import Failed
 from simfl.types import SERVER
 from simfl.world import World
 
@@ -164,7 +164,7 @@ class BufferedServer:
             return
         units = self._take()
         clients = np.array([[flight.job.client for flight in unit.members] for unit in units], dtype=np.int32)
-        cohort = Cohort(self.aggregator.version, clients, self.parts.learner.dimension)
+        cohort = self.parts.cohort(self.aggregator.version, clients)
         prepared = [unit.prepared for unit in units]
         everybody = np.ones(clients.shape, dtype=bool)
         talk = self.parts.protocol.recover(cohort, everybody, prepared, self.parts.streams)

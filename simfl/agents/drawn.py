@@ -16,7 +16,7 @@ from simfl.agents.state import Arrays, prefixed, under
 from simfl.devices.base import checked_deaths
 from simfl.metrics import Tally
 from simfl.rng import Address
-from simfl.secagg.base import Cohort, Failed, Prepared
+from simfl.secagg.base import Failed, Prepared
 from simfl.types import SERVER, Job, Units
 from simfl.world import World
 
@@ -162,7 +162,7 @@ class DrawnServer:
         if not parts.protocol.phases:
             return None
         clients, tick = np.array([[job.client for job, _, _ in unit]], dtype=np.int32), unit[0][0].id >> 32
-        cohort = Cohort(tick, clients, parts.learner.dimension)
+        cohort = parts.cohort(tick, clients)
         said = converse(parts, parts.protocol.prepare(cohort, parts.streams), tick, self.world.now, "prepare")
         self._spend(said, filling, timeless=True)
         return said
@@ -171,7 +171,7 @@ class DrawnServer:
         """The models and updates of a unit; only between its start and now, when it delivers, does time pass."""
         jobs, now = [job for job, _, _ in unit], self.world.now
         down, up = self.parts.learner.sizes(jobs)
-        up = self.parts.protocol.upload_bytes(up, self.parts.learner.dimension)
+        up = self.parts.protocol.upload_bytes(up, self.parts.elements)
         down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(unit)) for size in (down, up))
         up = np.where([alive for _, _, alive in unit], up, 0)
         cost.bytes_down += int(down.sum())
@@ -189,7 +189,7 @@ class DrawnServer:
         parts, t = self.parts, self.aggregator.version
         units = [unit for unit, _ in filling.units]
         clients = np.array([[job.client for job, _ in unit] for unit in units], dtype=np.int32)
-        cohort = Cohort(t, clients, parts.learner.dimension)
+        cohort = parts.cohort(t, clients)
         everybody, prepared = np.ones(clients.shape, dtype=bool), [made for _, made in filling.units]
         talk = parts.protocol.recover(cohort, everybody, prepared, parts.streams)
         said = converse(parts, talk, self.recoveries, self.world.now, "recover")

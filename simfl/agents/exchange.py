@@ -15,7 +15,7 @@ from simfl.agents.parts import Cost, Parts, Phase
 from simfl.devices.base import checked_deaths, checked_durations_s
 from simfl.network.base import checked_delays_s
 from simfl.rng import Address
-from simfl.secagg.base import Ask, Failed, Talk
+from simfl.secagg.base import Ask, Failed, Summed, Talk
 from simfl.types import SERVER
 
 __all__ = ["WORK", "Conversation", "Exchange", "Legs", "converse", "exchange", "legs", "work"]
@@ -83,7 +83,7 @@ def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: tuple[
     compute_s = parts.computing.duration_s(clients, samples, parts.rule.epochs(samples), where)
     compute_s = checked_durations_s(compute_s, len(clients), parts.computing)
     down, up = sizes
-    return Ask(WORK, clients, down, parts.protocol.upload_bytes(up, parts.learner.dimension), compute_s)
+    return Ask(WORK, clients, down, parts.protocol.upload_bytes(up, parts.elements), compute_s)
 
 
 @dataclass(frozen=True)
@@ -226,4 +226,5 @@ def converse(parts: Parts, talk: Talk, tick: int, begins_s: float, leg: str) -> 
             now = one.ends_s
             ask = talk.send(one.heard)
     except StopIteration as end:
-        return Conversation(leg, now, end.value, exchanges)
+        result = end.value
+        return Conversation(leg, now + (result.compute_s if isinstance(result, Summed) else 0.0), result, exchanges)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from simfl.measurement.base import Metric
 from simfl.network.base import Links
 from simfl.privacy.base import Stage
 from simfl.rng import Streams
-from simfl.secagg.base import Protocol
+from simfl.secagg.base import Cohort, Protocol
 from simfl.secagg.plain import Plain
 from simfl.selection.base import Policy
+from simfl.types import Units
 
 __all__ = ["Cost", "Parts", "Phase", "Round"]
 
@@ -39,6 +41,21 @@ class Parts:
     stages: tuple[Stage, ...] = ()
     observers: tuple[Observer, ...] = ()
     metrics: tuple[Metric, ...] = ()
+
+    @property
+    def elements(self) -> int:
+        """Coordinates of an update on the wire; also where no learner makes any."""
+        return self.learner.dimension or self.learner.model_bytes // 4
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The largest weight that any client's update can carry: a fresh one's."""
+        samples = self.learner.samples
+        return float(self.rule.weights(samples, np.zeros(len(samples), dtype=np.int64)).max(initial=1.0))
+
+    def cohort(self, number: int, units: Units) -> Cohort:
+        """Whom the protocol serves with aggregation (or selection) ``number``."""
+        return Cohort(number, units, self.elements, self.clients, self.heaviest)
 
 
 @dataclass

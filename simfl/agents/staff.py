@@ -15,7 +15,7 @@ from simfl.agents.flights import Unit, flights_of, saved
 from simfl.agents.ledger import Ledger
 from simfl.agents.parts import Parts
 from simfl.agents.state import Arrays, prefixed, under
-from simfl.secagg.base import Cohort, Failed, Prepared
+from simfl.secagg.base import Failed, Prepared
 from simfl.world import World
 
 __all__ = ["Staff"]
@@ -142,7 +142,7 @@ class Staff:
     def _prepared(self, unit: Unit) -> Conversation:
         """The protocol's talk before a unit's models go out; known when it begins."""
         clients = np.array([[flight.job.client for flight in unit.members]], dtype=np.int32)
-        cohort = Cohort(unit.tick, clients, self.parts.learner.dimension)
+        cohort = self.parts.cohort(unit.tick, clients)
         talk = self.parts.protocol.prepare(cohort, self.parts.streams)
         return converse(self.parts, talk, unit.tick, unit.begun_s, "prepare")
 

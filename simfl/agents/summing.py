@@ -27,7 +27,7 @@ class Sum:
         given: what was added up.
         updates: what training made.
         facts: of each stage.
-        row: the stages' columns of rounds.csv.
+        row: the stages' and the protocol's columns of rounds.csv.
     """
 
     total: Total
@@ -79,7 +79,10 @@ class Summing:
         if not held.any():
             return None
         total = parts.protocol.add(done, given, streams)
-        total = Total(total.vector, total.clients[held], total.weights[held])
+        held &= total.weights != 0
+        if not held.any():
+            return None
+        total = total._replace(clients=total.clients[held], weights=total.weights[held])
         members = Members(number, given.jobs, given.weights, given.divisor(given.weights))
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
         change = total.vector
@@ -87,7 +90,7 @@ class Summing:
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
-        return Sum(total, change, given, updates, facts, row)
+        return Sum(total, change, given, updates, facts, row | dict(total.row))
 
     def _given(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], model: NDArray[np.float32]

@@ -16,7 +16,7 @@ from simfl.agents.state import Arrays, prefixed, under
 from simfl.devices.base import checked_available
 from simfl.metrics import Tally
 from simfl.rng import Address
-from simfl.secagg.base import Cohort, Failed, Summed, Talk
+from simfl.secagg.base import Failed, Prepared, Summed, Talk
 from simfl.selection.base import ask as ask_policy
 from simfl.types import SERVER, Job, Units, View
 from simfl.world import World
@@ -45,6 +45,7 @@ class SynchronousServer:
 
     def __post_init__(self) -> None:
         self.aggregator = Aggregator(self.parts)
+        self._begin_round()
 
     @property
     def tally(self) -> Tally:
@@ -59,6 +60,8 @@ class SynchronousServer:
     def play(self) -> Generator[Any, Any, None]:
         """All rounds from the current one on."""
         last, fruitless = False, 0
+        if not self.tally.rounds:
+            yield from self._set_up()
         while not last:
             done = yield from self._round(self.tally.rounds)
             last = done.last
@@ -67,6 +70,12 @@ class SynchronousServer:
             if fruitless >= PATIENCE and self.parts.rule.most_rounds is None:
                 raise stalled(f"{PATIENCE} rounds in a row have summed nothing", self.world.now)
 
+    def _set_up(self) -> Generator[Any, Any, None]:
+        """What the protocol does once; it counts for the first round."""
+        everybody = np.arange(self.parts.clients, dtype=np.int32).reshape(-1, 1)
+        talk = self.parts.protocol.setup(self.parts.cohort(0, everybody), self.parts.streams)
+        yield from self._talk(0, talk, "setup", self.cost, self.phases)
+
     def _round(self, t: int) -> Generator[Any, Any, Round]:
         parts, policy = self.parts, self.parts.policy
         available = checked_available(parts.available.draw(t, self.world.now), parts.clients, parts.available)
@@ -74,9 +83,9 @@ class SynchronousServer:
         units = ask_policy(policy, view, policy.k, parts.streams("selection", t))
         if self.log is not None:
             self._note({"event": "round_start", "round": t, "available": int(available.sum()), "selected": units.size})
-        cost, result = Cost(), None
-        phases: list[Phase] = []
+        cost, phases, result = self.cost, self.phases, None
         jobs: list[Job] = []
+        self._begin_round()
         if units.size:
             result, jobs = yield from self._play(t, units, cost, phases)
         else:
@@ -97,7 +106,7 @@ class SynchronousServer:
         """The round's conversations; the protocol's end (None: the round was aborted), and the jobs, unit by unit."""
         parts, rule, protocol = self.parts, self.parts.rule, self.parts.protocol
         whole = units.reshape(-1, 1) if rule.on_failure == "partial" else units
-        cohort = Cohort(t, whole, parts.learner.dimension)
+        cohort = parts.cohort(t, whole)
         prepared = yield from self._talk(t, protocol.prepare(cohort, parts.streams), "prepare", cost, phases)
         if isinstance(prepared, Failed):
             cost.failed += whole.size
@@ -106,7 +115,7 @@ class SynchronousServer:
         jobs = [Job((t << 32) | client, client, t, now) for client in whole.ravel().tolist()]
         going = np.repeat(prepared.kept, whole.shape[1])
         arrived = np.zeros(len(jobs), dtype=bool)
-        arrived[going] = yield from self._work(t, [jobs[i] for i in np.flatnonzero(going)], cost)
+        arrived[going] = yield from self._work(t, jobs, going, _besides(prepared, whole), cost)
         cost.failed += len(jobs) - int(arrived.sum())
         if rule.on_failure == "abort" and not arrived.all():
             return None, jobs
@@ -114,12 +123,19 @@ class SynchronousServer:
         recover = protocol.recover(cohort, uploaded, [prepared.secret], parts.streams)
         return (yield from self._talk(t, recover, "recover", cost, phases)), jobs
 
-    def _work(self, t: int, jobs: list[Job], cost: Cost) -> Generator[Any, Any, NDArray[np.bool_]]:
-        """Sends the model out and waits; whose update arrived in time, bool (n,)."""
+    def _work(
+        self, t: int, everybody: list[Job], going: NDArray[np.bool_], besides: tuple[Any, Any], cost: Cost
+    ) -> Generator[Any, Any, NDArray[np.bool_]]:
+        """Sends the model out to those going and waits; whose update arrived in time, a bool for each of them."""
         parts, rule = self.parts, self.parts.rule
+        jobs = [everybody[i] for i in np.flatnonzero(going)]
         clients = np.fromiter((job.client for job in jobs), dtype=np.int32, count=len(jobs))
         where = Address(t, clients, parts.clients)
-        ask = work(parts, clients, where, parts.learner.sizes(jobs))._replace(deadline_s=rule.deadline_s)
+        ask = work(parts, clients, where, parts.learner.sizes(jobs))
+        down, seconds = (each[going] for each in besides)
+        ask = ask._replace(
+            down_bytes=ask.down_bytes + down, compute_s=ask.compute_s + seconds, deadline_s=rule.deadline_s
+        )
         one = exchange(ask, legs(parts, ask, where), self.world.now, until_failure=rule.on_failure == "abort")
         yield self.world.until(one.ends_s)
         self._close(one, cost, (np.int64(t) << 32) | clients.astype(np.int64))
@@ -151,6 +167,10 @@ class SynchronousServer:
                 self.log(message("announcement", SERVER, client, size, now, now + delay))
         return int(sizes.sum())
 
+    def _begin_round(self) -> None:
+        self.cost = Cost()
+        self.phases: list[Phase] = []
+
     def _note(self, record: dict[str, Any]) -> None:
         if self.log is not None:
             self.log({"event": record.pop("event"), "time_s": self.world.now, **record})
@@ -169,6 +189,12 @@ class SynchronousServer:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         self.aggregator.restore(state, tally)
         self.parts.available.restore(under("available", state))
+
+
+def _besides(prepared: Prepared, units: Units) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Bytes and seconds that the protocol adds to each client's work, (n,) each."""
+    down = np.broadcast_to(np.asarray(prepared.down_bytes, dtype=np.int64), units.shape)
+    return down.ravel(), np.broadcast_to(np.asarray(prepared.compute_s, dtype=np.float64), units.shape).ravel()
 
 
 def _kept(jobs: list[Job], done: Summed, units: Units) -> list[Job]:

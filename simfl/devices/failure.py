@@ -1,6 +1,7 @@
 """Devices that die after they were selected, in the middle of their work."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -9,6 +10,7 @@ from pydantic import Field
 
 from simfl.devices.base import FAILURE
 from simfl.distributions import Probabilities, listed, probabilities, reaching
+from simfl.errors import suggestion
 from simfl.rng import Address, Streams
 from simfl.setting import Setting
 
@@ -39,20 +41,33 @@ class BernoulliFailure:
             "client's from, or a distribution"
         ),
     ]
+    phases: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=1)]],
+        Field(description="probability that a client fails in a phase of the secagg protocol, by the phase's name"),
+    ] = field(default_factory=dict)
 
     example = {"probability": {"name": "uniform", "low": 0.1, "high": 0.9}}
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         return [
+            *(self._unknown(setting) if self.phases else ()),
             *listed("probability", self.probability, setting.clients),
             *reaching("probability", self.probability, most=1),
         ]
+
+    def _unknown(self, setting: Setting) -> Iterator[tuple[str, str]]:
+        """Phases that the protocol does not have."""
+        name, known = setting.secagg.name, setting.secagg.phases
+        there = f"it has {', '.join(known)}" if known else "it has none"
+        for phase in sorted(self.phases.keys() - set(known)):
+            why = f"{name} has no phase '{phase}'; {there} (uploads fail with 'probability')"
+            yield f"phases.{phase}", why + suggestion(phase, known)
 
     def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64]:
         return probabilities("probability", self.probability, setting.clients, streams("failure probability"))
 
     def build(self, setting: Setting, streams: Streams) -> "RandomFailure":
-        return RandomFailure(self.rates(setting, streams), streams)
+        return RandomFailure(self.rates(setting, streams), streams, self.phases)
 
 
 @dataclass(frozen=True)
@@ -65,14 +80,20 @@ class Reliable:
 
 @dataclass(frozen=True)
 class RandomFailure:
-    """One uniform draw u a job, from the stream "failure": it fails if u < p, and then at the fraction u / p."""
+    """One uniform draw u a job, from the stream "failure": it fails if u < p, and then at the fraction u / p.
+
+    A protocol's phase draws from a stream of its own, "failure/phase".
+    """
 
     probability: NDArray[np.float64]
     streams: Streams
+    phases: Mapping[str, float]
 
     def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
+        p, stream = self.probability[clients], "failure"
         if phase != "work":
-            return np.full(len(clients), np.nan)
-        u = self.streams.at("failure", where, lambda rng, size: rng.random(size))
-        p = self.probability[clients]
+            p, stream = np.full(len(clients), self.phases.get(phase, 0.0)), f"failure/{phase}"
+            if not p.any():
+                return np.full(len(clients), np.nan)
+        u = self.streams.at(stream, where, lambda rng, size: rng.random(size))
         return np.divide(u, p, out=np.full(len(clients), np.nan), where=u < p)

@@ -51,11 +51,15 @@ class Cohort(NamedTuple):
         number: of the aggregation; with "secagg" the address of the protocol's random streams.
         units: int32 (units, size): clients that are summed together or not at all.
         dimension: coordinates of an update, d.
+        clients: of the scenario; some protocols have all of them help.
+        heaviest: the largest weight that any client's update can carry; public, so that sums can be sized for it.
     """
 
     number: int
     units: Units
     dimension: int
+    clients: int = 0
+    heaviest: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,14 @@ class Prepared:
     Attributes:
         kept: bool (units,): the units that go on; only they receive the model.
         secret: what :meth:`Protocol.recover` needs of it.
+        down_bytes: what goes out with each model, a number or (units, size); of joint protocols.
+        compute_s: what each client computes besides its training, a number or (units, size); of joint protocols.
     """
 
     kept: NDArray[np.bool_]
     secret: Any = None
+    down_bytes: Any = 0
+    compute_s: Any = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,10 +87,12 @@ class Summed:
         kept: bool (units,): the units that are in the sum.
         secret: what :meth:`Protocol.add` needs of the talks, e.g. who answered which phase.
         row: values of the protocol's columns in rounds.csv.
+        compute_s: seconds the server then computes.
     """
 
     kept: NDArray[np.bool_]
     secret: Any = None
+    compute_s: float = 0.0
     row: dict[str, Any] = field(default_factory=dict)
 
 
@@ -150,6 +160,11 @@ class Protocol(Interface):
     def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
         """Size on the wire of updates of ``update_bytes``, a number or (n,)."""
         return update_bytes
+
+    def setup(self, cohort: Cohort, streams: Streams) -> Talk:
+        """What all clients do once, before the first round; of joint protocols. What it returns is not looked at."""
+        return None
+        yield
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
         """Everything before the models go out; returns :class:`Prepared` or :class:`Failed`."""

@@ -1,0 +1,142 @@
+"""Arithmetic modulo the prime q = 2^32 - 5, element by element and as matrix products; arrays are int64 in [0, q)."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+__all__ = [
+    "Q", "Elements", "columns_at", "inverse", "lagrange", "matmul", "mul", "spread",
+    "to_signed", "vandermonde",
+]  # fmt: skip
+
+Q = 2**32 - 5
+"""The largest prime below 2^32: an element fits into four bytes."""
+
+Elements = NDArray[np.int64]
+
+LIMB, LIMBS = 11, 3
+TERMS = 1024
+"""Products of 11-bit by 32-bit numbers that a float64 adds up exactly: 2^11 * 2^32 * 2^10 = 2^53."""
+CHUNK = 1 << 12
+"""Columns of a matrix product at a time, so that its parts stay in the processor's cache."""
+
+
+def mul(a: Any, b: Any) -> Elements:
+    """Products of elements, of any shapes that fit together; a product of two fits into 64 bits without a sign."""
+    return (np.asarray(a).astype(np.uint64) * np.asarray(b).astype(np.uint64) % np.uint64(Q)).astype(np.int64)
+
+
+def matmul(a: Elements, b: Elements) -> Elements:
+    """The matrix product (m, k) x (k, n), exactly.
+
+    The left factor is cut into three limbs of 11 bits; sums of up to 1024 products of a limb and an element stay below
+    2^53, so that float64 adds them without rounding, in whatever order.
+    """
+    a, b = np.asarray(a, dtype=np.int64), np.asarray(b, dtype=np.int64)
+    limbs = [(a >> LIMB * i & 2**LIMB - 1).astype(np.float64) for i in reversed(range(LIMBS))]
+    out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
+    if b.shape[1] > CHUNK:  # parts this small are not worth the threads that they would wake up
+        with _threads().limit(limits=1):
+            _multiply(limbs, b, out)
+    else:
+        _multiply(limbs, b, out)
+    return out
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _multiply(limbs: list[NDArray[np.float64]], b: Elements, out: Elements) -> None:
+    for left in range(0, b.shape[1], CHUNK):
+        total: Elements = np.zeros((len(out), min(CHUNK, b.shape[1] - left)), dtype=np.int64)
+        for first in range(0, b.shape[0], TERMS):
+            right = b[first : first + TERMS, left : left + CHUNK].astype(np.float64)
+            part = np.zeros_like(total)
+            for limb in limbs:
+                part = _folded((part << LIMB) + (limb[:, first : first + TERMS] @ right).astype(np.int64))
+            total += part
+        out[:, left : left + CHUNK] = total % Q
+
+
+def _folded(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same numbers modulo q, below 2^33, of numbers from 0 to 2^54: 2^32 is 5 there."""
+    return (values & 2**32 - 1) + 5 * (values >> 32)
+
+
+def vandermonde(points: Elements, width: int) -> Elements:
+    """The powers 0 ... width-1 of each point, (points, width)."""
+    found = np.ones((len(points), width), dtype=np.int64)
+    for power in range(1, width):
+        found[:, power] = mul(found[:, power - 1], points)
+    return found
+
+
+def inverse(matrix: Elements) -> Elements:
+    """The inverse of a square matrix, by Gauss and Jordan.
+
+    Raises:
+        ZeroDivisionError: there is none.
+    """
+    n = len(matrix)
+    work = np.concatenate([matrix % Q, np.eye(n, dtype=np.int64)], axis=1)
+    for column in range(n):
+        candidates = np.flatnonzero(work[column:, column])
+        if not candidates.size:
+            raise ZeroDivisionError("the matrix is singular")
+        pivot = column + int(candidates[0])
+        work[[column, pivot]] = work[[pivot, column]]
+        work[column] = mul(work[column], pow(int(work[column, column]), -1, Q))
+        factors = work[:, column].copy()
+        factors[column] = 0
+        work = (work - mul(factors[:, None], work[column])) % Q
+    return work[:, n:]
+
+
+def products(factors: Elements) -> Elements:
+    """The product of each row, (rows,)."""
+    while factors.shape[1] > 1:
+        if factors.shape[1] % 2:
+            factors = np.concatenate([factors, np.ones((len(factors), 1), dtype=np.int64)], axis=1)
+        factors = mul(factors[:, ::2], factors[:, 1::2])
+    return factors[:, 0]
+
+
+def spread(points: Elements) -> Elements:
+    """For each point, 1 / the product of its differences from the others, (points,).
+
+    Summed up with these weights, the values of a polynomial of degree points - 2 or less give 0.
+
+    Raises:
+        ZeroDivisionError: two points are the same.
+    """
+    if len(np.unique(points)) != len(points):
+        raise ZeroDivisionError("two points are the same")
+    differences = (points[:, None] - points) % Q
+    np.fill_diagonal(differences, 1)
+    return np.array([pow(value, -1, Q) for value in products(differences).tolist()], dtype=np.int64)
+
+
+def lagrange(points: Elements) -> Elements:
+    """The weights, (points,), with which values at distinct points give their polynomial's value at 0.
+
+    Raises:
+        ZeroDivisionError: two points are the same.
+    """
+    others = np.broadcast_to((-points) % Q, (len(points), len(points))).copy()
+    np.fill_diagonal(others, 1)
+    return mul(products(others), spread(points))
+
+
+def columns_at(matrix: Elements, points: Elements) -> Elements:
+    """Rows of coefficients (k, n) as polynomials, evaluated: (points, n)."""
+    return matmul(vandermonde(points, len(matrix)), matrix)
+
+
+def to_signed(elements: Elements) -> NDArray[np.int64]:
+    """The whole numbers of least magnitude that elements stand for."""
+    return np.where(elements > Q // 2, elements - Q, elements)

@@ -1,0 +1,199 @@
+"""What all protocols of masks have in common: their keys in a scenario, weights, whole numbers, the mean in the end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from simfl.columns import Column
+from simfl.errors import SimflError
+from simfl.rng import Streams
+from simfl.secagg.base import Cohort, Contributions
+from simfl.secagg.field import Elements, to_signed
+from simfl.secagg.keys import ELEMENT
+from simfl.secagg.quantise import HALF, Grid, grid, rounded
+from simfl.setting import Setting
+from simfl.types import Total
+
+__all__ = ["Masked", "Rates", "Sent", "whole_units"]
+
+FINEST = 2.0**36
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How long cryptography takes on every client and on the server, in simulated seconds."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    agreement_s: Annotated[float, Field(ge=0, description="a key agreement, with the keys derived from it")] = 1e-4
+    element_s: Annotated[float, Field(ge=0, description="an element of a mask, drawn and added")] = 5e-9
+    product_s: Annotated[float, Field(ge=0, description="a product of elements in a matrix, added up")] = 1e-9
+    share_s: Annotated[float, Field(ge=0, description="a share, made or used")] = 1e-5
+
+
+class Sent(NamedTuple):
+    """Updates as whole numbers.
+
+    Attributes:
+        vectors: what the clients mask, n of int64 (elements,), not reduced modulo q: the weighted update, after its
+            weight if that is sent.
+        weights: whole, int64 (n,).
+        grid: what the numbers stand for.
+        clipped: coordinates that were clipped.
+    """
+
+    vectors: list[NDArray[np.int64]]
+    weights: NDArray[np.int64]
+    grid: Grid
+    clipped: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked:
+    """Keys of every protocol of masks."""
+
+    execute: Annotated[
+        Literal[True, "cost_only"],
+        Field(description="mask the updates; or cost_only: the same bytes, times and sums, without the mathematics"),
+    ] = True
+    clip: Annotated[
+        float,
+        Field(gt=0, le=1e9, description="largest magnitude of a coordinate; what lies beyond is clipped"),
+    ] = 4.0
+    scale: Annotated[
+        float | None,
+        Field(gt=0, le=FINEST, description="whole numbers in 1; null = the most with which no sum can wrap around"),
+    ] = None
+    min_sum: Annotated[
+        int | None, Field(ge=2, description="clients in a sum at least; null = 2, or the selection's unit")
+    ] = None
+    weight_channel: Annotated[
+        bool | None, Field(description="clients send their weight under a mask, too; null = where weights differ")
+    ] = None
+    deadline_s: Annotated[
+        float | None, Field(gt=0, le=1e12, description="simulated seconds that a phase waits at most; null = any")
+    ] = None
+    rates: Annotated[Rates, Field(description="how long cryptography takes")] = Rates()
+
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("secagg_bytes", "Secure aggregation", "bytes",
+               "Bytes of the secure aggregation's own phases, in both directions.", -1, "sum", shown=False),
+        Column("secagg_s", "Time of secure aggregation", "seconds",
+               "Simulated time of the secure aggregation's own phases; those of several units add up.", -1, "sum",
+               shown=False),
+        Column("clipped", "Clipped coordinates", "count",
+               "Coordinates of the updates in the sum that were clipped before it.", -1, "sum", shown=False),
+        Column("wrapped", "Wrapped coordinates", "count",
+               "Coordinates of the sum that wrapped around; only a fixed scale lets them.", -1, "sum", shown=False),
+    )  # fmt: skip
+
+    def resolve(self, setting: Setting) -> Self:
+        """With the clients that a sum must hold, and weights sent where they can differ."""
+        least = max(2, setting.selection.unit_size) if self.min_sum is None else self.min_sum
+        channel = _differ(setting) if self.weight_channel is None else self.weight_channel
+        return replace(self, min_sum=least, weight_channel=channel)
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        """What cannot be summed."""
+        problems = []
+        if _differ(setting) and not self.weight_channel:
+            problems.append(("weight_channel", "is false, but weights differ; use true, or weighting: equal"))
+        most = setting.selection.k
+        if most is not None and self.min_sum is not None and most < self.min_sum:
+            problems.append(("min_sum", f"is {self.min_sum}, but {most} are summed; the nearest value is {most}"))
+        if self.scale is not None and self.clip * self.scale > FINEST:
+            problems.append(("scale", f"times clip is above 2^36; the largest scale is {FINEST / self.clip:g}"))
+        return problems
+
+    def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
+        """An element a coordinate, whatever the update would need in clear, and one for the weight."""
+        return ELEMENT * self.length(dimension)
+
+    def length(self, dimension: int) -> int:
+        """Elements that a client masks."""
+        return dimension + bool(self.weight_channel)
+
+    # -- the mathematics -----------------------------------------------------------------------------
+
+    def grid(self, weight: float) -> Grid | None:
+        """For sums of at most this weight; None where there is none."""
+        return grid(self.clip, weight) if self.scale is None else Grid(self.scale, self.clip)
+
+    def no_room(self, cohort: Cohort) -> str | None:
+        """Why sums of such a cohort could wrap around on any grid; None if they need not."""
+        weight = self.limit(cohort)
+        if self.scale is None and self.grid(weight) is None:
+            return f"updates of weight {weight:g} clipped at {self.clip:g} have no room in the field; clip at less"
+        if self.scale is not None and weight * (self.clip * self.scale + 1) > 2.0**62:
+            return f"updates of total weight {weight:g} are too many for a scale of {self.scale:g}; use a smaller one"
+        return None
+
+    def limit(self, cohort: Cohort) -> float:
+        """The largest total weight of a sum over the cohort."""
+        return float(cohort.units.size * ceil(cohort.heaviest))
+
+    def computes(self, given: Contributions) -> bool:
+        """Whether there is anything to mask."""
+        return self.execute is True and given.vectors.shape[1] > 0
+
+    def sent(self, given: Contributions, weights: NDArray[np.float64], limit: float, streams: Streams) -> Sent:
+        """The updates as the clients mask them.
+
+        Args:
+            given: what is to be summed.
+            weights: whole numbers, (n,).
+            limit: the largest total weight of a sum.
+            streams: draw the rounding, by job.
+
+        Raises:
+            SimflError: updates speak about some coordinates only, or weights are not whole.
+        """
+        if given.holds is not None and not given.holds.all():
+            raise SimflError("masked sums are of whole updates, but some clients train parts of the model; use plain")
+        whole = np.rint(weights).astype(np.int64)
+        if (whole != weights).any() or weights.sum() > limit:
+            raise SimflError(f"masked sums need whole weights, together at most {limit:g}; use weighting: equal")
+        on = self.grid(limit)
+        assert on is not None, "the talk before has looked"
+        vectors, clipped = [], 0
+        for job, weight, vector in zip(given.jobs, whole.tolist(), given.vectors, strict=True):
+            values = rounded(vector, on, streams("secagg/rounding", job.id))
+            clipped += values.clipped
+            head = [weight] if self.weight_channel else []
+            vectors.append(np.concatenate([np.array(head, dtype=np.int64), weight * values.values]))
+        return Sent(vectors, whole, on, clipped)
+
+    def mean(self, sums: Elements, sent: Sent, factors: Sequence[int], divisor: float, given: Contributions) -> Total:
+        """The weighted mean that a sum stands for.
+
+        Args:
+            sums: of the vectors times their factors, (elements,).
+            sent: what was masked.
+            factors: by which the server has them multiplied, whole, n.
+            divisor: what the sum is divided by.
+            given: what was to be summed.
+        """
+        change = to_signed(sums)[int(bool(self.weight_channel)) :]
+        vector = (change / (sent.grid.scale * divisor)).astype(np.float32)
+        wraps = 0
+        if self.scale is not None:  # the simulation knows what was rounded, and so the exact sums
+            exact = np.sum([factor * whole for factor, whole in zip(factors, sent.vectors, strict=True)], axis=0)
+            wraps = int((np.abs(exact) > HALF).sum())
+        row = {"clipped": sent.clipped, "wrapped": wraps}
+        return Total(vector, given.clients, given.row, row)
+
+
+def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
+    """The members whose units of ``size`` are there wholly, (n,)."""
+    return np.repeat(members.reshape(-1, size).all(axis=1), size)
+
+
+def _differ(setting: Setting) -> bool:
+    """Whether the rule weighs a client with two samples unlike one with one."""
+    one, two = setting.training.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64)).tolist()
+    return bool(one != two)

@@ -1,0 +1,250 @@
+"""The sessions of SecAgg and SecAgg+ (Bonawitz et al. 2017, Bell et al. 2020): messages in, messages out.
+
+Clients are called by their positions 0 ... n-1 in the cohort. Client u's masked vector is
+
+    y_u = x_u + PRG(b_u) + sum over neighbours v > u of PRG(s_uv) - sum over neighbours v < u of PRG(s_uv)   (mod q).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.rng import Streams
+from simfl.secagg import shamir
+from simfl.secagg.field import Elements, Q
+from simfl.secagg.keys import Refused, agree, derive, mix, opened, public_key, sealed, secret
+from simfl.secagg.neighbours import Circle
+
+__all__ = ["Client", "Keys", "Plan", "Secrets", "Server", "Share"]
+
+
+class Plan(NamedTuple):
+    """What everybody knows of an aggregation.
+
+    Attributes:
+        number: of the aggregation.
+        circle: who is whose neighbour.
+        threshold: shares that open a secret, t.
+        unit: which unit each position belongs to, (n,).
+        min_sum: clients that a sum must hold at least.
+    """
+
+    number: int
+    circle: Circle
+    threshold: int
+    unit: NDArray[np.int64]
+    min_sum: int
+
+
+class Secrets(NamedTuple):
+    """What a client draws for an aggregation: two private keys, the seed of its own mask, that of its polynomials."""
+
+    seal: bytes
+    mask: bytes
+    own: bytes
+    polynomials: bytes
+
+    @classmethod
+    def of(cls, streams: Streams, number: int, client: int) -> "Secrets":
+        """Those of a client in an aggregation."""
+        return cls(*(secret(streams, f"secagg/{name}", number, client) for name in cls._fields))
+
+
+class Keys(NamedTuple):
+    """The public halves of a client's keys."""
+
+    seal: bytes
+    mask: bytes
+
+
+class Share(NamedTuple):
+    """A share of one of a client's two secrets: of the seed of its own mask, or of its mask key."""
+
+    own: bool
+    limbs: Elements
+
+
+def seed_between(number: int, private: bytes, public: bytes, a: int, b: int) -> bytes:
+    """The seed of the mask that two positions share."""
+    return derive(agree(private, public), f"secagg mask {number} {min(a, b)} {max(a, b)}".encode())
+
+
+class Client:
+    """One client in one aggregation. It answers each phase once, and refuses what would expose somebody.
+
+    Args:
+        plan: what everybody knows.
+        me: its position.
+        secrets: what it has drawn.
+    """
+
+    def __init__(self, plan: Plan, me: int, secrets: Secrets) -> None:
+        self.plan, self.me, self.secrets = plan, me, secrets
+        self.neighbours = plan.circle.of(me)
+        self.keys: dict[int, Keys] = {}
+        self.channels: dict[int, bytes] = {}
+        self.held: dict[int, Elements] = {}
+        self.done: set[str] = set()
+
+    def advertise(self) -> Keys:
+        """Phase 0: its public keys."""
+        self._once("advertise")
+        return Keys(public_key(self.secrets.seal), public_key(self.secrets.mask))
+
+    def share(self, keys: Mapping[int, Keys]) -> dict[int, bytes]:
+        """Phase 1: for each neighbour whose keys came, sealed shares of its two secrets.
+
+        Raises:
+            Refused: a key is not a neighbour's, is of no use, or is there twice.
+        """
+        self._once("share")
+        if not keys.keys() <= set(self.neighbours.tolist()):
+            raise Refused("keys of clients that are no neighbours")
+        if len({key for pair in keys.values() for key in pair}) < 2 * len(keys):
+            raise Refused("a public key is there twice")
+        self.keys = dict(keys)
+        to = np.array(sorted(keys), dtype=np.int64)
+        pair = [self.secrets.mask, self.secrets.own]
+        shares = shamir.shares(pair, to + 1, self.plan.threshold, self.secrets.polynomials)
+        self.channels = {v: agree(self.secrets.seal, keys[v].seal) for v in to.tolist()}
+        return {v: self._sealed(v, limbs) for v, limbs in zip(to.tolist(), shares, strict=True)}
+
+    def receive(self, forwarded: Mapping[int, bytes]) -> None:
+        """Phase 2, with the model: the neighbours' shares; who sent one is in the masks.
+
+        Raises:
+            Refused: a message is not what a neighbour has sent.
+        """
+        self._once("receive")
+        for v, message in forwarded.items():
+            if v not in self.channels:
+                raise Refused("shares of somebody whose keys never came")
+            text = opened(self._key(v, self.me), message, self._ids(v, self.me))
+            if text[:8] != self._ids(v, self.me):
+                raise Refused("shares that are meant for somebody else")
+            self.held[v] = np.frombuffer(text[8:], dtype="<u4").astype(np.int64).reshape(2, -1)
+
+    def mask(self, vector: NDArray[np.int64]) -> Elements:
+        """Phase 2, after training: whole numbers under its own mask and those it shares with its neighbours."""
+        self._once("mask")
+        total = vector % Q
+        mix(total, self.secrets.own, 1)
+        for v in self.held:
+            shared = seed_between(self.plan.number, self.secrets.mask, self.keys[v].mask, self.me, v)
+            mix(total, shared, 1 if v > self.me else -1)
+        return total % Q
+
+    def unmask(self, summed: Iterable[int]) -> dict[int, Share]:
+        """Phase 3: of each neighbour in the masks one share: of its own mask's seed if it is summed, else of its key.
+
+        Args:
+            summed: the neighbours whose vectors are summed.
+
+        Raises:
+            Refused: it has answered before, or the sum would expose somebody.
+        """
+        self._once("unmask")
+        known = set(summed)
+        if not known <= self.held.keys():
+            raise Refused("a sum of clients that are not in the masks")
+        mine = self._in_sum(known)
+        unseen = len(self.plan.unit) - 1 - len(self.neighbours)
+        if len(known) + (mine is not False) + unseen < self.plan.min_sum:
+            raise Refused(f"a sum of fewer than {self.plan.min_sum} clients")
+        if mine and not known and self.plan.min_sum > 1:
+            raise Refused("a sum in which it is connected with nobody")
+        return {v: Share(v in known, limbs[int(v in known)]) for v, limbs in self.held.items()}
+
+    def _in_sum(self, known: set[int]) -> bool | None:
+        """Whether it is itself in the sum, as its unit tells; None if it cannot know.
+
+        Raises:
+            Refused: a unit is in the sum in part.
+        """
+        unit, mine = self.plan.unit, self.plan.unit[self.me]
+        inside = np.zeros(len(unit), dtype=bool)
+        inside[list(known)] = True
+        whole = np.bincount(unit[self.neighbours])
+        summed = np.bincount(unit[self.neighbours], weights=inside[self.neighbours])
+        if ((summed > 0) & (summed < whole)).any():
+            raise Refused("a sum that splits a unit")
+        mates = int((unit == mine).sum()) - 1
+        if not mates:
+            return True
+        seen = (unit[self.neighbours] == mine).any()
+        return bool(summed[mine] > 0) if seen else None
+
+    def _sealed(self, v: int, limbs: Elements) -> bytes:
+        text = self._ids(self.me, v) + limbs.astype("<u4").tobytes()
+        return sealed(self._key(self.me, v), text, self._ids(self.me, v))
+
+    def _key(self, sender: int, to: int) -> bytes:
+        other = to if sender == self.me else sender
+        return derive(self.channels[other], f"secagg share {self.plan.number} {sender} {to}".encode())
+
+    @staticmethod
+    def _ids(sender: int, to: int) -> bytes:
+        return np.array([sender, to], dtype="<u4").tobytes()
+
+    def _once(self, phase: str) -> None:
+        if phase in self.done:
+            raise Refused(f"asked twice to {phase}")
+        self.done.add(phase)
+
+
+class Server:
+    """The server in one aggregation: it forwards messages and takes the masks off the sum.
+
+    Args:
+        plan: what everybody knows.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.keys: dict[int, Keys] = {}
+
+    def publish(self, keys: Mapping[int, Keys]) -> dict[int, dict[int, Keys]]:
+        """For everybody who has advertised, the keys of those neighbours that have."""
+        self.keys = dict(keys)
+        return {u: {v: keys[v] for v in self.plan.circle.of(u).tolist() if v in keys} for u in keys}
+
+    def forward(self, shares: Mapping[int, Mapping[int, bytes]]) -> dict[int, dict[int, bytes]]:
+        """For everybody in the masks, what those neighbours have sent that are in them, too."""
+        return {v: {u: sent[v] for u, sent in shares.items() if v in sent} for v in shares}
+
+    def unmasked(
+        self, vectors: Mapping[int, Elements], masked: Iterable[int], answers: Mapping[int, Mapping[int, Share]]
+    ) -> Elements:
+        """The sum of the vectors without masks.
+
+        Args:
+            vectors: the masked vectors of those who are summed.
+            masked: everybody whose masks may be in them.
+            answers: what the last phase brought.
+
+        Raises:
+            Refused: a secret cannot be opened.
+        """
+        total = np.sum(list(vectors.values()), axis=0)
+        for u in masked:
+            if u in vectors:
+                mix(total, self._open(u, True, answers), -1)
+                continue
+            others = [v for v in self.plan.circle.of(u).tolist() if v in vectors]
+            private = self._open(u, False, answers) if others else b""
+            for v in others:
+                shared = seed_between(self.plan.number, private, self.keys[v].mask, u, v)
+                mix(total, shared, 1 if v > u else -1)  # v's vector holds it with the other sign
+        return total % Q
+
+    def _open(self, u: int, own: bool, answers: Mapping[int, Mapping[int, Share]]) -> bytes:
+        found = {v: answer[u] for v, answer in sorted(answers.items()) if u in answer}
+        if any(share.own != own for share in found.values()):
+            raise Refused("both secrets of a client would be opened")
+        limbs = np.array([share.limbs for share in found.values()], dtype=np.int64).reshape(len(found), 1, -1)
+        (opened,) = shamir.joined(limbs, np.array(list(found), dtype=np.int64) + 1, self.plan.threshold)
+        if not own and public_key(opened) != self.keys[u].mask:
+            raise Refused("shares give another key than the one that was advertised")
+        return opened

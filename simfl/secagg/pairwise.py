@@ -1,0 +1,147 @@
+"""SecAgg's talks and its replay on any circle of neighbours; the protocols differ in neighbours and threshold."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.rng import Streams
+from simfl.secagg.base import Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
+from simfl.secagg.field import Elements
+from simfl.secagg.keys import ID, KEY, TAG
+from simfl.secagg.masked import Masked, whole_units
+from simfl.secagg.masking import Client, Plan, Secrets, Server
+from simfl.secagg.neighbours import circle
+from simfl.secagg.shamir import SHARE
+from simfl.types import Total
+
+__all__ = ["PairwiseMasks", "Record", "replayed"]
+
+KEYS = 2 * KEY
+SHARES = ID + 2 * ID + 2 * SHARE + TAG
+"""To whom; and sealed: from, to, a share of each secret."""
+
+
+class Record(NamedTuple):
+    """Who answered which phase; all that a replay needs.
+
+    Attributes:
+        plan: what everybody knows.
+        clients: at the positions, int32 (n,).
+        limit: the largest total weight of a sum.
+        advertised, masked, uploaded, summed, answered: bool (n,): whose keys were published, whose masks are in the
+            vectors, who uploaded one, whose are summed, who answered the last phase.
+    """
+
+    plan: Plan
+    clients: NDArray[np.int32]
+    limit: float
+    advertised: NDArray[np.bool_]
+    masked: NDArray[np.bool_]
+    uploaded: NDArray[np.bool_]
+    summed: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairwiseMasks(Masked, Protocol):
+    """Masks between pairs and one of each client's own, all of them opened by shares (Bonawitz et al. 2017)."""
+
+    joint = True
+    phases = ("advertise", "share", "unmask")
+
+    @abstractmethod
+    def sizes(self, n: int) -> tuple[int, int] | None:
+        """Neighbours of each of n clients, and the shares that open a secret; None if nothing is safe."""
+        ...
+
+    def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
+        clients, size, n = cohort.units.ravel(), cohort.units.shape[1], cohort.units.size
+        sizes, no_room = self.sizes(n), self.no_room(cohort)
+        if sizes is None or no_room:
+            return Failed(no_room or f"of {n} clients, no number of neighbours is safe")
+        around = circle(n, sizes[0], streams("secagg/circle", cohort.number))
+        plan = Plan(cohort.number, around, sizes[1], np.repeat(np.arange(n // size), size), self.min_sum or 2)
+        heard = yield Ask("advertise", clients, 0, KEYS, deadline_s=self.deadline_s)
+        advertised = whole_units(heard, size)
+        if few := self._few(advertised):
+            return Failed(f"advertise: {few}")
+        near, rates = around.counts(advertised)[advertised], self.rates
+        compute_s = near * (rates.agreement_s + 2 * rates.share_s)
+        masked = np.zeros(n, dtype=bool)
+        masked[advertised] = yield Ask(
+            "share", clients[advertised], (ID + KEYS) * near, SHARES * near, compute_s, deadline_s=self.deadline_s
+        )
+        masked = whole_units(masked, size)
+        if few := self._few(masked):
+            return Failed(f"share: {few}")
+        near = around.counts(masked).reshape(-1, size)
+        compute_s = near * rates.agreement_s + (near + 1) * (self.length(cohort.dimension) * rates.element_s)
+        return Prepared(masked.reshape(-1, size)[:, 0], (plan, advertised, masked), SHARES * near, compute_s)
+
+    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
+        plan, advertised, masked = prepared[0]
+        around, clients, arrived = plan.circle, cohort.units.ravel(), uploaded.ravel()
+        summed = whole_units(arrived, cohort.units.shape[1])
+        if few := self._few(summed):
+            return Failed(f"upload: {few}")
+        if not around.connected(summed):
+            return Failed("upload: those who are left are not connected, so that the sums of groups would show")
+        answered = np.zeros(len(clients), dtype=bool)
+        near = around.counts(masked)[arrived]
+        answered[arrived] = yield Ask(
+            "unmask", clients[arrived], -(-around.degree // 8), (ID + SHARE) * near, deadline_s=self.deadline_s
+        )
+        others = around.counts(summed)
+        opened = summed | (masked & (others > 0))
+        shares = around.counts(answered)
+        if (shares[opened] < plan.threshold).any():
+            least = int(shares[opened].min())
+            return Failed(f"unmask: {least} shares of a client's secret came, {plan.threshold} open it")
+        record = Record(plan, clients, self.limit(cohort), advertised, masked, arrived, summed, answered)
+        lost = int(others[masked & ~summed].sum())
+        rates, masks = self.rates, int(summed.sum()) + lost
+        compute_s = lost * rates.agreement_s + int(opened.sum()) * plan.threshold * rates.share_s
+        compute_s += masks * self.length(cohort.dimension) * rates.element_s
+        return Summed(summed.reshape(cohort.units.shape)[:, 0], record, compute_s)
+
+    def _few(self, members: NDArray[np.bool_]) -> str | None:
+        found, least = int(members.sum()), self.min_sum or 2
+        return None if found >= least else f"{found} clients of whole units are left, a sum needs {least}"
+
+    def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
+        divisor = given.divisor(given.weights)
+        if not self.computes(given):
+            return Total(given.combine(given.vectors, given.weights, divisor, given.holds), given.clients, given.row)
+        sent = self.sent(given, given.weights, done.secret.limit, streams)
+        vectors = dict(zip(given.clients.tolist(), sent.vectors, strict=True))
+        sums = replayed(done.secret, vectors, streams)
+        return self.mean(sums, sent, [1] * len(sent.vectors), divisor, given)
+
+
+def replayed(record: Record, vectors: dict[int, NDArray[np.int64]], streams: Streams) -> Elements:
+    """The sum that the sessions of server and clients come to.
+
+    Args:
+        record: who answered which phase.
+        vectors: of the clients in the sum, by client, in whole numbers.
+        streams: the run's.
+    """
+    plan, names = record.plan, record.clients.tolist()
+    members = {u: Client(plan, u, Secrets.of(streams, plan.number, names[u])) for u in _those(record.advertised)}
+    server = Server(plan)
+    published = server.publish({u: client.advertise() for u, client in members.items()})
+    forwarded = server.forward({u: members[u].share(published[u]) for u in _those(record.masked)})
+    for u in _those(record.masked):
+        members[u].receive(forwarded[u])
+    masked = {u: members[u].mask(vectors[names[u]]) for u in _those(record.summed)}  # of others nobody needs it
+    told = {u: [v for v in members[u].held if record.summed[v]] for u in _those(record.answered)}
+    answers = {u: members[u].unmask(summed) for u, summed in told.items()}
+    return server.unmasked(masked, _those(record.masked), answers)
+
+
+def _those(members: NDArray[np.bool_]) -> list[int]:
+    return np.flatnonzero(members).tolist()

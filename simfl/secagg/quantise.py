@@ -1,0 +1,75 @@
+"""Updates as whole numbers that can be added up modulo q without wrapping around.
+
+Q_c(x) = floor(c x) with probability 1 - (c x - floor(c x)), else one more: unbiased (arXiv 2110.02177, eq. 10).
+"""
+
+from dataclasses import dataclass
+from math import floor, log2
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.secagg.field import Q
+
+__all__ = ["HALF", "Grid", "Quantised", "grid", "rounded"]
+
+HALF = Q // 2
+"""The largest magnitude of a whole number that an element can stand for."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The whole numbers that stand for real ones.
+
+    Attributes:
+        scale: how many of them there are in 1, c.
+        clip: the largest magnitude of a coordinate; what lies beyond is clipped.
+    """
+
+    scale: float
+    clip: float
+
+
+class Quantised(NamedTuple):
+    """An update in whole numbers.
+
+    Attributes:
+        values: int64 (d,).
+        clipped: coordinates that lay beyond the clip or were not finite.
+    """
+
+    values: NDArray[np.int64]
+    clipped: int
+
+
+def grid(clip: float, weight: float) -> Grid | None:
+    """The finest grid, its scale a power of two, on which no sum can wrap around.
+
+    Args:
+        clip: the largest magnitude of a coordinate.
+        weight: the largest sum of the weights of all updates in a sum.
+
+    Returns:
+        None if even a scale of 1 is too fine.
+    """
+    exponent = floor(log2(HALF / weight / clip))
+    while weight * (floor(clip * 2.0**exponent) + 1) > HALF:
+        exponent -= 1
+    return Grid(2.0**exponent, clip) if exponent >= 0 else None
+
+
+def rounded(vector: NDArray[np.floating], to: Grid, rng: np.random.Generator) -> Quantised:
+    """An update on the grid.
+
+    Args:
+        vector: (d,). What is not a number becomes 0.
+        to: the grid.
+        rng: draws the rounding.
+    """
+    exact = np.asarray(vector, dtype=np.float64)
+    inside = np.clip(np.nan_to_num(exact, nan=0.0, posinf=to.clip, neginf=-to.clip), -to.clip, to.clip)
+    fine = inside * to.scale
+    low = np.floor(fine)
+    values = (low + (rng.random(len(fine)) < fine - low)).astype(np.int64)
+    return Quantised(values, int((inside != exact).sum()))

@@ -1,0 +1,48 @@
+"""Secure aggregation among neighbours (Bell et al., CCS 2020)."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.neighbours import degree_and_threshold
+from simfl.secagg.pairwise import PairwiseMasks
+from simfl.setting import Setting
+
+__all__ = ["SecAggPlus"]
+
+
+@PROTOCOLS("secagg_plus")
+@dataclass(frozen=True, kw_only=True)
+class SecAggPlus(PairwiseMasks):
+    """SecAgg in which each client has a few neighbours on a random circle: as many as the rates below ask for."""
+
+    corrupted: Annotated[float, Field(ge=0, lt=1, description="share of the clients who collude with the server")] = 0.1
+    dropped: Annotated[
+        float, Field(ge=0, lt=1, description="share of the clients whose updates are lost; those of broken units too")
+    ] = 0.1
+    security_bits: Annotated[float, Field(ge=1, le=256, description="a breach is as likely as 2 to minus this")] = 40.0
+    correctness_bits: Annotated[float, Field(ge=1, le=256, description="a failure within those rates, likewise")] = 30.0
+    neighbours: Annotated[
+        int | None,
+        Field(ge=2, multiple_of=2, description="of each client, with threshold; null = as few as are safe"),
+    ] = None
+    threshold: Annotated[int | None, Field(ge=1, description="shares that open a secret, with neighbours")] = None
+
+    def sizes(self, n: int) -> tuple[int, int] | None:
+        if self.neighbours is not None and self.threshold is not None:
+            return (self.neighbours, self.threshold) if self.neighbours < n else None
+        return degree_and_threshold(n, self.corrupted, self.dropped, self.security_bits, self.correctness_bits)
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems, n = super().check(setting), setting.selection.k
+        if (self.neighbours is None) != (self.threshold is None):
+            problems.append(("neighbours", "and threshold are given together, or neither is"))
+        elif self.neighbours is not None and self.threshold is not None and self.threshold > self.neighbours:
+            problems.append(("threshold", f"is {self.threshold}; of {self.neighbours} neighbours no more can answer"))
+        elif n is not None and self.sizes(n) is None:
+            problems.append((
+                "name", f"of {n} clients, no number of neighbours below {n - 1} is safe at these rates; use secagg"
+            ))  # fmt: skip
+        return problems
