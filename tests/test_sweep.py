@@ -407,3 +407,29 @@ def test_a_dask_cluster_whose_workers_die_writes_the_same_index(tiny, tmp_path):
             member.wait()
     calm = simfl.sweep(tiny, {"training.rounds": range(300, 312)}, out=tmp_path / "calm")
     assert index_of(tmp_path / "dask").read_bytes() == (calm.path / "index.csv").read_bytes()
+
+
+def test_tls_without_certificates_is_one_line(tiny, tmp_path):
+    pytest.importorskip("distributed")
+    address = ["--engine", "dask", "--scheduler", "tls://127.0.0.1:1"]
+    ended = CliRunner().invoke(group, ["sweep", str(tiny), "seed=1", *address, "--out", str(tmp_path)])
+    assert ended.exit_code == 2 and "TLS needs certificates" in ended.output
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_is_one_line(tiny, tmp_path):
+    """Dask itself takes 20 s to give up."""
+    pytest.importorskip("distributed")
+    here = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(tmp_path / "here.json")]
+    scheduler = subprocess.Popen([sys.executable, "-m", "dask", "scheduler", *here], stderr=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "here.json").exists():
+            time.sleep(0.1)
+        address = json.loads((tmp_path / "here.json").read_text())["address"]
+        process = start("sweep", tiny, "seed=1,2", "--engine", "dask", "--scheduler", address, "--out", tmp_path / "o")
+        time.sleep(8)  # no worker will ever come
+        scheduler.kill()
+        _, stderr = process.communicate(timeout=120)
+        assert process.returncode == 2 and b"the connection was lost" in stderr.encode()
+    finally:
+        scheduler.kill()

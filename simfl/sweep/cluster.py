@@ -61,7 +61,9 @@ def play(
             client = Client(scheduler, timeout=20)
     except (OSError, ValueError) as error:
         raise SimflError(f"{scheduler}: no Dask scheduler answers ({error})") from None
-    token = client.id
+    except TypeError as error:  # what Dask says where its configuration names no certificates
+        raise SimflError(f"{scheduler}: TLS needs certificates in Dask's configuration ({error})") from None
+    token, lost = client.id, f"{scheduler or 'the Dask scheduler'}: the connection was lost"
     futures = {}
     try:
         for task in tasks:
@@ -70,18 +72,19 @@ def play(
         for future in as_completed(futures):
             task = futures[future]
             if future.status == "cancelled":
-                raise SimflError(f"{scheduler or 'the Dask scheduler'}: the connection was lost")
+                raise SimflError(lost)
             if future.status == "error":
                 _explain(future.exception(), task)
             yield "ended", task.digest
+    except OSError as error:
+        raise SimflError(f"{lost} ({error})") from None
     finally:
-        client.cancel(list(futures), force=True)
-        try:
+        with suppress(OSError, RuntimeError):  # of a scheduler that is gone
+            client.cancel(list(futures), force=True)
             client.run(_close, token)
-        finally:
-            if client.cluster is not None:
-                client.cluster.close()
-            client.close()
+        if client.cluster is not None:
+            client.cluster.close()
+        client.close()
 
 
 def check_address(address: str, insecure: bool = False) -> None:
