@@ -41,6 +41,7 @@ class _Run:
         self.summary = json.loads((folder / "summary.json").read_text())
         self.rounds = _table(folder / "rounds.csv")
         self.events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        self.cancelled = {event["job"] for event in self.events if event["event"] == "cancel" and "job" in event}
         self.phases = _table(folder / "phases.csv") if (folder / "phases.csv").exists() else []
         self.jobs = _table(folder / "jobs.csv") if (folder / "jobs.csv").exists() else []
         self.samples = [row.get("samples", 1) for row in _table(folder / "clients.csv")]
@@ -493,8 +494,13 @@ def _bytes_are_those_of_the_jobs(run: _Run) -> Iterator[str]:
 
 
 def _heard(run: _Run, flight: _Flight) -> int:
-    """Whether the server heard it before it stopped listening: its job is neither cancelled nor open."""
+    """Whether the server heard it before it stopped listening: its job is neither cancelled nor open.
+
+    An answer that arrives in the very instant in which its unit is given up counts only if it came first.
+    """
     job = next(job for job in run.jobs if job["job"] == flight.compute["job"])
+    if job["job"] in run.cancelled:
+        return 0
     in_time = job["ended_s"] == flight.answer["arrives_s"] and job["outcome"] != "late"
     return int(in_time and (job["outcome"] != "open" or _in_time(run, job)))
 
