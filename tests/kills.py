@@ -1,6 +1,7 @@
 """Kills at chosen steps: what a process had not handed to the operating system is lost, as by SIGKILL."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,7 @@ def counted(last: int | None = None) -> Iterator[_Steps]:
         mock.patch.object(trace.Table, "mark", steps.around(trace.Table.mark)),
         mock.patch.object(os, "replace", steps.around(os.replace)),
         mock.patch.object(Path, "unlink", steps.around(Path.unlink)),
-        mock.patch.object(run_module.shutil, "rmtree", steps.around(_rmtree_by_steps(steps))),
+        mock.patch.object(shutil, "rmtree", steps.around(_rmtree_by_steps(steps))),
         *(mock.patch.object(room, "write_atomically", steps.around(write))
           for room in (finishing, checkpoint, run_module)),
     ]  # fmt: skip

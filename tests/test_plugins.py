@@ -63,10 +63,11 @@ learning: none
 def forgotten():
     """What a test registers is gone after it."""
     before = {family: dict(registry._plugins) for family, registry in FAMILIES.items()}
+    loaded = set(sys.modules)
     yield
     for family, plugins in before.items():
         FAMILIES[family]._plugins = plugins
-    for name in [name for name in sys.modules if name.startswith("simfl_plugin_")]:
+    for name in [name for name in sys.modules if name.startswith("simfl_plugin_") and name not in loaded]:
         del sys.modules[name]
 
 

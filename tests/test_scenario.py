@@ -195,7 +195,7 @@ def test_every_field_that_names_a_file_says_so():
         for name, cls in family.items():
             for key in keys_of(Annotated[Any, family], name):
                 if key in ("path", "file", "root", "folder") or key.endswith(("_path", "_file")):
-                    assert key in datafiles._path_fields(cls), (
+                    assert key in datafiles.path_fields(cls), (
                         f"{family.family} {name}.{key} is no DataPath or DataFolder"
                     )
 
