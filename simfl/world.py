@@ -102,7 +102,8 @@ class World:
     @property
     def settled(self) -> bool:
         """Whether nothing more will happen at this instant, as far as is known."""
-        return self._env.peek() > self._env.now
+        queue = self._env._queue
+        return not queue or queue[0][0] > self._env._now
 
     def run(self, until: simpy.Process) -> Any:
         """Plays until the process ends and returns its value.
