@@ -74,7 +74,6 @@ class Aggregator:
         now_s: float,
         cost: Cost,
         *,
-        table: Sequence[tuple[Any, ...]] = (),
         phases: Sequence[Phase] = (),
         row: dict[str, Any] | None = None,
     ) -> Round:
@@ -86,7 +85,6 @@ class Aggregator:
             done: the protocol's good end; None without jobs.
             now_s: simulated time, seconds.
             cost: what this round cost.
-            table: rows of jobs.csv.
             phases: rows of phases.csv.
             row: further cells of rounds.csv.
         """
@@ -107,10 +105,10 @@ class Aggregator:
         self.tally.add(clients)
         self._forget(t)
         ages_row = {} if staleness is None or not len(clients) else _ages(staleness)
-        cells = ages_row | cost.row() | _phases(phases) | (row or {}) | (found.row if found else {})
+        cells = ages_row | cost.row() | self._phases(phases) | (row or {}) | (found.row if found else {})
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
-        return Round(t, clients, weights, cells, last, jobs=table, phases=phases, facts=facts, errors=errors)
+        return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
 
     def _observed(self, t: int, now_s: float, found: Sum) -> list[dict[str, float]]:
         parts, given, errors = self.parts, found.given, []
@@ -146,6 +144,13 @@ class Aggregator:
         }
         return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
 
+    def _phases(self, phases: Sequence[Phase]) -> dict[str, Any]:
+        """Bytes and seconds of a protocol's phases, where the protocol lists these columns."""
+        if not phases:
+            return {}
+        cost = {"secagg_bytes": sum(p[6] + p[7] for p in phases), "secagg_s": sum(p[3] - p[2] for p in phases)}
+        return {column.name: cost[column.name] for column in self.parts.protocol.columns if column.name in cost}
+
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> Arrays:
@@ -177,13 +182,6 @@ class Aggregator:
         for version, model in under("version", state).items():
             learner.put(int(version), model)
         learner.put(self.version, self.model)
-
-
-def _phases(phases: Sequence[Phase]) -> dict[str, Any]:
-    """Bytes and seconds of a protocol's phases, for protocols that list these columns."""
-    if not phases:
-        return {}
-    return {"secagg_bytes": sum(one[6] + one[7] for one in phases), "secagg_s": sum(one[3] - one[2] for one in phases)}
 
 
 def _ages(staleness: NDArray[np.int64]) -> dict[str, Any]:
