@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simfl.registry import Registry
 from simfl.types import Arrays, Job
 
-__all__ = ["CLIENTS", "Begun", "ClientVariant", "Done", "Parameter", "Visit"]
+__all__ = ["CLIENTS", "Begun", "ClientVariant", "Conclusion", "Done", "Parameter", "Visit"]
 
 Vector = NDArray[np.float32]
 
@@ -44,6 +44,7 @@ class Visit(NamedTuple):
         own: the arrays it kept from earlier jobs, empty at first.
         common: the server's arrays, as they were for the job's version.
         accuracy: share of its own training samples that a model (d,) classifies rightly.
+        samples: training samples that it holds now.
     """
 
     job: Job
@@ -51,6 +52,7 @@ class Visit(NamedTuple):
     own: Mapping[str, NDArray[Any]]
     common: Mapping[str, NDArray[Any]]
     accuracy: Callable[[Vector], float]
+    samples: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,24 @@ class Done:
     holds: NDArray[np.bool_] | None = None
 
 
+class Conclusion(NamedTuple):
+    """The end of a round as one of its clients sees it.
+
+    Attributes:
+        downloaded: the model it had received, (d,).
+        delta: its update as training made it, (d,).
+        sent: as it left the client, after all privacy stages, (d,).
+        share: how much of the aggregate that was, its weight over the sum's divisor.
+        model: the new global model, (d,).
+    """
+
+    downloaded: Vector
+    delta: Vector
+    sent: Vector
+    share: float
+    model: Vector
+
+
 class ClientVariant(Protocol):
     """A frozen dataclass whose fields are its YAML keys; what it leaves out is plain, dense and keeps nothing.
 
@@ -95,6 +115,8 @@ class ClientVariant(Protocol):
         partial: updates may speak about some coordinates only.
         dense: messages have the same sizes for all clients and versions.
         sized_by_training: the size of an upload is known only after training; such jobs are trained when they start.
+        concludes: a client looks at what became of its update, and may leave for good (:meth:`conclude`). The run ends
+            where fewer than two are left.
     """
 
     proximal: float = 0.0
@@ -103,6 +125,7 @@ class ClientVariant(Protocol):
     partial: bool = False
     dense: bool = True
     sized_by_training: bool = False
+    concludes: bool = False
 
     def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
         """The server's arrays before the first job."""
@@ -133,6 +156,10 @@ class ClientVariant(Protocol):
             clients: number of all clients, N.
         """
         return dict(common)
+
+    def conclude(self, end: Conclusion, own: Mapping[str, NDArray[Any]]) -> tuple[Arrays, bool]:
+        """What a client keeps of a round in whose sum it was, and whether it leaves; asked where ``concludes``."""
+        return dict(own), False
 
     def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
         """Size of what is sent to a client that keeps ``own``, where a dense model has ``dense`` bytes."""

@@ -16,8 +16,12 @@ from simfl.metrics import Tally
 from simfl.secagg.base import Summed
 from simfl.training.base import Progress
 from simfl.types import Job
+from simfl.variant import Conclusion
 
 __all__ = ["Aggregator"]
+
+NUMBER_BYTES = 4
+"""Of the message that a client has left."""
 
 
 class Aggregator:
@@ -32,6 +36,8 @@ class Aggregator:
     Attributes:
         tally: who was aggregated so far.
         model: the current global model, float32 (d,).
+        present: bool (clients,): who has not left for good.
+        left: who has left with the latest aggregate.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -44,6 +50,8 @@ class Aggregator:
         self.observed = [each.start(parts.clients, parts.learner.dimension) for each in parts.observers]
         self.holders: Counter[int] = Counter()
         self.traffic_bytes = 0
+        self.present = np.ones(parts.clients, dtype=bool)
+        self.left: list[int] = []
         parts.learner.put(0, self.model)
 
     @property
@@ -101,6 +109,7 @@ class Aggregator:
             if self.parts.learner.dimension:
                 self.model, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
         errors = [] if found is None else self._observed(t, now_s, found)
+        self._conclude(found, cost)
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
@@ -109,6 +118,19 @@ class Aggregator:
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
         return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
+
+    def _conclude(self, found: Sum | None, cost: Cost) -> None:
+        """Clients look at what became of their updates; whoever leaves is named to those who stay."""
+        learner, self.left = self.parts.learner, []
+        if found is None or not learner.concludes:
+            return
+        given, shares = found.given, found.given.weights / found.given.divisor(found.given.weights)
+        downloaded = [learner.get(job.version) for job in given.jobs]
+        rows = zip(downloaded, found.updates.deltas, given.vectors, shares.tolist(), strict=True)
+        leaving = learner.conclude(given.jobs, [Conclusion(*row, self.model) for row in rows])
+        self.left = given.clients[leaving].tolist()
+        self.present[self.left] = False
+        cost.bytes_down += NUMBER_BYTES * len(self.left) * int(self.present.sum())
 
     def _observed(self, t: int, now_s: float, found: Sum) -> list[dict[str, float]]:
         parts, given, errors = self.parts, found.given, []
@@ -129,7 +151,7 @@ class Aggregator:
         rule, tally = self.parts.rule, self.tally
         self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
         so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
-        last = rule.ends(so_far)
+        last = rule.ends(so_far) or int(self.present.sum()) < min(2, len(self.present))
         measured = self.evaluation.after(t, changed=changed, last=last)
         row = {
             "round": t,
@@ -161,6 +183,7 @@ class Aggregator:
             "rounds": np.int64(self.version),
             "traffic_bytes": np.int64(self.traffic_bytes),
             "model": self.model,
+            "present": self.present,
             **{f"version/{version}": learner.get(version) for version in sorted(self.holders)},
             **prefixed("evaluation", self.evaluation.state()),
             **prefixed("optimiser", self.optimiser),
@@ -173,7 +196,7 @@ class Aggregator:
         """Goes back to a :meth:`state`; whoever held versions must hold them again."""
         learner = self.parts.learner
         self.tally, self.model, self.optimiser = tally, state["model"], under("optimiser", state)
-        self.traffic_bytes = int(state["traffic_bytes"])
+        self.traffic_bytes, self.present = int(state["traffic_bytes"]), np.array(state["present"])
         self.evaluation.restore(under("evaluation", state))
         self.summing.restore(under("stages", state))
         self.observed = [under(f"observed/{i}", state) for i in range(len(self.observed))]

@@ -70,7 +70,7 @@ def legs(parts: Parts, ask: Ask, where: Address, leg: str = "") -> Legs:
     return Legs(down, compute, up, lives, np.broadcast_to(np.asarray(ask.down_bytes, dtype=np.int64), n), up_bytes)
 
 
-def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: tuple[Any, Any]) -> Ask:
+def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: tuple[Any, Any], version: int = 0) -> Ask:
     """The request to train.
 
     Args:
@@ -78,8 +78,9 @@ def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: tuple[
         clients: whom it goes to, (n,).
         where: address of the draws.
         sizes: bytes of model and update, as the learner says.
+        version: of the model that goes out; where data grow it tells how many samples are there.
     """
-    samples = parts.learner.samples[clients]
+    samples = parts.learner.counts(clients, version)
     compute_s = parts.computing.duration_s(clients, samples, parts.rule.epochs(samples), where)
     compute_s = checked_durations_s(compute_s, len(clients), parts.computing)
     down, up = sizes

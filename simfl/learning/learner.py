@@ -21,7 +21,7 @@ from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Labels, Predictions, Updates
-from simfl.variant import Begun, Done, Visit
+from simfl.variant import Begun, Conclusion, Done, Visit
 
 __all__ = ["SupervisedLearner"]
 
@@ -55,6 +55,7 @@ class SupervisedLearner:
         self.memory = Memory(self.variant, scenario.clients, common)
         self.model_bytes = 4 * self.dimension
         self.sizes_vary = not self.variant.dense
+        self.concludes = self.variant.concludes
         self.early: dict[int, tuple[Done, float]] = {}
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
@@ -121,10 +122,20 @@ class SupervisedLearner:
         ends = [known[job.id][0] for job in jobs]
         for job, end in zip(jobs, ends, strict=True):
             self.memory.end(job.client, end)
-        examples = self.samples[np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))]
+        examples = self.partition.counts(*np.array([(job.client, job.version) for job in jobs], dtype=np.int64).T)
         loss = np.array([known[job.id][1] for job in jobs])
         deltas = np.stack([end.delta for end in ends])
         return Updates(deltas, examples, loss, _holds(ends, deltas.shape))
+
+    def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
+        return self.partition.counts(clients, np.full(len(clients), version, dtype=np.int64))
+
+    def conclude(self, jobs: Sequence[Job], ends: Sequence[Conclusion]) -> NDArray[np.bool_]:
+        leaving = np.zeros(len(jobs), dtype=bool)
+        for i, (job, end) in enumerate(zip(jobs, ends, strict=True)):
+            own, leaving[i] = self.variant.conclude(end, self.memory.own(job.client))
+            self.memory.keep(job.client, own)
+        return leaving
 
     def forget(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
@@ -133,11 +144,12 @@ class SupervisedLearner:
     def _finished(self, jobs: Sequence[Job]) -> list[tuple[Done, float]]:
         """Each job's end and its loss in the last pass; a client without samples changes nothing."""
         found: list[tuple[Done, float]] = [(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan)] * len(jobs)
-        visits = {i: self._visit(job) for i, job in enumerate(jobs) if self.samples[job.client]}
+        held = [self.partition.held(job.client, job.version) for job in jobs]
+        visits = {i: self._visit(job, held[i]) for i, job in enumerate(jobs) if len(held[i])}
         begun = {i: self.variant.begin(visit) for i, visit in visits.items()}
         turn = 0
         while begun:
-            works = [self._work(visits[i].job, this, turn) for i, this in begun.items()]
+            works = [self._work(visits[i].job, held[i], this, turn) for i, this in begun.items()]
             deltas, losses = self.engine.train(works)
             again = {}
             for (i, this), made, delta, loss in zip(begun.items(), works, deltas, losses.tolist(), strict=True):
@@ -149,19 +161,19 @@ class SupervisedLearner:
             begun, turn = again, turn + 1
         return found
 
-    def _visit(self, job: Job) -> Visit:
+    def _visit(self, job: Job, held: NDArray[np.int64]) -> Visit:
         self.memory.begin(job.version)
-        held = self.partition[job.client]
         return Visit(
             job,
             self.models[job.version],
             self.memory.own(job.client),
             self.memory.common,
             lambda model: float(self._right(model, held).mean()),
+            len(held),
         )
 
-    def _work(self, job: Job, begun: Begun, turn: int) -> Work:
-        return work(job, self.partition[job.client], begun, self.local, self.streams, self.augment, turn)
+    def _work(self, job: Job, held: NDArray[np.int64], begun: Begun, turn: int) -> Work:
+        return work(job, held, begun, self.local, self.streams, self.augment, turn)
 
     def _right(self, model: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """Whether a model classifies these training samples rightly (:func:`simfl.learning.scores.correct`)."""
@@ -180,6 +192,18 @@ class SupervisedLearner:
         if self.choice.evaluate.per_client:
             owners = np.repeat(np.arange(len(self.partition)), self.samples)
             scores |= client_scores(self._right_for_each(model), owners, len(self.partition))
+            scores |= self._own_scores(model)
+        return scores
+
+    def _own_scores(self, model: NDArray[np.float32]) -> dict[str, float]:
+        """``test_accuracy_client_i`` of every client that uses a model of its own, on the test samples."""
+        x, y = self.tested
+        labels, scores = y.cpu().numpy(), {}
+        for client in np.flatnonzero(self.samples).tolist():
+            personal = self.variant.personal(model, self.memory.own(client))
+            if personal is not None:
+                right = correct(*self.measure(personal, x, y), labels)
+                scores[f"test_accuracy_client_{client}"] = float(right.mean())
         return scores
 
     def predictions(self, model: NDArray[np.float32]) -> Predictions:

@@ -12,6 +12,7 @@ from simfl.learning.base import LEARNING
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Updates
+from simfl.variant import Conclusion
 
 __all__ = ["NoLearning"]
 
@@ -42,6 +43,7 @@ class IdleLearner:
     dimension: int = field(default=0, init=False)
     labels: None = field(default=None, init=False)
     sizes_vary: bool = field(default=False, init=False)
+    concludes: bool = field(default=False, init=False)
 
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)
@@ -57,6 +59,12 @@ class IdleLearner:
 
     def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
         return self.model_bytes, self.model_bytes
+
+    def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
+        return self.samples[clients]
+
+    def conclude(self, jobs: Sequence[Job], ends: Sequence[Conclusion]) -> NDArray[np.bool_]:
+        return np.zeros(len(jobs), dtype=bool)
 
     def forget(self, jobs: Iterable[Job]) -> None:
         pass

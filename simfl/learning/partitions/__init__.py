@@ -1,6 +1,6 @@
 """Partitions of the training samples over the clients: one file a way."""
 
-from simfl.learning.partitions import dirichlet, iid, label_skew, natural, quantity, shards
+from simfl.learning.partitions import dirichlet, growing, iid, label_skew, natural, quantity, resampled, shards
 from simfl.learning.partitions.base import PARTITIONS, Partition, Split
 
 __all__ = [
@@ -8,9 +8,11 @@ __all__ = [
     "Partition",
     "Split",
     "dirichlet",
+    "growing",
     "iid",
     "label_skew",
     "natural",
     "quantity",
+    "resampled",
     "shards",
 ]
