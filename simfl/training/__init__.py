@@ -1,6 +1,6 @@
 """How updates become the next global model: one file per rule."""
 
-from simfl.training import fedavg, fedbuff, presets
+from simfl.training import fedavg, fedbuff, presets, serverless
 from simfl.training.aggregates import AGGREGATES
 from simfl.training.arrivals import ARRIVALS
 from simfl.training.base import RULES, Rule
@@ -17,4 +17,5 @@ __all__ = [
     "fedavg",
     "fedbuff",
     "presets",
+    "serverless",
 ]
