@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.evaluation import Evaluation
+from simfl.agents.inside import inside
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.agents.summing import Sum, Summing
@@ -141,7 +142,8 @@ class Aggregator:
         seen = Seen(t, now_s, found.total, given.jobs, sent, vectors, self.model)
         truth = Truth(given.clients, found.updates.deltas)
         for i, observer in enumerate(parts.observers):
-            guess, self.observed[i] = observer.see(seen, self.observed[i], parts.streams)
+            known = seen._replace(inside=inside(parts, observer.coalition(parts.clients), found))
+            guess, self.observed[i] = observer.see(known, self.observed[i], parts.streams)
             errors.append({} if guess is None else dict(observer.error(guess, truth)))
         return errors
 

@@ -25,6 +25,7 @@ class Sum:
         total: as the protocol gives it; its clients are those who hold samples.
         change: what the server's stages make of its vector, float32 (d,).
         given: what was added up.
+        done: the protocol's good end.
         updates: what training made.
         facts: of each stage.
         row: the stages' and the protocol's columns of rounds.csv.
@@ -33,6 +34,7 @@ class Sum:
     total: Total
     change: NDArray[np.float32]
     given: Contributions
+    done: Summed
     updates: Updates
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
@@ -90,7 +92,7 @@ class Summing:
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
-        return Sum(total, change, given, updates, facts, row | dict(total.row))
+        return Sum(total, change, given, done, updates, facts, row | dict(total.row))
 
     def _given(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], model: NDArray[np.float32]

@@ -7,7 +7,7 @@ so that the answers so far are its checkpoint. The mathematics of the sum happen
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from typing import Protocol as Interface
@@ -183,6 +183,15 @@ class Protocol(Interface):
             streams: the run's streams.
         """
         ...
+
+    def known_to(
+        self, done: Summed, given: Contributions, coalition: NDArray[np.int32], streams: Streams
+    ) -> Mapping[str, NDArray[Any]]:
+        """What clients of a coalition can take off the sum besides their own updates, (d,), by strategy.
+
+        It may use only what the members have drawn and received; the attack is then the observer's.
+        """
+        return {}
 
     @abstractmethod
     def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
