@@ -12,7 +12,7 @@ from simfl.privacy.base import Accountant, History
 from simfl.results import participation_matrices
 from simfl.scenario import Scenario
 
-__all__ = ["accounts", "extra_columns", "history"]
+__all__ = ["accounts", "extra_columns", "history", "of_clients"]
 
 
 def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
@@ -23,10 +23,21 @@ def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
     return tuple(added.values())
 
 
-def accounts(
-    scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None
-) -> dict[str, Iterable[Any]]:
-    """What the accountants say, column by column, a value a round.
+def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
+    """What the accountants say, column by column, a value a round."""
+    found: dict[str, Iterable[Any]] = {}
+    for accountant in _accountants(scenario):
+        found |= accountant.accounts(seen)
+    return found
+
+
+def of_clients(scenario: Scenario, seen: History) -> dict[str, NDArray[Any]]:
+    """What the accountants say of each client, by name, (clients,)."""
+    return {name: values for each in _accountants(scenario) for name, values in each.clients(seen).items()}
+
+
+def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
+    """All that accountants see of a run.
 
     Args:
         scenario: what was played.
@@ -34,23 +45,15 @@ def accounts(
         rounds: rounds played.
         samples: training samples of each client, shape (clients,); None = not known.
     """
-    seen = history(scenario, folder, rounds, samples)
-    found: dict[str, Iterable[Any]] = {}
-    for accountant in _accountants(scenario):
-        found |= accountant.accounts(seen)
-    return found
-
-
-def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
-    """All that accountants see of a run."""
     participation = participation_matrices(folder / "participation.csv", rounds, scenario.clients)
     facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
     rule = scenario.training
-    return History(participation, facts, not rule.aggregate.sum_only, samples if rule.by_samples else None)
+    weighing = samples if rule.by_samples else None
+    return History(participation, facts, not rule.aggregate.sum_only, weighing, scenario.privacy.stages)
 
 
 def _accountants(scenario: Scenario) -> tuple[Accountant, ...]:
-    return (scenario.privacy, *scenario.privacy.accountants)
+    return (scenario.privacy, *(scenario.privacy.accountants or ()))
 
 
 def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -13,9 +13,9 @@ from simfl.columns import Column
 from simfl.errors import SimflError
 from simfl.rng import Streams
 from simfl.secagg.base import Cohort, Contributions
-from simfl.secagg.field import Elements, to_signed
+from simfl.secagg.field import Elements, Q, to_signed
 from simfl.secagg.keys import ELEMENT
-from simfl.secagg.quantise import HALF, Grid, grid, rounded
+from simfl.secagg.quantise import HALF, Grid, Quantised, grid, rounded
 from simfl.setting import Setting
 from simfl.types import Total
 
@@ -79,6 +79,8 @@ class Masked:
         float | None, Field(gt=0, le=1e12, description="simulated seconds that a phase waits at most; null = any")
     ] = None
     rates: Annotated[Rates, Field(description="how long cryptography takes")] = Rates()
+
+    field: ClassVar[int | None] = Q
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("secagg_bytes", "Secure aggregation", "bytes",
@@ -158,11 +160,12 @@ class Masked:
         whole = np.rint(weights).astype(np.int64)
         if (whole != weights).any() or weights.sum() > limit:
             raise SimflError(f"masked sums need whole weights, together at most {limit:g}; use weighting: equal")
-        on = self.grid(limit)
+        ready = given.vectors.dtype == np.int64
+        on = Grid(1.0, inf) if ready else self.grid(limit)
         assert on is not None, "the talk before has looked"
         vectors, clipped = [], 0
         for job, weight, vector in zip(given.jobs, whole.tolist(), given.vectors, strict=True):
-            values = rounded(vector, on, streams("secagg/rounding", job.id))
+            values = Quantised(vector, 0) if ready else rounded(vector, on, streams("secagg/rounding", job.id))
             clipped += values.clipped
             head = [weight] if self.weight_channel else []
             vectors.append(np.concatenate([np.array(head, dtype=np.int64), weight * values.values]))
@@ -181,7 +184,9 @@ class Masked:
         change = to_signed(sums)[int(bool(self.weight_channel)) :]
         vector = (change / (sent.grid.scale * divisor)).astype(np.float32)
         wraps = 0
-        if self.scale is not None:  # the simulation knows what was rounded, and so the exact sums
+        if (
+            self.scale is not None or sent.grid.clip == inf
+        ):  # the simulation knows what was rounded, and so the exact sums
             exact = np.sum([factor * whole for factor, whole in zip(factors, sent.vectors, strict=True)], axis=0)
             wraps = int((np.abs(exact) > HALF).sum())
         row = {"clipped": sent.clipped, "wrapped": wraps}

@@ -30,6 +30,7 @@ Epsilon = Annotated[float, Field(gt=0, le=1e9)]
 class OutputPerturbation(Stage):
     """Each of n clients adds the difference of two Gamma(1/n, scale) to every weight; together they are Laplace.
 
+    With ``adds: whole`` each adds a whole Laplace variable, which is what the n - 1 attack leaves of it.
     ``published`` is the scale of the publication, 2 R / (n k alpha epsilon), which is meant for the mean of the models
     but added to each before they are averaged: n times too little. ``calibrated`` is n times that, so that every
     weight of the mean is epsilon-private against replacing one sample. n are the clients in the sum. Clients that hold
@@ -49,6 +50,9 @@ class OutputPerturbation(Stage):
     noise_scale: Annotated[
         Literal["published", "calibrated"], Field(description="how the scale of the noise follows from epsilon")
     ] = "published"
+    adds: Annotated[
+        Literal["share", "whole"], Field(description="each client adds a share of the noise, or all of it")
+    ] = "share"
 
     columns = (
         Column("epsilon_weight", "ε of a weight", "number",
@@ -64,9 +68,8 @@ class OutputPerturbation(Stage):
         for key, value in (("epsilon", self.epsilon), ("samples", self.samples)):
             if isinstance(value, tuple) and len(value) != setting.clients:
                 problems.append((key, f"has {len(value)} values for {setting.clients} clients"))
-        one, two = setting.training.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64)).tolist()
-        if one != two:
-            problems.append(("noise_scale", "assumes that all clients weigh the same; use weighting: equal"))
+        if len(set(setting.training.weights(np.array([1, 2, 2]), np.array([0, 0, 3])).tolist())) > 1:
+            problems.append(("", "is for a mean in which all clients count the same; use weighting: equal"))
         return problems
 
     def start(self, dimension: int) -> Arrays:
@@ -80,7 +83,7 @@ class OutputPerturbation(Stage):
         sent = vectors.copy()
         for i, (job, scale) in enumerate(zip(jobs, scales.tolist(), strict=True)):
             rng = streams("output_perturbation", self._data_of(job.version), job.client)
-            sent[i] += laplace.share(rng, scale, 1 / n, size).astype(np.float32)
+            sent[i] += laplace.share(rng, scale, 1 / n if self.adds == "share" else 1.0, size).astype(np.float32)
         return sent
 
     def scales(self, jobs: tuple[Job, ...]) -> NDArray[np.float64]:
@@ -90,8 +93,8 @@ class OutputPerturbation(Stage):
 
     def sensitivities(self, jobs: tuple[Job, ...]) -> NDArray[np.float64]:
         """By how much, in the Euclidean norm, one sample moves each client's model, (n,)."""
-        first = np.array([_of(self.samples, job.client) for job in jobs])
-        return 2 * self.radius / ((first + self.new * self._data_of(jobs[0].version)) * self.alpha)
+        held = [_of(self.samples, job.client) + self.new * self._data_of(job.version) for job in jobs]
+        return 2 * self.radius / (np.array(held) * self.alpha)
 
     def _data_of(self, version: int) -> int:
         """The latest round, up to this version, that brought new samples."""
