@@ -69,7 +69,7 @@ class Oblivious(Masked, Protocol):
 
     joint = True
     phases = ("noise",)
-    columns: tuple[Column, ...] = (
+    columns: ClassVar[tuple[Column, ...]] = (  # type: ignore[misc]
         *Masked.columns,
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
@@ -84,7 +84,7 @@ class Oblivious(Masked, Protocol):
             problems.append(("weight_channel", "noise is for clients that weigh the same; use weighting: equal"))
         if any(stage.whole for stage in setting.privacy.stages):
             problems.append(
-                ("", "rounds updates to its own grid, but a stage sends whole numbers; leave that stage out")
+                ("", "has a grid of its own, but a stage sends whole numbers; leave that stage out")
             )
         if self.noise == "once" and setting.selection.k != setting.clients:
             problems.append(("noise", "is dealt once among all clients, but not all are selected; use every_round"))
