@@ -1,11 +1,13 @@
 """UCI Adult as private empirical risk minimisation takes it: complete rows of norm 1."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
+from simfl.cache import cached
 from simfl.learning.data.adult import adult_paths, read_adult
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.images import broken
@@ -15,6 +17,8 @@ from simfl.rng import Streams
 from simfl.setting import Setting
 
 __all__ = ["AdultComplete"]
+
+INCOMES = ("<=50K", ">50K")
 
 
 @DATA("adult_complete")
@@ -32,17 +36,21 @@ class AdultComplete:
         adult_paths(self.root, setting)
 
     def load(self, setting: Setting, streams: Streams) -> Dataset:
-        import pandas
-
         paths = adult_paths(self.root, setting)
-        table = pandas.concat(read_adult(paths), ignore_index=True)
-        table = table[~(table == "?").any(axis=1)]
-        names = sorted(set(table["income"]))
-        if len(names) != 2:
-            raise broken(paths[0], f"has {len(names)} incomes instead of 2")
-        y = (table["income"] == names[1]).to_numpy(dtype=np.int64)
-        x = unit_rows(pandas.get_dummies(table.drop(columns="income")).to_numpy(dtype=np.float64))
+        arrays = cached("adult_complete v1", paths, lambda: _decoded(paths))
+        x, y = arrays["x"], arrays["y"]
         order = streams("split").permutation(len(y))
         cut = round(len(y) * self.test_fraction)
         test, train = order[:cut], order[cut:]
-        return Dataset(x[train], y[train], x[test], y[test], tuple(names))
+        return Dataset(x[train], y[train], x[test], y[test], INCOMES)
+
+
+def _decoded(paths: tuple[Path, Path]) -> dict[str, Any]:
+    import pandas
+
+    table = pandas.concat(read_adult(paths), ignore_index=True)
+    table = table[~(table == "?").any(axis=1)]
+    if set(table["income"]) != set(INCOMES):
+        raise broken(paths[0], f"has incomes other than {' and '.join(INCOMES)}")
+    x = unit_rows(pandas.get_dummies(table.drop(columns="income")).to_numpy(dtype=np.float64))
+    return {"x": x, "y": (table["income"] == INCOMES[1]).to_numpy(dtype=np.int64)}

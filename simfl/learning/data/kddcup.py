@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from simfl.cache import cached
 from simfl.errors import MissingError
 from simfl.files import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset
@@ -63,18 +64,22 @@ class KddCup:
 
     def load(self, setting: Setting, streams: Streams) -> Dataset:
         path = self._path(setting)
-        table = read_csv(path, header=None)
-        if table.shape[1] != COLUMNS or table.isna().any(axis=None):
-            raise broken(path, f"is no table of {COLUMNS} columns without gaps")
-        x = _features(table.drop(columns=LABEL), path)
-        label = table[LABEL].astype(str).str.rstrip(".").to_numpy(dtype=str)
-        normal = label == "normal"
-        kept = np.flatnonzero(np.isin(label, RARE) | normal if self.attacks == "rare" else np.full(len(label), True))
+        arrays = cached("kddcup99 v1", [path], lambda: _decoded(path))
+        x, y = arrays["x"], arrays["attack"].astype(np.int64)
+        kept = np.flatnonzero(arrays["rare"] | ~arrays["attack"]) if self.attacks == "rare" else np.arange(len(y))
         order = kept[streams("split").permutation(len(kept))][: self.rows]
-        y = (~normal).astype(np.int64)
         cut = round(len(order) * self.test_fraction)
         test, train = order[:cut], order[cut:]
         return Dataset(x[train], y[train], x[test], y[test], ("normal", "attack"))
+
+
+def _decoded(path: Path) -> dict[str, Any]:
+    table = read_csv(path, header=None)
+    if table.shape[1] != COLUMNS or table.isna().any(axis=None):
+        raise broken(path, f"is no table of {COLUMNS} columns without gaps")
+    label = table[LABEL].astype(str).str.rstrip(".").to_numpy(dtype=str)
+    x = _features(table.drop(columns=LABEL), path)
+    return {"x": x, "attack": label != "normal", "rare": np.isin(label, RARE)}
 
 
 def _features(table: Any, path: Path) -> Any:
