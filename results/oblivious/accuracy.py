@@ -26,7 +26,8 @@ EPSILONS = (5e-7, 1e-5, 5e-4, None)
 
 def played(clients: int, epsilon: float | None, seed: int, options: argparse.Namespace) -> dict[str, float]:
     noise = [f"secagg.epsilon={epsilon}", "secagg.execute=cost_only"] if epsilon else ["secagg=plain"]
-    changes = [f"clients={clients}", f"seed={seed}", f"training.rounds={options.rounds}", "attacks=[]", "privacy=none", *noise,
+    changes = [f"clients={clients}", f"seed={seed}", f"training.rounds={options.rounds}", "attacks=[]",
+               "privacy=none", *noise,
                f"training.local_steps={options.steps}", f"training.learning_rate={50 / options.steps}"]  # fmt: skip
     folder = run(Scenario.load(SCENARIO, changes), options.out, resume=True).path
     measured = read_table(folder / "evaluation.csv")

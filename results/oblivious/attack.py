@@ -39,7 +39,8 @@ PRINTED = {"non-oblivious": 0.894, "naive": 0.164, "random": 0.164, "mean": 0.16
 def errors(changes: list[str], options: argparse.Namespace) -> pandas.DataFrame:
     """One row a round, one column an error."""
     fixed = [f"clients={options.clients}", f"training.rounds={options.rounds}", "privacy.every=0",
-             "training.local_steps=10", "training.learning_rate=5", f"attacks=[{{name: collusion, weight: {WEIGHT}}}]"]  # fmt: skip
+             "training.local_steps=10", "training.learning_rate=5",
+             f"attacks=[{{name: collusion, weight: {WEIGHT}}}]"]  # fmt: skip
     folder = run(Scenario.load(SCENARIO, [*fixed, *changes]), options.out, resume=True).path
     return read_table(folder / "attacks.csv").pivot(index="round", columns="name", values="value")
 
