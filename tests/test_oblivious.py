@@ -5,9 +5,12 @@ from math import sqrt
 import numpy as np
 import pytest
 from scipy import stats
+from test_seams import killed_and_resumed, rows, tables
 from test_secagg_sums import drive
 
 from simfl.rng import Streams
+from simfl.run import run
+from simfl.scenario import InvalidScenario, Scenario
 from simfl.secagg.base import Cohort, Failed, Prepared
 from simfl.secagg.field import Q, to_signed
 from simfl.secagg.grid_noise import Noise
@@ -213,3 +216,75 @@ def test_scales_are_the_published_ones():
     honest = Oblivious(epsilon=1e-5, samples=200, noise_scale="calibrated", min_sum=2)
     done = drive(honest.recover(cohort(100), np.ones((100, 1), dtype=bool), [None], Streams(0)), [])[0]
     assert done.row["epsilon_weight"] == pytest.approx(1e-5)
+
+
+# -- on the clock -----------------------------------------------------------------------------------------
+
+BASE = """
+name: oblivious
+clients: 6
+network: {name: star, latency_s: 0.5}
+selection: all
+training: {name: fedavg, rounds: 4, batch_size: 50, weighting: equal}
+learning: {data: digits, model: logistic}
+secagg: {name: oblivious, epsilon: 50, samples: 200, rates: {agreement_s: 0, element_s: 0}, term_s: 0}
+attacks: [{name: collusion, victim: 2}]
+"""
+
+
+def scenario(*overrides):
+    return Scenario.parse(BASE, "oblivious", overrides)
+
+
+def test_rounds_take_two_ways_more_than_plain_ones_and_noise_dealt_once_does_not(tmp_path):
+    """Latency 1/2 s: 1 s for keys, then 1 s to deal and 1 s of work a round; dealt once, 1 s before the first."""
+    every = rows(run(scenario("learning=none"), tmp_path).path, "rounds.csv")
+    once = rows(run(scenario("learning=none", "secagg.noise=once"), tmp_path).path, "rounds.csv")
+    assert [float(row["time_s"]) for row in every] == pytest.approx([3, 5, 7, 9])
+    assert [float(row["time_s"]) for row in once] == pytest.approx([3, 4, 5, 6])
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes_and_so_does_a_sweep(tmp_path, monkeypatch):
+    import simfl
+
+    whole = tables(run(scenario(), tmp_path / "whole").path)
+    assert tables(killed_and_resumed(scenario(), tmp_path / "killed", monkeypatch, 2)) == whole
+    file = tmp_path / "oblivious.yaml"
+    file.write_text(BASE)
+    swept = simfl.sweep(file, {"seed": [0, 1]}, out=tmp_path / "swept", jobs=2)
+    assert swept.failed.empty and tables(next(iter(swept.results())).path) == whole
+
+
+def test_cost_only_is_the_same_but_for_the_noise(tmp_path):
+    real = run(scenario("attacks=[]"), tmp_path).path
+    cheap = run(scenario("attacks=[]", "secagg.execute=cost_only"), tmp_path).path
+    for name in ("participation.csv", "phases.csv"):
+        assert (real / name).read_bytes() == (cheap / name).read_bytes()
+    for one, other in zip(rows(real, "rounds.csv"), rows(cheap, "rounds.csv"), strict=True):
+        for name in ("time_s", "bytes_up", "bytes_down", "noise_std", "epsilon_weight"):
+            assert one[name] == other[name]
+
+
+def test_the_observer_is_told_what_its_coalition_knows_and_no_more(tmp_path):
+    """Without noise (of an enormous epsilon) all others together have the victim's update; a plain sum shows it, too."""
+    found = {}
+    for name, changes in (("oblivious", ("secagg.epsilon=1e8",)), ("plain", ("secagg=plain",))):
+        table = rows(run(scenario(*changes), tmp_path).path, "attacks.csv")
+        found[name] = {row["name"] for row in table}
+        residuals = [float(row["value"]) for row in table if row["name"] == "residual_naive"]
+        assert len(residuals) == 4 and max(residuals) < 1e-8
+    strategies = {f"{kind}_{name}" for kind in ("residual", "estimate")
+                  for name in ("naive", "random", "mean", "difference", "pooled")}  # fmt: skip
+    assert found["oblivious"] == strategies | {"actual"}
+    assert found["plain"] == {"residual_naive", "estimate_naive", "actual"}
+
+
+def test_what_does_not_fit_is_refused_by_key():
+    for changes, key in (
+        (("training.weighting=samples",), "secagg.weight_channel"),
+        (("secagg.noise=once", "selection=random:k=3"), "secagg.noise"),
+        (("attacks.0.victim=6",), "attacks.0.victim"),
+        (("training={name: fedbuff, rounds: 2, concurrency: 3}",), "needs one cohort"),
+    ):
+        with pytest.raises(InvalidScenario, match=key):
+            scenario(*changes)

@@ -21,7 +21,7 @@ from simfl.rng import Streams
 from simfl.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.grid_noise import Noise
-from simfl.secagg.keys import agree, derive, elements, public_key, secret
+from simfl.secagg.keys import agree, derive, public_key, secret, stretched
 from simfl.secagg.oblivious_round import Party, Plan, choices
 
 HERE = Path(__file__).resolve().parent
@@ -50,9 +50,9 @@ def measured(n: int) -> dict[str, float]:
     sent = party.deal().sent
     setup = process_time() - began
     vector, began = np.zeros(D, dtype=np.int64), process_time()
-    for seed in seeds:
-        vector += elements(derive(seed, b"mask"), D)
-    seeds = [derive(seed, b"next") for seed in seeds]
+    for i, seed in enumerate(seeds):
+        seeds[i], shared = stretched(seed, D)
+        vector += shared
     vector += np.where(choices(plan, 0, 0, streams), sent[1], sent[0]).sum(axis=0)
     encryption = process_time() - began
     messages = [np.arange(D, dtype="<u4").tobytes()] * n

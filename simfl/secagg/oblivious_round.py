@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from simfl.rng import Streams
 from simfl.secagg.field import Elements, Q
-from simfl.secagg.grid_noise import Noise
+from simfl.secagg.grid_noise import Noise, Terms
 from simfl.secagg.keys import elements, secret
 
 __all__ = ["Dealt", "Forwarded", "Party", "Plan", "Round", "choices", "forward", "play"]
@@ -55,18 +55,25 @@ class Dealt(NamedTuple):
 
     Attributes:
         masks: s_ij, (n, d); 0 for itself.
-        noise: D_ij^b, whole numbers, (2, n, d); 0 for itself.
+        terms: D_ij^b, whole numbers, of which few are not 0; places in an array (2, n, d); none for itself.
         own: what the party adds to its own vector besides, (d,).
     """
 
     masks: Elements
-    noise: NDArray[np.int64]
+    terms: Terms
     own: Elements
+
+    @property
+    def noise(self) -> NDArray[np.int64]:
+        """D_ij^b, (2, n, d)."""
+        return self.terms.dense(2 * self.masks.size).reshape(2, *self.masks.shape)
 
     @property
     def sent(self) -> Elements:
         """The message to the server: eta_ij^b, (2, n, d)."""
-        return (self.masks + self.noise) % Q
+        found, (places, values) = np.concatenate([self.masks.ravel()] * 2), self.terms
+        found[places] = (found[places] + values) % Q
+        return found.reshape(2, *self.masks.shape)
 
 
 class Forwarded(NamedTuple):
@@ -110,10 +117,9 @@ class Party:
             masks[last] = -(masks.sum(axis=0) + own) % Q
         else:
             own = -masks.sum(axis=0) % Q
-        noise = plan.noise.draw(self.streams("oblivious/noise", plan.number, name), 2 * n * d).dense(2 * n * d)
-        noise = noise.reshape(2, n, d)
-        noise[:, self.me] = 0
-        return Dealt(masks, noise, own)
+        places, values = plan.noise.draw(self.streams("oblivious/noise", plan.number, name), 2 * n * d)
+        others = places // d % n != self.me
+        return Dealt(masks, Terms(places[others], values[others]), own)
 
 
 def forward(plan: Plan, sender: int, sent: Elements, streams: Streams) -> Forwarded:
@@ -124,7 +130,8 @@ def forward(plan: Plan, sender: int, sent: Elements, streams: Streams) -> Forwar
     random[sender] = 0
     pair = np.stack([np.where(swapped, sent[1], sent[0]), np.where(swapped, sent[0], sent[1])])
     pair += random
-    return Forwarded(pair % Q, random.sum(axis=0), swapped)
+    np.subtract(pair, Q, out=pair, where=pair >= Q)  # both were below q
+    return Forwarded(pair, random.sum(axis=0), swapped)
 
 
 def choices(plan: Plan, number: int, sender: int, streams: Streams) -> Bits:

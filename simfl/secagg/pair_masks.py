@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from simfl.rng import Streams
 from simfl.secagg.field import Elements
-from simfl.secagg.keys import agree, derive, elements, public_key, secret
+from simfl.secagg.keys import agree, derive, public_key, secret, stretched
 
 __all__ = ["masks"]
 
@@ -21,13 +21,13 @@ def masks(streams: Streams, clients: NDArray[np.int32], number: int, size: int) 
     """What each client adds to its vector in round ``number``, (n, size), not reduced; the rows sum to 0.
 
     Client i adds the mask it shares with each later client j, and subtracts those shared with earlier ones. The
-    seed of a pair goes on from round to round, whether it is used or not (Mugunthan, MIT 2022, appendix A.11).
+    seed of a pair is stretched to its mask and the next round's seed (Mugunthan, MIT 2022, appendix A.11).
     """
     found = np.zeros((len(clients), size), dtype=np.int64)
     seeds = iter(_seeds(streams, tuple(clients.tolist()), number))
     for i in range(len(clients)):
         for j in range(i + 1, len(clients)):
-            shared = elements(derive(next(seeds), b"mask"), size)
+            _, shared = stretched(next(seeds), size)
             found[i] += shared
             found[j] -= shared
     return found
@@ -62,4 +62,4 @@ def _agreed(streams: Streams, clients: tuple[int, ...]) -> Seeds:
 
 
 def _next(seeds: Seeds) -> Seeds:
-    return tuple(derive(seed, b"next") for seed in seeds)
+    return tuple(stretched(seed, 0)[0] for seed in seeds)
