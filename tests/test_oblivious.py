@@ -266,7 +266,7 @@ def test_cost_only_is_the_same_but_for_the_noise(tmp_path):
 
 
 def test_the_observer_is_told_what_its_coalition_knows_and_no_more(tmp_path):
-    """Without noise (of an enormous epsilon) all others together have the victim's update; a plain sum shows it, too."""
+    """Without noise (an enormous epsilon) all others together have the victim's update, as under a plain sum."""
     found = {}
     for name, changes in (("oblivious", ("secagg.epsilon=1e8",)), ("plain", ("secagg=plain",))):
         table = rows(run(scenario(*changes), tmp_path).path, "attacks.csv")
