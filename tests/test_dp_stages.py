@@ -233,9 +233,8 @@ def test_the_parts_of_xnoise_add_up(n, tolerance):
 # -- privacy-loss histograms of whole mechanisms --------------------------------------------------------------
 
 
-def released(stage, x, n, d=2):
-    """What the server knows of one client that sends x beside n - 1 silent ones, 40,000 times: its value along x."""
-    times = 40_000
+def released(stage, x, n, times, d=2):
+    """What the server knows of one client that sends x beside n - 1 silent ones, many times: (times, d')."""
     state, out = stage.start(d), np.zeros((times, d))
     for who in range(n):
         vectors = np.tile(x if who == 0 else np.zeros(d), (times, 1)).astype(np.float32)
@@ -252,21 +251,21 @@ def test_losses_of_noise_in_the_field_stay_within_epsilon(name, m):
     facts = {k: np.array([v]) for k, v in stage.facts(members(m), stage.start(2)).items()}
     divergences = stage.loss(facts).rdp[0]
     epsilon = min(float(rdp_epsilon(np.array(r), a, delta)) for r, a in zip(divergences, ORDERS, strict=True))
-    one, other = (released(stage, np.array(x, dtype=float), m) for x in ([1, 0], [0, 0]))
+    one, other = (released(stage, np.array(x, dtype=float), m, 4_000) for x in ([1, 0], [0, 0]))
     along = one.mean(axis=0) - other.mean(axis=0)
-    assert excess(one @ along, other @ along, epsilon, delta, bins=60) < 4
-    assert excess(one @ along, other @ along, 0.3 * epsilon, delta, bins=60) > 4
+    assert excess(one @ along, other @ along, epsilon, delta, bins=20) < 4
+    assert excess(one @ along, other @ along, 0.3 * epsilon, delta, bins=20) > 4
 
 
 @pytest.mark.parametrize("name", ["local_laplace", "local_gaussian", "local_staircase", "laplace_shares"])
 def test_losses_of_noise_at_the_clients_stay_within_epsilon(name):
     fields = {"sharers": 1} if name == "laplace_shares" else {"delta": 0.02} if name == "local_gaussian" else {}
     stage = made(name, epsilon=1.0, **fields)
-    one, other = (released(stage, np.array(x, dtype=float), 1) for x in ([1, 0], [0, 0]))
+    one, other = (released(stage, np.array(x, dtype=float), 1, 30_000) for x in ([1, 0], [0, 0]))
     delta = fields.get("delta", 0.0)
-    assert excess(one[:, 0], other[:, 0], 1.0, delta, bins=60) < 4
+    assert excess(one[:, 0], other[:, 0], 1.0, delta, bins=20) < 4
     if name != "local_staircase":  # of which each coordinate has its half of epsilon
-        assert excess(one[:, 0], other[:, 0], 0.6, delta, bins=60) > 4
+        assert excess(one[:, 0], other[:, 0], 0.6, delta, bins=20) > 4
 
 
 # -- in a run -------------------------------------------------------------------------------------------------
@@ -282,7 +281,7 @@ def scenario(name, training=FEDAVG, *overrides, **fields):
     text = BASE + equal + f"privacy: {{name: none, stages: [{{name: {name}{own}}}]}}\n"
     if stage.whole:
         text += f"secagg: {'basecagg' if buffered else 'secagg'}\n"
-    return Scenario.parse(text, "dp", ("selection=random:k=4", "training.rounds=4", *overrides))
+    return Scenario.parse(text, "dp", ("selection=random:k=4", "training.rounds=3", *overrides))
 
 
 @pytest.mark.parametrize("training", [FEDAVG, FEDBUFF], ids=["fedavg", "fedbuff"])
@@ -294,7 +293,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(name, training, tmp_path, monkey
         return
     made = scenario(name, training)
     done = run(made, tmp_path / "whole")
-    assert tables(killed_and_resumed(made, tmp_path / "killed", monkeypatch, 2)) == tables(done.path)
+    assert tables(killed_and_resumed(made, tmp_path / "killed", monkeypatch, 1)) == tables(done.path)
     if STAGES[name].observer:
         assert done.summary["epsilon_max"] > 0 and (done.path / "privacy.csv").exists()
         last = [float(row["epsilon"]) for row in rows(done.path, "privacy.csv")]
@@ -307,21 +306,27 @@ def test_processes_of_a_sweep_give_the_same_bytes(tmp_path):
 
     file = tmp_path / "dp.yaml"
     file.write_text(BASE + FEDAVG.replace("}", ", weighting: equal}") + "privacy: {stages: [clipping]}\n")
-    choices = ["central_gaussian", "tree_gaussian", "adaptive_gaussian:noise_multiplier=0.1", "local_laplace"]
+    choices = ["tree_gaussian", "adaptive_gaussian:noise_multiplier=0.1"]
     swept = simfl.sweep(file, {"privacy.stages.0": choices, "training.rounds": 2}, out=tmp_path / "out", jobs=2)
-    assert swept.failed.empty and len(swept.results()) == 4
+    results = list(swept.results())
+    assert swept.failed.empty and len(results) == 2
     for choice in choices:
         alone = run(Scenario.load(file, [f"privacy.stages.0={choice}", "training.rounds=2"]), tmp_path / "alone").path
-        (same,) = [result.path for result in swept.results() if result.path.name == alone.name]
+        (same,) = [result.path for result in results if result.path.name == alone.name]
         assert tables(alone) == tables(same)
 
 
-@pytest.mark.parametrize("training", [FEDAVG, FEDBUFF], ids=["fedavg", "fedbuff"])
+@pytest.fixture(scope="module", params=[FEDAVG, FEDBUFF], ids=["fedavg", "fedbuff"])
+def plain(request, tmp_path_factory):
+    """A training, and its run without any stage."""
+    return request.param, run(scenario("clipping", request.param, "privacy.stages=[]"), tmp_path_factory.mktemp("dp"))
+
+
 @pytest.mark.parametrize("name", ["clipping", "central_gaussian", "tree_gaussian"])
-def test_zero_noise_gives_the_plain_run_byte_for_byte(name, training, tmp_path):
+def test_zero_noise_gives_the_plain_run_byte_for_byte(name, plain, tmp_path):
+    training, plain = plain
     wide = {"norm": 1e9} if name == "clipping" else {"clip_norm": 1e9, "noise_multiplier": 0}
     free = run(scenario(name, training, **wide), tmp_path)
-    plain = run(scenario(name, training, "privacy.stages=[]"), tmp_path)
     for file in ("model.npy", "participation.csv"):
         assert (free.path / file).read_bytes() == (plain.path / file).read_bytes()
     kept = plain.path.joinpath("rounds.csv").read_text().splitlines()[0].split(",")
@@ -333,14 +338,14 @@ def test_zero_noise_gives_the_plain_run_byte_for_byte(name, training, tmp_path):
 
 def test_whole_numbers_are_summed_as_they_are_and_wrap_in_the_field(tmp_path):
     """A protocol executed and one that only costs give the same model; the mean is near that without protocol."""
-    quiet = {"noise_multiplier": 0.001, "clip_norm": 50}
+    quiet = {"noise_multiplier": 0, "clip_norm": 50}
     overrides = ("devices.failure=none", "devices.availability=always")
     done = run(scenario("skellam", FEDAVG, *overrides, **quiet), tmp_path)
     cheap = run(scenario("skellam", FEDAVG, *overrides, "secagg.execute=cost_only", **quiet), tmp_path)
     plain = run(scenario("skellam", FEDAVG, *overrides, "privacy.stages=[]", "secagg=plain", **quiet), tmp_path)
     one, two, three = (np.load(each.path / "model.npy") for each in (done, cheap, plain))
     np.testing.assert_allclose(one, two, atol=1e-5)
-    assert 0 < np.abs(one - three).max() < 0.05
+    assert 0 < np.abs(one - three).max() < 0.01
     assert int(rows(done.path, "rounds.csv")[0]["bytes_up"]) - int(rows(cheap.path, "rounds.csv")[0]["bytes_up"]) == 0
 
 
