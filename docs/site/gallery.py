@@ -29,6 +29,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
     "privacyfl_kdd": ("accuracy_time", ("learning.data=privacyfl_digits", "learning.model=logistic", "clients=4")),
     "privacyfl_serverless": ("accuracy_time", ()),
     "privacyfl_latency": ("timeline", ("trace=events",)),
+    "dp_tradeoff": ("plugins", ("clients=40", "selection.k=16", "training.rounds=10")),
     "secure_async": ("privacy", ("training.rounds=30",)),
 }  # fmt: skip
 """For each scenario the figure that is drawn, and what makes it small and free of data that are not there."""

@@ -79,6 +79,8 @@ class Stage(Protocol):
         columns: the facts that are columns of rounds.csv, too.
         observer: against whom it protects: ``server`` = also against the server, which sees who takes part; ``outside``
             = those who see the models only; empty = nobody, it adds no noise.
+        gaussian: its loss is that of Gaussian noise, ``mu``.
+        amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
         whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
             part gets what the sum is there, divided as any other. Only the last stage can.
         seeds: secrets that each client shares with others so that they can be opened after the upload.
@@ -86,6 +88,8 @@ class Stage(Protocol):
 
     columns: tuple[Column, ...] = ()
     observer: Literal["", "server", "outside"] = ""
+    gaussian: bool = False
+    amplifies: bool = False
     whole: bool = False
     seeds: int = 0
 

@@ -45,6 +45,8 @@ class AdaptiveGaussian(Stage):
     max_weight: MaxWeight = None
 
     observer = "outside"
+    gaussian = True
+    amplifies = True
     columns = (NOISE, Column("clip_norm", "Clip norm", "number", "Norm to which updates are clipped.", 0, shown=False))
 
     def resolve(self, setting: Setting) -> Self:

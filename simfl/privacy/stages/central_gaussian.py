@@ -45,6 +45,8 @@ class CentralGaussian(Stage):
     max_weight: MaxWeight = None
 
     observer = "outside"
+    gaussian = True
+    amplifies = True
     columns = (NOISE,)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:

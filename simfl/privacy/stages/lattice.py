@@ -27,6 +27,8 @@ __all__ = ["Distributed", "Floats", "Lattice", "Points", "hadamard", "rounded"]
 
 BETA = exp(-0.5)
 """How often a rounding of the longest update is repeated at most."""
+BITS = 20
+"""Of a sum, if nobody says otherwise."""
 CHUNK = 1 << 21
 """Numbers that are rotated at a time."""
 
@@ -111,7 +113,7 @@ class Distributed:
     colluders: Colluders = 0
     bits: Annotated[
         int | None,
-        Field(ge=1, le=62, description="the sum has 2^bits values; null = as many as the field has room for"),
+        Field(ge=1, le=62, description="a sum has 2^bits values; null = 20, if the field has room"),
     ] = None
     deviations: Annotated[
         float, Field(gt=0, description="standard deviations of a sum's coordinate that do not wrap around")
@@ -126,10 +128,10 @@ class Distributed:
     )  # fmt: skip
 
     def resolve(self, setting: Setting) -> Self:
-        """With the number of sharers, and all the room that the field has."""
+        """With the number of sharers, and bits for which the field has room."""
         n = participants(setting) if self.sharers is None else self.sharers
         room = _room(setting.secagg)
-        return replace(self, sharers=n, bits=room if self.bits is None and room else self.bits)
+        return replace(self, sharers=n, bits=min(room, BITS) if self.bits is None and room else self.bits)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         """What is impossible."""

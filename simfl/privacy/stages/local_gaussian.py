@@ -36,6 +36,8 @@ class LocalGaussian(Local, Stage):
         Field(description="the least noise that will do, or the formula of the textbooks, for epsilon up to 1"),
     ] = "analytic"
 
+    gaussian = True
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = super().check(setting)
         if self.calibration == "classical" and self.epsilon > 1:

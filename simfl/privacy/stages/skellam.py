@@ -11,9 +11,13 @@ from simfl.privacy.mechanisms import skellam
 from simfl.privacy.stages.lattice import Distributed, Floats, Points
 from simfl.privacy.stages.local import own
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job
 
 __all__ = ["Skellam"]
+
+MOST_BITS = 22
+"""Beyond, the logarithms that numpy's Poisson sampler compares lose too many digits."""
 
 
 @STAGES("skellam")
@@ -25,6 +29,13 @@ class Skellam(Distributed, Stage):
     rounded updates, C and a little. Adjacency: a client's update against none. It protects against the server, too.
     Reference: Agarwal, Kairouz and Liu, "The Skellam mechanism", NeurIPS 2021, Theorem 3.5.
     """
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = super().check(setting)
+        if (self.bits or 0) > MOST_BITS:
+            why = f"is {self.bits}, for which Poisson variables are too large to be drawn exactly"
+            problems.append(("bits", f"{why}; the nearest value is {MOST_BITS}"))
+        return problems
 
     def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
         return skellam.sample(own(streams, "skellam", job), self.share * to.scale**2, to.dimension)

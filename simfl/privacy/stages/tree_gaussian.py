@@ -33,6 +33,7 @@ class TreeGaussian(Stage):
     max_weight: MaxWeight = None
 
     observer = "outside"
+    gaussian = True
     columns = (NOISE,)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:

@@ -26,8 +26,8 @@ class XNoise(Skellam):
     Of n clients each adds variances s²/n and s²/((n-j+1)(n-j)), j = 1 ... T, s = z C; where D <= T are missing, the
     seeds of the parts j > D, which clients share with one another beside those of their masks, are opened after the
     upload. Exactly s² remains. Where more are missing all parts stay, and epsilon is of what there is. Sensitivity,
-    adjacency and observer as of skellam. Reference: Jiang, Wang and Chen, "Efficient federated learning with dropout-resilient
-    differential privacy", EuroSys 2024.
+    adjacency and observer as of skellam. Reference: Jiang, Wang and Chen, "Efficient federated learning with
+    dropout-resilient differential privacy", EuroSys 2024.
     """
 
     tolerance: Annotated[int, Field(ge=1, description="clients that may drop out, T")] = 1
