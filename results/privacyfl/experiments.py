@@ -76,7 +76,7 @@ def table52(seed: int, out: Path) -> Iterator[dict[str, Any]]:
             epsilons = [epsilon for epsilon in TABLE_52[name][0] if epsilon is not None]
             n = len(epsilons)
             sizes = list(SIZES[:n])
-            changes = [f"clients={n}", "network={name: star, latency_s: 0.1}",
+            changes = [f"clients={n}", "network={name: star, latency_s: 0.1, names: null}",
                        f"learning.partition={{name: growing, first: {sizes}}}",
                        noise(epsilon=epsilons, samples=sizes, noise_scale=kind)]  # fmt: skip
             rounds, measured = played("privacyfl", [*fixed, *changes], out)

@@ -34,7 +34,9 @@ class Collusion(Observer):
     """
 
     victim: Annotated[int, Field(ge=0, description="the honest client's number")] = 0
-    weight: Annotated[int, Field(ge=0, description="the coordinate whose estimates are written down")] = 0
+    weight: Annotated[
+        int, Field(ge=0, description="the coordinate that is written down; the last if there are fewer")
+    ] = 0
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         if self.victim >= setting.clients:
@@ -46,7 +48,7 @@ class Collusion(Observer):
 
     def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
         job = next((job for job in seen.jobs if job.client == self.victim), None)
-        if seen.inside is None or job is None or len(seen.inside.clients) != len(seen.jobs) - 1:
+        if job is None or seen.inside is None or not len(seen.model):
             return None, state
         naive = seen.total.vector * seen.inside.divisor - seen.inside.vectors.sum(axis=0)
         known = {name: naive - noise for name, noise in seen.inside.known.items()}
