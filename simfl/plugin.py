@@ -31,6 +31,10 @@ class Plugin(Protocol):
         """What cannot work in this setting, with the nearest values that can."""
         return []
 
+    def doubts(self, setting: Setting) -> list[Problem]:
+        """What works in this setting but is hardly meant; a warning."""
+        return []
+
     def resolve(self, setting: Setting) -> Self:
         """The plugin with its automatic fields filled in.
 

@@ -1,6 +1,6 @@
 """What differential privacy costs: accuracy against epsilon, epsilon against drops, epsilon beside the guarantees T.
 
-    python results/dp/tradeoff.py [--seeds 2] [--out results]
+    python results/dp/tradeoff.py [--seeds 2] [--out results] [--only FIGURE]
 
 Plays scenarios/dp_tradeoff.yaml for every mechanism, noise, drop rate, policy and seed (finished runs are reused) and
 writes accuracy, dropout and policies beside this file, each as .csv and .svg. Means over the seeds.
@@ -61,11 +61,8 @@ def accuracy(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
     for name, (stage, sizes, more) in MECHANISMS.items():
         for size in sizes:
             stages = f"privacy.stages=[{stage.format(size)}]"
-            yield {"mechanism": name, "noise": size} | played(
-                (stages, *more, "training.rounds=30", "privacy=none"), seeds, out
-            )
-    plain = played(("privacy.stages=[]", "training.rounds=30", "privacy=none"), seeds, out)
-    yield {"mechanism": "no noise", "noise": 0.0} | plain
+            yield {"mechanism": name, "noise": size} | played((stages, *more, *fixed), seeds, out)
+    yield {"mechanism": "no noise", "noise": 0.0} | played(("privacy.stages=[]", *fixed), seeds, out)
 
 
 def dropout(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
@@ -121,8 +118,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--only", choices=["accuracy", "dropout", "policies"])
     options = parser.parse_args()
     for make in (policies, dropout, accuracy):
+        if options.only not in (None, make.__name__):
+            continue
         rows = []
         for row in make(options.seeds, options.out):
             rows.append(row)

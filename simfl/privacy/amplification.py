@@ -17,7 +17,7 @@ from simfl.errors import MissingError
 from simfl.privacy.base import History, Loss, Stage
 from simfl.privacy.course import due
 from simfl.privacy.losses import losses, released
-from simfl.privacy.zero_out import Delta
+from simfl.privacy.zero_out import Delta, loose
 from simfl.rng import Streams
 from simfl.setting import Setting
 
@@ -70,6 +70,10 @@ class Accounting:
         if self.rate is not None and actual is not None and self.rate < actual * (1 - 1e-12):
             problems.append(("rate", f"is {self.rate:g}, but clients are selected with {actual:g}; use that, or null"))
         return problems
+
+    def doubts(self, setting: Setting) -> list[Problem]:
+        """A delta that says little."""
+        return loose(self.delta, setting)
 
     def evaluated(self, history: History) -> Iterable[float | None]:
         """Epsilon at the rounds that are due."""

@@ -13,6 +13,9 @@ from simfl.privacy.base import ACCOUNTANTS, Accountant, History
 
 __all__ = ["Rdp"]
 
+SAMPLED = [*(x / 10 for x in range(20, 110)), *range(11, 64), 128, 256, 512, 1024]
+"""The library's own orders from 2 on; below, its series for samples does not always converge."""
+
 
 @ACCOUNTANTS("rdp")
 @dataclass(frozen=True, kw_only=True)
@@ -57,4 +60,4 @@ class Rdp(Accounting, Accountant):
     def _composed(self, event: Any, relation: Any) -> float:
         from dp_accounting import rdp
 
-        return float(rdp.RdpAccountant(neighboring_relation=relation).compose(event).get_epsilon(self.delta))
+        return float(rdp.RdpAccountant(SAMPLED, relation).compose(event).get_epsilon(self.delta))

@@ -11,11 +11,21 @@ from pydantic import Field
 from simfl.columns import Column
 from simfl.privacy.base import ACCOUNTANTS, Accountant, History
 from simfl.privacy.losses import course
+from simfl.setting import Setting
 from simfl.types import SERVER
 
-__all__ = ["Delta", "ZeroOut"]
+__all__ = ["Delta", "ZeroOut", "loose"]
 
 Delta = Annotated[float, Field(gt=0, lt=1, description="delta of (epsilon, delta); well below one in the clients")]
+
+
+def loose(delta: float, setting: Setting) -> list[tuple[str, str]]:
+    """A delta with which a mechanism that shows one client's whole update would pass."""
+    if delta < 1 / setting.clients:
+        return []
+    return [
+        ("delta", f"is {delta:g}; of {setting.clients} clients, anything from {1 / setting.clients:g} on says little")
+    ]
 
 
 @ACCOUNTANTS("zero_out")
@@ -35,6 +45,9 @@ class ZeroOut(Accountant):
         Column("epsilon_median", "Median ε", "number", "Median of all clients' epsilons so far, by zero-out adjacency; "
                "empty where it is infinite.", -1, words="median ε of the clients"),
     )  # fmt: skip
+
+    def doubts(self, setting: Setting) -> list[tuple[str, str]]:
+        return loose(self.delta, setting)
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         found = course(history, self.delta)
