@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.asking import stalled
 from simfl.agents.evaluation import Evaluation
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
@@ -17,7 +19,11 @@ from simfl.secagg.base import Summed
 from simfl.training.base import Progress
 from simfl.types import Job
 
-__all__ = ["Aggregator"]
+__all__ = ["STANDSTILL", "Aggregator"]
+
+STANDSTILL = 10_000
+"""A run is given up after so many rounds, and one for each client, that summed something, or took no time, and still
+brought nothing nearer that ends it: where nobody takes any time, every client's update may fall on one instant once."""
 
 
 class Aggregator:
@@ -44,6 +50,8 @@ class Aggregator:
         self.observed = [each.start(parts.clients, parts.learner.dimension) for each in parts.observers]
         self.holders: Counter[int] = Counter()
         self.traffic_bytes = 0
+        self.so_far = Progress(0, 0, -inf, 0, None)
+        self.standing = 0
         parts.learner.put(0, self.model)
 
     @property
@@ -130,6 +138,7 @@ class Aggregator:
         self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
         so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
         last = rule.ends(so_far)
+        self._advance(so_far, changed)
         measured = self.evaluation.after(t, changed=changed, last=last)
         row = {
             "round": t,
@@ -143,6 +152,21 @@ class Aggregator:
             **measured,
         }
         return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
+
+    def _advance(self, so_far: Progress, changed: bool) -> None:
+        """Looks whether the run gets on; a round in which the server only waited says nothing.
+
+        Raises:
+            SimflError: it will never end.
+        """
+        before, self.so_far = self.so_far, so_far
+        if self.parts.rule.advances(before, so_far):
+            self.standing = 0
+        else:
+            self.standing += changed or so_far.time_s == before.time_s
+        if self.standing > STANDSTILL + self.parts.clients:
+            why = f"{self.standing} rounds in a row have brought the end of the run no nearer; give training.rounds"
+            raise stalled(why, so_far.time_s)
 
     def _phases(self, phases: Sequence[Phase]) -> dict[str, Any]:
         """Bytes and seconds of a protocol's phases, where the protocol lists these columns."""
