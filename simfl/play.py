@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.accounting import extra_columns
 from simfl.agents import SERVERS, Measuring, Parts, Round, Server
 from simfl.columns import ROUND_COLUMNS
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.scenario import Scenario
+from simfl.scenario.owned import added
 from simfl.selection.theory import theory
 from simfl.stored import OWN
 from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table
@@ -45,7 +45,7 @@ class Play:
         self.begins = begins
         self.rounds = parts.rule.most_rounds
         self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
-        self.row = (*ROUNDS, *(column.name for column in extra_columns(scenario)))
+        self.row = (*ROUNDS, *(column.name for column in added(scenario)))
         self.columns = _tables(parts, self.row, events)
         self.tables: dict[str, Table] = {}
         self.measuring = Measuring(parts)
@@ -131,7 +131,7 @@ class Play:
         theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.no_skill_accuracy()
-        columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
+        columns = (*ROUND_COLUMNS, *added(self.scenario))
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples)  # fmt: skip
         tidy(self.folder)

@@ -23,7 +23,7 @@ from simfl.network import NETWORKS
 from simfl.plugin import is_plugin
 from simfl.privacy import PRIVACY
 from simfl.registry import plain, validate
-from simfl.scenario import datafiles, identity, overrides, pluginfiles, plugins
+from simfl.scenario import datafiles, identity, overrides, owned, pluginfiles, plugins
 from simfl.scenario.builtin import find
 from simfl.scenario.extending import extended, opened
 from simfl.scenario.messages import in_order, problems
@@ -216,6 +216,7 @@ class Scenario:
         scenario, found = plugins.resolved(self)
         if not found:
             found = [*plugins.checked(scenario), *scenario._missing_files(), *scenario._not_named()]
+            found += owned.clashes(scenario)
         located = [scenario._problem(path, message) for path, message in found]
         if located or document.problems:
             raise InvalidScenario(in_order([*document.problems, *located]))
