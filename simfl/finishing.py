@@ -65,7 +65,7 @@ def finish(
         np.save(buffer, model)
         write_atomically(folder / "model.npy", buffer.getvalue())
         digests["model.npy"] = sha256(folder / "model.npy")
-    jobs = summarise_jobs(folder / "jobs.csv", float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
+    jobs = summarise_jobs(folder, float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
     finals = summarise(rows, columns)
     summary = {
         "name": scenario.name,

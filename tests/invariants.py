@@ -122,7 +122,7 @@ def _summary_adds_up(run: _Run) -> Iterator[str]:
     outcomes = Counter(job["outcome"] for job in run.jobs)
     if run.jobs and (
         run.summary["jobs"] != dict(outcomes)
-        or run.summary["client_updates"] != outcomes["aggregated"]
+        or run.summary["client_updates"] != sum(map(len, run.rows))
         or run.summary["wasted_updates"] != sum(outcomes[name] for name in NOT_SUMMED)
     ):
         yield f"jobs are {run.summary['jobs']}, not {dict(outcomes)}"
@@ -323,7 +323,7 @@ def _rows_are_the_aggregated_jobs(run: _Run) -> Iterator[str]:
                 yield f"round {t}: client {client} of staleness {age} counts {weight}"
             if most is not None and run.training["too_stale"] == "discard" and age > most:
                 yield f"round {t}: client {client} is {age} old"
-        ages = list(aggregated[t].values())
+        ages = [aggregated[t].get(client, -1) for client in members]
         if members and not isclose(run.rounds[t]["staleness_mean"], sum(ages) / len(ages)):
             yield f"round {t}: staleness_mean is {run.rounds[t]['staleness_mean']}"
         if members and run.rounds[t]["staleness_max"] != max(ages):

@@ -112,8 +112,7 @@ class Aggregator:
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
-        ages_row = {} if staleness is None or not len(clients) else _ages(staleness)
-        cells = ages_row | cost.row() | self._phases(phases) | (row or {}) | (found.row if found else {})
+        cells = _ages(jobs, staleness, clients) | cost.row() | self._phases(phases) | (row or {}) | (found.row if found else {})
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
         return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
@@ -208,5 +207,9 @@ class Aggregator:
         learner.put(self.version, self.model)
 
 
-def _ages(staleness: NDArray[np.int64]) -> dict[str, Any]:
-    return {"staleness_mean": float(staleness.mean()), "staleness_max": int(staleness.max())}
+def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDArray[np.int32]) -> dict[str, Any]:
+    """How old the updates in the sum are; ``staleness``: of each job."""
+    if staleness is None or not len(members):
+        return {}
+    ages = staleness[np.isin([job.client for job in jobs], members)]
+    return {"staleness_mean": float(ages.mean()), "staleness_max": int(ages.max())}
