@@ -98,10 +98,10 @@ class Aggregator:
         """
         t, found, loss = self.version, None, None
         if jobs and done is not None:
-            ages = np.zeros(len(jobs), dtype=np.int64) if staleness is None else staleness
+            stale = np.zeros(len(jobs), dtype=np.int64) if staleness is None else staleness
             updates = self.summing.train(jobs)
             loss = updates.mean_loss
-            found = self.summing.sum(t, jobs, updates, ages, self.model, done)
+            found = self.summing.sum(t, jobs, updates, stale, self.model, done)
         before = self.model
         clients, weights = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
         if found is not None:
@@ -112,7 +112,13 @@ class Aggregator:
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
-        cells = _ages(jobs, staleness, clients) | cost.row() | self._phases(phases) | (row or {}) | (found.row if found else {})
+        cells = (
+            _ages(jobs, staleness, clients)
+            | cost.row()
+            | self._phases(phases)
+            | (row or {})
+            | (found.row if found else {})
+        )
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
         return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)

@@ -57,8 +57,8 @@ class Schedule:
     def advances(self, before: Progress, after: Progress) -> bool:
         """Whether something that can end the run has come nearer; an accuracy may, with every update."""
         *limits, target = self.limits
-        grown = (limit is not None and new > old for limit, old, new in zip(limits, before, after, strict=False))
-        return target is not None or any(grown)
+        grown = [new > old for old, new in zip(before[:-1], after[:-1], strict=True)]
+        return target is not None or any(more for more, limit in zip(grown, limits, strict=True) if limit is not None)
 
     def endless(self, learning: Any) -> Iterator[tuple[str, str]]:
         """Problems of a run that nothing ends."""
