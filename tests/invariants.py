@@ -26,7 +26,9 @@ def violations(folder: Path) -> list[str]:
     """
     run = _Run(folder)
     rules = [*EVERYWHERE]
-    if not run.jobs:
+    if run.peers:
+        rules += PEERS
+    elif not run.jobs:
         rules += SYNCHRONOUS
     elif run.drawn:
         rules += [*ASYNCHRONOUS, *DRAWN]
@@ -49,8 +51,11 @@ class _Run:
         self.training, self.selection = self.scenario["training"], self.scenario["selection"]
         self.learns = self.scenario["learning"]["name"] != "none"
         self.rows: list[dict[int, float]] = [{} for _ in self.rounds]
+        self.circles: list[dict[int, dict[int, float]]] = [defaultdict(dict) for _ in self.rounds]
         for row in _table(folder / "participation.csv"):
             self.rows[row["round"]][row["client"]] = row["weight"]
+            self.circles[row["round"]][row.get("aggregator", SERVER)][row["client"]] = row["weight"]
+        self.peers = "aggregator" in (folder / "participation.csv").read_text().partition("\n")[0]
         arrivals = self.training.get("arrivals", {"name": "clock"})
         self.drawn = arrivals["name"] == "uniform_staleness"
         self.phased = (folder / "phases.csv").exists()
@@ -167,11 +172,12 @@ class _Round:
 
     def __init__(self, events: list[dict[str, Any]], row: dict[str, Any]) -> None:
         self.row, self.begin_s, self.end_s = row, events[0]["time_s"], row["time_s"]
-        self.selected = events[0]["selected"]
+        self.selected = events[0].get("selected")
         messages = [event for event in events if event["event"] == "message"]
         self.messages = messages
         self.asked = [m["to"] for m in messages if m["kind"] == "model"]
         self.sent = {m["from"]: m for m in messages if m["kind"] == "update"}
+        self.work = {e["client"]: e for e in events if e["event"] == "compute"}
         self.dead = {e["client"]: e for e in events if e["event"] == "compute" and e["completed"] is False}
         self.times = [event.get("sent_s", event.get("end_s", event.get("time_s"))) for event in events]
 
@@ -277,6 +283,60 @@ def _bytes_are_those_of_messages(run: _Run) -> Iterator[str]:
 SYNCHRONOUS = (
     _nobody_counts_who_has_not_arrived, _the_sum_is_what_the_rule_says, _a_round_ends_when_it_must,
     _a_message_belongs_to_its_round, _bytes_are_those_of_messages,
+)  # fmt: skip
+
+
+# -- peers on a ring -------------------------------------------------------------------------------
+
+
+def _circles(run: _Run) -> Iterator[tuple[int, _Round, dict[int, set[int]]]]:
+    """Each round with those whose updates each client must have, its own included."""
+    n = run.clients
+    for t, found in _rounds(run):
+        yield t, found, {client: {client, (client + 1) % n, (client - 1) % n} for client in range(n)}
+
+
+def _peers_sum_their_circle(run: _Run) -> Iterator[str]:
+    for t, _, circles in _circles(run):
+        for client, circle in circles.items():
+            members = run.circles[t].get(client, {})
+            if members.keys() != run.summed(sorted(circle)) or set(members.values()) - {1}:
+                yield f"round {t}: client {client} sums {members}, not {sorted(run.summed(sorted(circle)))}"
+
+
+def _peers_have_what_they_sum(run: _Run) -> Iterator[str]:
+    for t, found, circles in _circles(run):
+        came = defaultdict(set)
+        for message in found.messages:
+            if found.begin_s <= message["sent_s"] and message["arrives_s"] <= found.end_s:
+                came[message["to"]].add(message["from"])
+        for client, circle in circles.items():
+            if came[client] != circle - {client}:
+                yield f"round {t}: client {client} has heard of {sorted(came[client])}"
+
+
+def _a_ring_waits_for_its_last_message(run: _Run) -> Iterator[str]:
+    before = 0.0
+    for t, found in _rounds(run):
+        if found.begin_s != before or found.end_s != max(m["arrives_s"] for m in found.messages):
+            yield f"round {t} lasts from {found.begin_s} to {found.end_s} s"
+        before = found.end_s
+        for message in found.messages:
+            work = found.work[message["from"]]
+            if (work["start_s"], work["end_s"]) != (found.begin_s, message["sent_s"]):
+                yield f"round {t}: {message} without its work"
+
+
+def _bytes_are_those_between_peers(run: _Run) -> Iterator[str]:
+    for t, found in _rounds(run):
+        told = (found.row["bytes_down"], found.row["bytes_up"], found.row["failed"])
+        if told != (0, sum(m["bytes"] for m in found.messages), 0) or len(found.messages) != 2 * run.clients:
+            yield f"round {t}: bytes and failures are {told}"
+
+
+PEERS = (
+    _peers_sum_their_circle, _peers_have_what_they_sum, _a_ring_waits_for_its_last_message,
+    _bytes_are_those_between_peers,
 )  # fmt: skip
 
 

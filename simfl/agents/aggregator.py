@@ -22,8 +22,8 @@ from simfl.types import Job
 __all__ = ["STANDSTILL", "Aggregator"]
 
 STANDSTILL = 10_000
-"""A run is given up after so many rounds, and one for each client, that summed something, or took no time, and still
-brought nothing nearer that ends it: where nobody takes any time, every client's update may fall on one instant once."""
+"""A run is given up after so many rounds, and one for each client, that summed something and still brought nothing
+nearer that ends it: where nobody takes any time, every client's update may fall on one instant once."""
 
 
 class Aggregator:
@@ -159,7 +159,7 @@ class Aggregator:
         return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
 
     def _advance(self, so_far: Progress, changed: bool) -> None:
-        """Looks whether the run gets on; a round in which the server only waited says nothing.
+        """Looks whether the run gets on; a round that summed nothing says nothing.
 
         Raises:
             SimflError: it will never end.
@@ -168,7 +168,7 @@ class Aggregator:
         if self.parts.rule.advances(before, so_far):
             self.standing = 0
         else:
-            self.standing += changed or so_far.time_s == before.time_s
+            self.standing += changed
         if self.standing > STANDSTILL + self.parts.clients:
             why = f"{self.standing} rounds in a row have brought the end of the run no nearer; give training.rounds"
             raise stalled(why, so_far.time_s)
