@@ -110,6 +110,18 @@ def test_large_dyadic_numbers():
     assert (found.rank, found.weak_lower, found.weak_upper, found.sure) == (2, 2, 2, True)
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_vector_that_a_prime_makes_lighter(copies):
+    """Modulo the first prime a column falls in with others, and a vector of two columns looks like one of one column;
+    that one is no vector of R, but nothing heavier than it is excluded thereby."""
+    p, q = PRIMES[:2]
+    P = np.repeat(np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [2.0, 4.0, 4.0, p + 4.0, q]]), copies, axis=1)
+    found = multi_round(P)
+    assert (found.weak_lower, found.weak_upper) == (2 * copies, 2 * copies)
+    columns = trace(P)
+    assert (columns.weak_lower[-1], columns.weak_upper[-1]) == (2 * copies, 2 * copies)
+
+
 def test_a_matrix_that_meets_a_prime():
     found = multi_round(np.array([[1, 1, 1, 1], [1, 2, 3, 4], [4294967292, 4294967292, 1, 1]]))
     assert (found.rank, found.weak_lower, found.weak_upper) == (3, 2, 2)
