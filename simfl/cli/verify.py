@@ -34,8 +34,8 @@ def _verified(directory: Path, quiet: bool) -> dict[str, object]:
     from simfl.run import changed, verify
 
     try:
-        others = changed(directory)
         tables = verify(directory)
+        others = changed(directory)
     except IntegrityError as error:
         click.echo(str(error), err=True)
         return {"directory": str(directory), "identical": False, "tables": {}, "changed": [], "error": str(error)}
