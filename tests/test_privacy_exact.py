@@ -54,6 +54,7 @@ def test_nothing_is_claimed_that_is_not_so(name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", KINDS)
 def test_nothing_is_claimed_that_is_not_so_of_many(name):
     rng = np.random.default_rng(42)
