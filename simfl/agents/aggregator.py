@@ -12,8 +12,10 @@ from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.agents.summing import Sum, Summing
 from simfl.attacks.base import Seen, Truth
+from simfl.columns import failing
 from simfl.metrics import Tally
 from simfl.secagg.base import Summed
+from simfl.trace import PHASES
 from simfl.training.base import Progress
 from simfl.types import Job
 
@@ -105,7 +107,7 @@ class Aggregator:
         self.tally.add(clients)
         self._forget(t)
         ages_row = {} if staleness is None or not len(clients) else _ages(staleness)
-        cells = ages_row | cost.row() | self._phases(phases) | (row or {}) | (found.row if found else {})
+        cells = ages_row | cost.row() | self._protocol(phases, cost) | (row or {}) | (found.row if found else {})
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
         return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
@@ -144,12 +146,20 @@ class Aggregator:
         }
         return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
 
-    def _phases(self, phases: Sequence[Phase]) -> dict[str, Any]:
-        """Bytes and seconds of a protocol's phases, where the protocol lists these columns."""
-        if not phases:
+    def _protocol(self, phases: Sequence[Phase], cost: Cost) -> dict[str, Any]:
+        """What a protocol's phases cost and lost, where the protocol lists these columns."""
+        if not self.parts.protocol.columns:
             return {}
-        cost = {"secagg_bytes": sum(p[6] + p[7] for p in phases), "secagg_s": sum(p[3] - p[2] for p in phases)}
-        return {column.name: cost[column.name] for column in self.parts.protocol.columns if column.name in cost}
+        known: dict[str, Any] = {failing(kind).name: 0 for kind in self.parts.protocol.phases}
+        known |= {"clear_bytes": cost.clear_bytes, "failed_upload": cost.failed_upload}
+        rows = [dict(zip(PHASES, phase, strict=True)) for phase in phases]
+        for row in rows:
+            lost = failing(row["phase"]).name
+            known[lost] = known.get(lost, 0) + row["failed"]
+        known["secagg_bytes"] = sum(row["bytes_down"] + row["bytes_up"] for row in rows)
+        known["secagg_s"] = float(sum(row["ended_s"] - row["started_s"] for row in rows))
+        known["secagg_failed"] = sum(row["failure"] is not None for row in rows)
+        return {column.name: known[column.name] for column in self.parts.protocol.columns if column.name in known}
 
     # -- checkpoints -----------------------------------------------------------------------------
 

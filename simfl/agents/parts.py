@@ -60,11 +60,20 @@ class Parts:
 
 @dataclass
 class Cost:
-    """What happened since the last round was reported."""
+    """What happened since the last round was reported.
+
+    Attributes:
+        failed: clients that began to work and were not aggregated.
+        bytes_down, bytes_up: what the server sent, and what reached it.
+        clear_bytes: of these, what models and updates take without a protocol; where updates are hidden.
+        failed_upload: clients that failed, or were late, between their model and their update.
+    """
 
     failed: int = 0
     bytes_down: int = 0
     bytes_up: int = 0
+    clear_bytes: int = 0
+    failed_upload: int = 0
 
     def row(self) -> dict[str, int]:
         """As cells of rounds.csv."""
@@ -72,7 +81,7 @@ class Cost:
 
 
 Phase = tuple[Any, ...]
-"""A row of phases.csv: round, phase, started_s, ended_s, asked, answered, bytes_down, bytes_up, failure."""
+"""A row of phases.csv, see :data:`simfl.trace.PHASES`."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ so that the answers so far are its checkpoint. The mathematics of the sum happen
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from typing import Protocol as Interface
 
 import numpy as np
@@ -155,11 +155,24 @@ class Protocol(Interface):
     joint: bool = False
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
-    columns: tuple[Column, ...] = ()
+    columns: ClassVar[tuple[Column, ...]] = ()
 
     def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
         """Size on the wire of updates of ``update_bytes``, a number or (n,)."""
         return update_bytes
+
+    def counting(self) -> Mapping[str, "Protocol"]:
+        """For each kind of operation this protocol with every such operation taking a second, and others no time."""
+        return {}
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        """What theory knows of sums over such a cohort; of these what applies.
+
+        ``neighbours`` and ``threshold`` of shared secrets, ``survivors`` whose answers are needed; ``colluding``
+        clients who with the server learn nothing, whoever they are; ``dropouts`` in any phases with which there still
+        is a sum, whoever they are; ``colluding_at_random`` and ``dropouts_at_random`` with the chances asked for.
+        """
+        return {}
 
     def setup(self, cohort: Cohort, streams: Streams) -> Talk:
         """What all clients do once, before the first round; of joint protocols. What it returns is not looked at."""

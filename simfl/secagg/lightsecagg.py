@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.columns import MASKED_COLUMNS, failing
 from simfl.rng import Streams
 from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.coded import Code, Helper, Owner, helped
@@ -75,6 +76,14 @@ class LightSecAgg(Coded, Protocol):
 
     joint = True
     phases = ("share", "unmask")
+    columns = (*MASKED_COLUMNS, *map(failing, phases))
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        n, code = cohort.units.size, self.code(cohort.units.size, cohort.dimension)
+        if code is None:
+            return {}
+        dropouts = max(0, n - max(code.survivors, self.min_sum or 2)) // cohort.units.shape[1]
+        return {"survivors": code.survivors, "colluding": code.private, "dropouts": dropouts}
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
         clients, shape, n = cohort.units.ravel(), cohort.units.shape, cohort.units.size

@@ -1,7 +1,7 @@
 """What all protocols of masks have in common: their keys in a scenario, weights, whole numbers, the mean in the end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from simfl.columns import Column
+from simfl.columns import MASKED_COLUMNS, Column
 from simfl.errors import SimflError
 from simfl.rng import Streams
 from simfl.secagg.base import Cohort, Contributions
@@ -80,17 +80,7 @@ class Masked:
     ] = None
     rates: Annotated[Rates, Field(description="how long cryptography takes")] = Rates()
 
-    columns: ClassVar[tuple[Column, ...]] = (
-        Column("secagg_bytes", "Secure aggregation", "bytes",
-               "Bytes of the secure aggregation's own phases, in both directions.", -1, "sum", shown=False),
-        Column("secagg_s", "Time of secure aggregation", "seconds",
-               "Simulated time of the secure aggregation's own phases; those of several units add up.", -1, "sum",
-               shown=False),
-        Column("clipped", "Clipped coordinates", "count",
-               "Coordinates of the updates in the sum that were clipped before it.", -1, "sum", shown=False),
-        Column("wrapped", "Wrapped coordinates", "count",
-               "Coordinates of the sum that wrapped around; only a fixed scale lets them.", -1, "sum", shown=False),
-    )  # fmt: skip
+    columns: ClassVar[tuple[Column, ...]] = MASKED_COLUMNS
 
     def resolve(self, setting: Setting) -> Self:
         """With the clients that a sum must hold, and weights sent where they can differ."""
@@ -113,6 +103,12 @@ class Masked:
     def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
         """An element a coordinate, whatever the update would need in clear, and one for the weight."""
         return ELEMENT * self.length(dimension)
+
+    def counting(self) -> dict[str, Any]:
+        """With a second for one kind of operation and none for the others, by the kind."""
+        kinds = [rate.name for rate in fields(Rates)]
+        free = dict.fromkeys(kinds, 0.0)
+        return {f"{kind.removesuffix('_s')}s": replace(self, rates=Rates(**free | {kind: 1.0})) for kind in kinds}
 
     def length(self, dimension: int) -> int:
         """Elements that a client masks."""

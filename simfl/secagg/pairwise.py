@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.columns import MASKED_COLUMNS, failing
 from simfl.rng import Streams
 from simfl.secagg.base import Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.field import Elements
@@ -52,11 +53,20 @@ class PairwiseMasks(Masked, Protocol):
 
     joint = True
     phases = ("advertise", "share", "unmask")
+    columns = (*MASKED_COLUMNS, *map(failing, phases))
 
     @abstractmethod
     def sizes(self, n: int) -> tuple[int, int] | None:
         """Neighbours of each of n clients, and the shares that open a secret; None if nothing is safe."""
         ...
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        n, size, sizes = cohort.units.size, cohort.units.shape[1], self.sizes(cohort.units.size)
+        if sizes is None:
+            return {}
+        near, threshold = sizes
+        dropouts = max(0, min(near - threshold, n - (self.min_sum or 2)) // size)
+        return {"neighbours": near, "threshold": threshold, "colluding": threshold - 1, "dropouts": dropouts}
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
         clients, size, n = cohort.units.ravel(), cohort.units.shape[1], cohort.units.size

@@ -41,6 +41,9 @@ class PairwiseRatchet(Masked, Protocol):
 
     joint = True
 
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        return {"colluding": max(0, cohort.units.size - 2), "dropouts": 0}
+
     def setup(self, cohort: Cohort, streams: Streams) -> Talk:
         peers = cohort.clients - 1
         yield Ask("setup", cohort.units.ravel(), KEY * peers, KEY * peers, peers * self.rates.agreement_s)

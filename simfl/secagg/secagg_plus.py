@@ -1,11 +1,12 @@
 """Secure aggregation among neighbours (Bell et al., CCS 2020)."""
 
 from dataclasses import dataclass
+from math import floor
 from typing import Annotated
 
 from pydantic import Field
 
-from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS, Cohort
 from simfl.secagg.neighbours import degree_and_threshold
 from simfl.secagg.pairwise import PairwiseMasks
 from simfl.setting import Setting
@@ -34,6 +35,13 @@ class SecAggPlus(PairwiseMasks):
         if self.neighbours is not None and self.threshold is not None:
             return (self.neighbours, self.threshold) if self.neighbours < n else None
         return degree_and_threshold(n, self.corrupted, self.dropped, self.security_bits, self.correctness_bits)
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        found, n = super().known(cohort), cohort.units.size
+        if found and self.neighbours is None:
+            rates = {"colluding_at_random": self.corrupted, "dropouts_at_random": self.dropped}
+            found |= {name: floor(round(rate * n, 9)) for name, rate in rates.items()}
+        return found
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems, n = super().check(setting), setting.selection.k
