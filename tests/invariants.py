@@ -155,7 +155,7 @@ def _events_have_their_order(run: _Run) -> Iterator[str]:
 
 
 def _phases_add_up(run: _Run) -> Iterator[str]:
-    """What rounds.csv says of a protocol's phases is in phases.csv; the rest of the bytes is the models' and updates'."""
+    """What rounds.csv says of phases is in phases.csv; the rest of the bytes is the models' and updates'."""
     for t, row in enumerate(run.rounds):
         if "secagg_bytes" not in row:
             return

@@ -53,9 +53,15 @@ class Parts:
         samples = self.learner.samples
         return float(self.rule.weights(samples, np.zeros(len(samples), dtype=np.int64)).max(initial=1.0))
 
+    @cached_property
+    def empty(self) -> NDArray[np.bool_] | None:
+        """Who holds no samples, bool (clients,); None where everybody does, or nothing is learned."""
+        without = self.learner.samples == 0
+        return without if self.learner.dimension and without.any() else None
+
     def cohort(self, number: int, units: Units) -> Cohort:
         """Whom the protocol serves with aggregation (or selection) ``number``."""
-        return Cohort(number, units, self.elements, self.clients, self.heaviest)
+        return Cohort(number, units, self.elements, self.clients, self.heaviest, self.empty)
 
 
 @dataclass

@@ -104,8 +104,8 @@ class BASecAgg(Coded, Protocol):
         assert code is not None, "it was prepared"
         if no_room := self.no_room(cohort):
             return Failed(no_room)
-        if units.size < (self.min_sum or 2):
-            return Failed(f"upload: {units.size} updates, a sum needs {self.min_sum}")
+        if (found := cohort.hiding(uploaded.ravel())) < (self.min_sum or 2):
+            return Failed(f"upload: {found} updates, a sum needs {self.min_sum}")
         helpers = np.flatnonzero(np.logical_and.reduce(prepared)).astype(np.int32)
         if len(helpers) < code.survivors:
             return Failed(f"deliver: {len(helpers)} of {n} clients hold all pieces, {code.survivors} answers decode")

@@ -94,7 +94,7 @@ class LightSecAgg(Coded, Protocol):
         compute_s = (n - 1) * rates.agreement_s + n * code.survivors * code.piece * rates.product_s
         heard = yield Ask("share", clients, *code.share_bytes(n - 1), compute_s, deadline_s=self.deadline_s)
         masked = whole_units(heard, shape[1])
-        if few := self._few("share", masked, masked, code):
+        if few := self._few("share", cohort, masked, masked, code):
             return few
         others = int(masked.sum()) - 1
         compute_s = others * rates.agreement_s + code.length * rates.element_s
@@ -103,7 +103,7 @@ class LightSecAgg(Coded, Protocol):
     def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
         clients, arrived, shape, (code,) = cohort.units.ravel(), uploaded.ravel(), cohort.units.shape, prepared
         summed, n = whole_units(arrived, shape[1]), cohort.units.size
-        if few := self._few("upload", summed, arrived, code):
+        if few := self._few("upload", cohort, summed, arrived, code):
             return few
         compute_s = int(summed.sum()) * code.piece * self.rates.product_s
         heard = yield Ask(
@@ -118,8 +118,10 @@ class LightSecAgg(Coded, Protocol):
         compute_s = code.survivors * (code.length + code.survivors**2) * self.rates.product_s
         return Summed(summed.reshape(shape)[:, 0], record, compute_s)
 
-    def _few(self, phase: str, summed: NDArray[np.bool_], helping: NDArray[np.bool_], code: Code) -> Failed | None:
-        found, left, least = int(summed.sum()), int(helping.sum()), self.min_sum or 2
+    def _few(
+        self, phase: str, cohort: Cohort, summed: NDArray[np.bool_], helping: NDArray[np.bool_], code: Code
+    ) -> Failed | None:
+        found, left, least = cohort.hiding(summed), int(helping.sum()), self.min_sum or 2
         if found < least:
             return Failed(f"{phase}: {found} clients of whole units are left, a sum needs {least}")
         if left < code.survivors:

@@ -49,6 +49,12 @@ class SecAggPlus(PairwiseMasks):
             problems.append(("neighbours", "and threshold are given together, or neither is"))
         elif self.neighbours is not None and self.threshold is not None and self.threshold > self.neighbours:
             problems.append(("threshold", f"is {self.threshold}; of {self.neighbours} neighbours no more can answer"))
+        elif n is not None and self.neighbours is not None and self.neighbours >= n:
+            most = (n - 1) // 2 * 2
+            valid = f"the largest even number is {most}" if most else "use secagg"
+            problems.append(
+                ("neighbours", f"is {self.neighbours}, but each of {n} clients has {n - 1} others; {valid}")
+            )
         elif n is not None and self.sizes(n) is None:
             problems.append((
                 "name", f"of {n} clients, no number of neighbours below {n - 1} is safe at these rates; use secagg"
