@@ -18,11 +18,12 @@ def expected(parts: Parts) -> dict[str, Any]:
         parts: the built scenario.
 
     Returns:
-        Besides: ``clients`` whose updates are summed, and ``unit`` of those that stand together; ``elements`` of an
-        update; ``known``, see :meth:`simfl.secagg.base.Protocol.known`; ``one_by_one``, whether units are prepared one
-        by one; ``latency_s``, where it is the same for all clients in both directions, and then ``round_s``: the time
-        of the ways and of the protocol's computation, without training, bandwidth and jitter. Where the policy selects
-        now more, now fewer, or the rule says nothing of its sums, ``clients`` is None and stands alone.
+        Besides: ``clients`` whose updates are summed (a mean where ``sure`` is false: the policy sizes its selections
+        itself), and ``unit`` of those that stand together; ``elements`` of an update; ``known``, see
+        :meth:`simfl.secagg.base.Protocol.known`; ``one_by_one``, whether units are prepared one by one; ``latency_s``,
+        where it is the same for all clients in both directions, and then ``round_s``: the time of the ways and of the
+        protocol's computation, without training, bandwidth and jitter. Where policy or rule say nothing of a sum's
+        size, ``clients`` is None and stands alone.
     """
     rule, policy, protocol = parts.rule, parts.policy, parts.protocol
     one_by_one = rule.asynchronous
@@ -35,7 +36,13 @@ def expected(parts: Parts) -> dict[str, Any]:
     dense = parts.learner.model_bytes
     sizes = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])
     found = costs(protocol, cohort, one_by_one, sizes, parts.streams)
-    about = {"clients": n, "unit": unit, "elements": parts.elements, "one_by_one": one_by_one}
+    about = {
+        "clients": n,
+        "sure": one_by_one or policy.fixed_size,
+        "unit": unit,
+        "elements": parts.elements,
+        "one_by_one": one_by_one,
+    }
     latency_s = _latency_s(parts)
     return about | {
         "known": protocol.known(cohort),

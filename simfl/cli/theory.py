@@ -66,9 +66,10 @@ def _sums(scenario: "Scenario") -> dict[str, Any]:
 def _lines(sums: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is known of the sums, as headings and words."""
     if "unknown" in sums or sums["clients"] is None:
-        yield "sums", f"not known: {sums.get('unknown', 'how many are summed differs from round to round')}"
+        yield "sums", f"not known: {sums.get('unknown', 'nothing is said of how many updates are summed')}"
         return
-    yield "sum", f"{sums['clients']:,} updates of {sums['elements']:,} elements, in units of {sums['unit']:,}"
+    about = "" if sums["sure"] else "about "
+    yield "sum", f"{about}{sums['clients']:,} updates of {sums['elements']:,} elements, in units of {sums['unit']:,}"
     if "refused" in sums:
         yield "sum", f"impossible: {sums['refused']}"
         return

@@ -58,10 +58,10 @@ def _half(scale: Scale, row: dict[str, Any], middle: str, lower: str) -> str:
     return f"±\u202f{scale.text(half)}"
 
 
-def masked(group: Group) -> list[str]:
-    """What secure aggregation has given and cost, in sentences; none where the runs had none."""
-    known = {measure.name: measure for measure in measures(Study(
-        "", (), (group,), (), group.label)) if all(measure.of(run) is not None for run in group.runs)}  # fmt: skip
+def masked(study: Study) -> list[str]:
+    """What secure aggregation has given and cost the first group, in sentences; none where its runs had none."""
+    group = study.groups[0]
+    known = {m.name: m for m in measures(study) if all(m.of(run) is not None for run in group.runs)}
     if HIDES not in known or "clear_bytes" not in known:
         return []
 
@@ -81,7 +81,7 @@ def masked(group: Group) -> list[str]:
         f"{words('bytes', clear)} in clear. Its own phases took {words('secagg_s', mean('secagg_s'))} in all{overlap}; "
         "how much earlier plain would have ended, a comparison with secagg=plain tells.",
     ]
-    lost = [f"{mean(name):,.3g} {what}" for name, what in (
+    lost = [f"{words(name, mean(name))} {what}" for name, what in (
         ("secagg_failed", "sums, or preparations of units, failed"), ("clipped", "coordinates were clipped"),
         ("wrapped", "coordinates of sums wrapped around")) if mean(name)]  # fmt: skip
     return [*sentences, f"{'; '.join(lost)}."] if lost else sentences
@@ -97,10 +97,11 @@ def _given(group: Group) -> str:
     if any(value is None for value in (*promised, *seen)):
         return f"{saw}; theory promises no multi-round guarantee for them."
     least, found = min(value for value in promised if value), min(value for value in seen if value is not None)
+    down = f"combining all sums, it can narrow {'something' if found < max(least, 2) else 'nothing'} down to"
+    if least <= 1:
+        end = "1 client" if found == 1 else f"fewer than {found:g} clients"
+        return f"{saw}, but the policy promises no multi-round guarantee: {down} {end}."
     if found < least:
-        return f"{saw}, but the multi-round guarantee T = {least:g} does not hold: {found:g} were singled out."
-    ever = "neither so far nor in any number of rounds" if found == least else f"and in no number of rounds {least:g}"
-    return (
-        f"{saw}, and the multi-round guarantee T = {least:g} holds: combining all sums, it can narrow nothing down to "
-        f"fewer than {found:g} clients, {ever}."
-    )
+        return f"{saw}, but the multi-round guarantee T = {least:g} does not hold: {down} fewer than {least:g} clients."
+    ever = "now or later" if found == least else f"and never to fewer than {least:g}"
+    return f"{saw}, and the multi-round guarantee T = {least:g} holds: {down} fewer than {found:g} clients, {ever}."

@@ -10,10 +10,12 @@ __all__ = ["told"]
 def told(study: Study) -> list[str]:
     """Two or three sentences about a run, its replications or a sweep."""
     known = {measure.name: measure for measure in with_values(study)}
-    return _one(study.groups[0], known) if study.single else _many(study, known)
+    return _one(study, known) if study.single else _many(study, known)
 
 
-def _one(group: Group, known: dict[str, Measure]) -> list[str]:
+def _one(study: Study, known: dict[str, Measure]) -> list[str]:
+    group = study.groups[0]
+
     def value(name: str) -> str:
         found = known[name].over(group)
         return known[name].scale([found.mean]).quantity(found.mean)
@@ -22,7 +24,7 @@ def _one(group: Group, known: dict[str, Measure]) -> list[str]:
     if "test_accuracy" in known:
         right = f"the model is right on {value('test_accuracy')} of the test samples"
         sentences = [f"After {value('time_s')} of simulated time {right}."]
-    hidden = masked(group)
+    hidden = masked(study)
     if "privacy_weak_lower" in known and not hidden:
         sentences.append(_guarantee(group) if len(group.runs) == 1 else
                          f"Its weak multi-round guarantee ends at {value('privacy_weak_lower')} clients.")  # fmt: skip

@@ -115,7 +115,7 @@ class Masked:
             largest = (2.0**62 / weight - 1) / self.clip
             return [("scale", f"is too large for {most} updates; the largest is {largest:g}")]
         largest = HALF // weight - 1
-        valid = f"the largest is {largest:g}" if largest > 0 else "no clip is small enough for so many updates"
+        valid = f"the largest is {largest:.0f}" if largest > 0 else "no clip is small enough for so many updates"
         return [("clip", f"is {self.clip:g}, which leaves {most} updates no room in the field; {valid}")]
 
     def cautions(self, setting: Setting) -> list[str]:
