@@ -7,6 +7,7 @@ import json
 import pytest
 from chromium import chromium, executable
 from rich.console import Console
+from test_seams import tables
 from test_secagg_world import PROTOCOLS, REAL, real
 
 import simfl
@@ -152,6 +153,13 @@ def test_the_bytes_in_clear_are_those_of_the_plain_run(tmp_path):
         run(Scenario.parse(REAL, "real", (*drawn, *more)), tmp_path).summary for more in ((), ("secagg=plain",))
     )
     assert hidden["clear_bytes"] == plain["bytes_down"] + plain["bytes_up"]
+
+
+def test_plain_meets_the_failures_of_phases_that_it_does_not_have(tmp_path):
+    """So that one scenario can be played with a protocol and without."""
+    failure = "devices.failure={name: bernoulli, probability: 0.1%s}"
+    one, other = (run(real("plain", failure.replace("%s", more)), tmp_path) for more in ("", ", phases: {share: 0.9}"))
+    assert one.digest != other.digest and tables(one.path) == tables(other.path)
 
 
 def test_where_no_guarantee_is_promised_none_is_claimed(tmp_path):
