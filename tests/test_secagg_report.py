@@ -113,6 +113,7 @@ def test_the_report_of_a_comparison_has_the_table(compared, pages):
             found = rows[row.group.label, name]
             assert cells[name].value == pytest.approx(found["difference"])
             assert name == "test_accuracy" or cells[f"{name}_ratio"].value == pytest.approx(found["ratio"])
+    assert "the server sees every update" in pages[1] and "the server sees every update" not in pages[0]
     assert 'id="beside-plain"' in pages[1] and 'id="beside-plain"' not in pages[0]
 
 
@@ -138,7 +139,7 @@ def test_the_report_of_a_run_says_that_the_guarantee_holds_and_what_it_cost(buff
     text, summary = " ".join(told(study)), json.loads((path / "summary.json").read_text())
     assert "sums only (basecagg), and the multi-round guarantee T = 2 holds" in text
     total = summary["bytes_down"] + summary["bytes_up"]
-    assert f"({total / summary['clear_bytes']:.3g} times as much)" in text and "phases of several units overlap" in text
+    assert f", {total / summary['clear_bytes']:.3g} times the " in text and "phases of several units overlap" in text
     assert "the multi-round guarantee T = 2 holds" in pages[0]
 
 

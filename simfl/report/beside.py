@@ -9,7 +9,7 @@ from simfl.report.measures import Measure, Scale, measures
 from simfl.report.study import Group, Study
 from simfl.report.tables import ROUNDING, Cell, Head, Row, Table
 
-__all__ = ["beside_table", "masked"]
+__all__ = ["beside_table", "in_clear", "masked"]
 
 
 def beside_table(study: Study) -> Table | None:
@@ -72,19 +72,32 @@ def masked(study: Study) -> list[str]:
         return known[name].scale([value]).quantity(value)
 
     total, clear = mean("bytes"), mean("clear_bytes")
-    times = f" ({total / clear:.3g} times as much)" if clear else ""
     each = "" if len(group.runs) == 1 else " on average"
     overlap = "; phases of several units overlap" if group.first.jobs is not None else ""
+    moved, own = words("bytes", total), words("secagg_s", mean("secagg_s"))
+    clearly = f"the {words('bytes', clear)} that the same models and updates take in clear"
+    beyond = f", {total / clear:.3g} times {clearly}" if clear else ""
     sentences = [
         _given(group),
-        f"It moved {words('bytes', total)}{each}{times}, where the same models and updates take "
-        f"{words('bytes', clear)} in clear. Its own phases took {words('secagg_s', mean('secagg_s'))} in all{overlap}; "
-        "how much earlier plain would have ended, a comparison with secagg=plain tells.",
+        f"It moved {moved}{each}{beyond}. Its own phases took {own} in all{overlap}; how much earlier "
+        "plain would have ended, a comparison with secagg=plain tells.",
     ]
     lost = [f"{words(name, mean(name))} {what}" for name, what in (
         ("secagg_failed", "sums, or preparations of units, failed"), ("clipped", "coordinates were clipped"),
         ("wrapped", "coordinates of sums wrapped around")) if mean(name)]  # fmt: skip
     return [*sentences, f"{'; '.join(lost)}."] if lost else sentences
+
+
+def in_clear(study: Study) -> list[str]:
+    """That beside groups with secure aggregation others show the server everything."""
+    open_ = [group.label for group in study.groups
+             if not any(HIDES in run.finals or run.phases is not None for run in group.runs)]  # fmt: skip
+    if not open_ or not any(HIDES in run.finals for run in study.runs):
+        return []
+    return [
+        f"Without secure aggregation ({', '.join(open_)}) the server sees every update: the guarantees given there are "
+        "those of sums alone."
+    ]
 
 
 def _given(group: Group) -> str:
