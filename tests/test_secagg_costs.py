@@ -92,6 +92,14 @@ def test_seconds_are_operations_times_rates():
         assert seconds == 2 * done["agreements"] + 0.5 * done["elements"] + 7 * done["products"] + 3 * done["shares"]
 
 
+def test_all_clients_set_up_though_few_are_summed(tmp_path):
+    found = scenario("pairwise_ratchet", "selection.k=4")
+    (once, work) = expected(build(found))["phases"]
+    first, second = rows(run(found, tmp_path).path, "rounds.csv")
+    assert (once["times"], once["asked"], work["asked"]) == (0, 10, 4)
+    assert int(first["bytes_up"]) - int(second["bytes_up"]) == once["asked"] * once["bytes_up"] == 10 * 9 * 32
+
+
 def test_the_ratchet_pays_for_its_masks():
     found = costs(*of("pairwise_ratchet", 10), False, (0, 0), Streams(0))
     assert found["work"]["elements"]["client"] == 9 * D
@@ -258,6 +266,13 @@ def test_what_masks_cannot_sum_is_refused_before_the_run(secagg, overrides, mess
         return
     with pytest.raises(InvalidScenario, match=message):
         scenario(secagg, *overrides)
+
+
+def test_scaled_staleness_is_no_fraction():
+    """3 x s(0) / s(0) need not be 3 to the last bit."""
+    for reference in (1, 2, 5, 9):
+        more = f", staleness: polynomial, reference_staleness: {reference}, weighting: samples, normaliser: weight_sum"
+        assert scenario("basecagg", ASYNC.format(more).replace("weighting: equal", "retry_s: 1"))
 
 
 def test_a_variant_that_trains_parts_is_refused(tmp_path):

@@ -54,13 +54,15 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
 
 def _sums(scenario: "Scenario") -> dict[str, Any]:
     from simfl.agents.expected import expected
-    from simfl.errors import MissingError
+    from simfl.errors import MissingError, ScenarioError
     from simfl.run import build
 
     try:
         return expected(build(scenario))
     except MissingError as error:  # the selection's theory needs no data
         return {"unknown": str(error)}
+    except ScenarioError as error:
+        raise scenario.located(error) from None
 
 
 def _lines(sums: dict[str, Any]) -> Iterator[tuple[str, str]]:

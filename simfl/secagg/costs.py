@@ -71,7 +71,8 @@ def _played(
     """The asks of the setup, of one preparation with the work that follows, and of the recovery; then the server's
     seconds. Or why there is no sum.
     """
-    once, _ = _answered(protocol.setup(cohort, streams))
+    everybody = np.arange(max(cohort.clients, cohort.units.size), dtype=np.int32).reshape(-1, 1)
+    once, _ = _answered(protocol.setup(cohort._replace(units=everybody), streams))
     first = cohort._replace(units=cohort.units[:1]) if one_by_one else cohort
     before, prepared = _answered(protocol.prepare(first, streams))
     if isinstance(prepared, Failed):
@@ -81,8 +82,8 @@ def _played(
         sizes[0] + np.asarray(prepared.down_bytes), np.asarray(prepared.compute_s)))  # fmt: skip
     before.append(Ask(WORK, first.units.ravel(), down, size, seconds))
     secrets = [prepared.secret] * (len(cohort.units) if one_by_one else 1)
-    everybody = np.ones(cohort.units.shape, dtype=bool)
-    after, summed = _answered(protocol.recover(cohort, everybody, secrets, streams))
+    uploaded = np.ones(cohort.units.shape, dtype=bool)
+    after, summed = _answered(protocol.recover(cohort, uploaded, secrets, streams))
     return summed.reason if isinstance(summed, Failed) else (once, before, after, summed.compute_s)
 
 

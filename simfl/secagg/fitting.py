@@ -22,8 +22,8 @@ def summands(setting: Setting) -> int | None:
 def own_weights(setting: Setting, *samples: int) -> NDArray[np.float64]:
     """What clients with so many samples multiply their fresh updates by; the server's part is its row."""
     fresh, rule = np.zeros(len(samples), dtype=np.int64), setting.training
-    found: NDArray[np.float64] = rule.weights(np.array(samples), fresh) / rule.row(fresh)
-    return found
+    weights, row = rule.weights(np.array(samples), fresh), np.asarray(rule.row(fresh), dtype=np.float64)
+    return np.divide(weights, row, out=np.zeros(len(samples)), where=row > 0)
 
 
 def unmaskable(setting: Setting) -> Iterator[str]:
@@ -36,7 +36,7 @@ def unmaskable(setting: Setting) -> Iterator[str]:
             f"masks updates only, but training.client: {client.name} sends more than that, which would travel in "
             "clear; use client: plain or fedprox, or secagg: plain"
         )
-    if ((own := own_weights(setting, 1, 2, 3)) != np.rint(own)).any():
+    if not np.allclose(own := own_weights(setting, 1, 2, 3), np.rint(own), rtol=1e-9, atol=0):
         yield f"adds whole numbers, but a client with one sample weighs {own[0]:g}; use weighting: equal or samples"
     if rule.asynchronous and _looks_ahead(rule):
         yield (
