@@ -117,7 +117,8 @@ def run(
             tidy(folder)
     if timeline is not None:
         names = scenario.network.build(scenario, Streams(scenario.seed)).names
-        write_timeline(folder / "events.jsonl", timeline, names)
+        phases = folder / "phases.csv"
+        write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
     return finished
 
 

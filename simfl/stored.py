@@ -36,7 +36,10 @@ OWN = (
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
-SWEEPS = ("sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv", "equal_paired.csv")
+SWEEPS = (
+    "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv", "equal_paired.csv",
+    "beside_plain.csv",
+)  # fmt: skip
 """Names of the files of sweeps and comparisons."""
 
 AGAIN = "simfl run --force plays it again"

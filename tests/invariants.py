@@ -159,8 +159,30 @@ def _events_have_their_order(run: _Run) -> Iterator[str]:
         yield f"events of {t + 1} of {len(run.rounds)} rounds"
 
 
+def _phases_add_up(run: _Run) -> Iterator[str]:
+    """What rounds.csv says of phases is in phases.csv; the rest of the bytes is the models' and updates'."""
+    for t, row in enumerate(run.rounds):
+        if "secagg_bytes" not in row:
+            return
+        mine = [phase for phase in run.phases if phase["round"] == t]
+        spent = sum(phase["bytes_down"] + phase["bytes_up"] for phase in mine)
+        if row["secagg_bytes"] != spent or row["bytes_down"] + row["bytes_up"] - spent < row["clear_bytes"]:
+            yield f"round {t}: {row['secagg_bytes']} bytes of phases and {row['clear_bytes']} in clear, not {spent}"
+        if row["secagg_failed"] != sum(phase["failure"] is not None for phase in mine):
+            yield f"round {t}: {row['secagg_failed']} sums failed"
+        for phase in mine:
+            if not 0 <= phase["failed"] <= phase["asked"] - phase["answered"]:
+                yield f"{phase}"
+        for name in {phase["phase"] for phase in mine} - {"setup", "prepare", "recover"}:
+            if row[f"failed_{name}"] != sum(phase["failed"] for phase in mine if phase["phase"] == name):
+                yield f"round {t}: {row[f'failed_{name}']} failed in {name}"
+        if run.jobs and row["failed_upload"] > row["failed"]:
+            yield f"round {t}: {row['failed_upload']} failed in their work, {row['failed']} in all"
+
+
 EVERYWHERE: tuple[Callable[[_Run], Iterator[str]], ...] = (
     _time_never_goes_back, _counts_follow_from_participation, _summary_adds_up, _events_have_their_order,
+    _phases_add_up,
 )  # fmt: skip
 
 

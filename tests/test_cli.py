@@ -116,7 +116,7 @@ def test_validate_as_json(good, bad):
     result = call("validate", "--json", good, bad)
     first, second = json.loads(result.stdout)
     assert result.exit_code == 2 and not result.stderr
-    nothing = {"problems": [], "missing": [], "unchecked": []}
+    nothing = {"problems": [], "missing": [], "unchecked": [], "cautions": []}
     assert first == {"file": str(good), "valid": True, "digest": Scenario.load(good).digest} | nothing
     assert second["digest"] is None and [problem["line"] for problem in second["problems"]] == [6, 7]
     assert second["problems"][0] == {

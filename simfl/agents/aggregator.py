@@ -14,8 +14,10 @@ from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.agents.summing import Sum, Summing
 from simfl.attacks.base import Seen, Truth
+from simfl.columns import failing
 from simfl.metrics import Tally
 from simfl.secagg.base import Summed
+from simfl.trace import PHASES
 from simfl.training.base import Progress
 from simfl.types import Job
 
@@ -115,7 +117,7 @@ class Aggregator:
         cells = (
             _ages(jobs, staleness, clients)
             | cost.row()
-            | self._phases(phases)
+            | self._protocol(phases, cost)
             | (row or {})
             | (found.row if found else {})
         )
@@ -173,12 +175,20 @@ class Aggregator:
             why = f"{self.standing} rounds in a row have brought the end of the run no nearer; give training.rounds"
             raise stalled(why, so_far.time_s)
 
-    def _phases(self, phases: Sequence[Phase]) -> dict[str, Any]:
-        """Bytes and seconds of a protocol's phases, where the protocol lists these columns."""
-        if not phases:
+    def _protocol(self, phases: Sequence[Phase], cost: Cost) -> dict[str, Any]:
+        """What a protocol's phases cost and lost, where the protocol lists these columns."""
+        if not self.parts.protocol.columns:
             return {}
-        cost = {"secagg_bytes": sum(p[6] + p[7] for p in phases), "secagg_s": sum(p[3] - p[2] for p in phases)}
-        return {column.name: cost[column.name] for column in self.parts.protocol.columns if column.name in cost}
+        known: dict[str, Any] = {failing(kind).name: 0 for kind in self.parts.protocol.phases}
+        known |= {"clear_bytes": cost.clear_bytes, "failed_upload": cost.failed_upload}
+        rows = [dict(zip(PHASES, phase, strict=True)) for phase in phases]
+        for row in rows:
+            lost = failing(row["phase"]).name
+            known[lost] = known.get(lost, 0) + row["failed"]
+        known["secagg_bytes"] = sum(row["bytes_down"] + row["bytes_up"] for row in rows)
+        known["secagg_s"] = float(sum(row["ended_s"] - row["started_s"] for row in rows))
+        known["secagg_failed"] = sum(row["failure"] is not None for row in rows)
+        return {column.name: known[column.name] for column in self.parts.protocol.columns if column.name in known}
 
     # -- checkpoints -----------------------------------------------------------------------------
 
