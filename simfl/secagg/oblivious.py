@@ -5,7 +5,7 @@ Every party adds to its vector one of two masked noises of every other party; se
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from simfl.rng import Streams
 from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.grid_noise import Noise
 from simfl.secagg.keys import ELEMENT, KEY
-from simfl.secagg.masked import Masked
+from simfl.secagg.masked import Masked, Rates
 from simfl.secagg.oblivious_guesses import guesses
 from simfl.secagg.oblivious_round import Plan, play
 from simfl.secagg.pair_masks import masks
@@ -69,7 +69,7 @@ class Oblivious(Masked, Protocol):
 
     joint = True
     phases = ("noise",)
-    columns: ClassVar[tuple[Column, ...]] = (  # type: ignore[misc]
+    columns: ClassVar[tuple[Column, ...]] = (
         *Masked.columns,
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
@@ -83,9 +83,7 @@ class Oblivious(Masked, Protocol):
         if self.weight_channel:
             problems.append(("weight_channel", "noise is for clients that weigh the same; use weighting: equal"))
         if any(stage.whole for stage in setting.privacy.stages):
-            problems.append(
-                ("", "has a grid of its own, but a stage sends whole numbers; leave that stage out")
-            )
+            problems.append(("", "has a grid of its own, but a stage sends whole numbers; leave that stage out"))
         if self.noise == "once" and setting.selection.k != setting.clients:
             problems.append(("noise", "is dealt once among all clients, but not all are selected; use every_round"))
         return problems
@@ -109,6 +107,16 @@ class Oblivious(Masked, Protocol):
     def limit(self, cohort: Cohort) -> float:
         return Masked.limit(self, cohort) + ceil(self.room(cohort) / self.clip)
 
+    # -- what theory knows ---------------------------------------------------------------------------
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        return {"colluding": max(0, cohort.units.size - 2), "dropouts": 0}
+
+    def counting(self) -> dict[str, Any]:
+        found = {kind: replace(each, term_s=0.0) for kind, each in Masked.counting(self).items()}
+        free = Rates(agreement_s=0, element_s=0, product_s=0, share_s=0)
+        return found | {"terms": replace(self, rates=free, term_s=1.0)}
+
     # -- the talks -----------------------------------------------------------------------------------
 
     def setup(self, cohort: Cohort, streams: Streams) -> Talk:
@@ -119,8 +127,8 @@ class Oblivious(Masked, Protocol):
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
         n, d = cohort.units.size, cohort.dimension
-        if n < (self.min_sum or 2):
-            return Failed(f"noise: {n} clients, a sum needs {self.min_sum}")
+        if (found := cohort.hiding(np.ones(n, dtype=bool))) < (self.min_sum or 2):
+            return Failed(f"noise: {found} clients, a sum needs {self.min_sum}")
         if no_room := self.no_room(cohort):
             return Failed(no_room)
         kept, encrypts_s = np.ones(len(cohort.units), dtype=bool), 2 * (n - 1) * d * self.rates.element_s
