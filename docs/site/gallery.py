@@ -19,7 +19,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
     "fedbuff_mnist": ("accuracy_time", ("clients=40", "training.concurrency=20", "training.rounds=20", *DIGITS)),
     "fedbuff_privacy": ("privacy", ("training.rounds=60",)),
     "masked_averaging": ("labels", ("clients=20", "training.rounds=5", *DIGITS)),
-    "oblivious": ("loss", ("clients=10", "training.rounds=5",
+    "oblivious": ("loss", ("clients=10", "training.rounds=5", "secagg.epsilon=1",
                            "learning={data: digits, model: logistic, partition: iid}")),
     "paper001_privacy": ("privacy", ("training.rounds=130",)),
     "paper001_mnist": ("participation", ("training.rounds=100", "learning=none")),

@@ -102,7 +102,7 @@ class Serverless:
             yield self.world.until(float(self.ready_s.max()))
             size = int(each.sum()) * (n - 1)
             cost.bytes_up += size
-            phases.append((0, asked.kind, begun, self.world.now, n, n, 0, size, None))
+            phases.append((0, asked.kind, begun, self.world.now, n, n, 0, size, 0, None))
 
     def _round(self, t: int, cost: Cost, phases: list[Phase]) -> Generator[Any, Any, Round]:
         parts, present = self.parts, self.aggregator.present
@@ -118,13 +118,14 @@ class Serverless:
             self.ready_s[receivers] = sent.arrives_s.max(axis=0)
             yield self.world.until(float(self.ready_s[receivers].max(initial=self.world.now)))
             cost.failed += int((~sent.lives).sum())
+            cost.failed_upload += int((~sent.lives).sum())
             result = self._summed(t, units, sent.lives)
             row = result.row
             if isinstance(result, Summed):
                 whole = np.repeat(result.kept, units.shape[1])
                 kept = sorted((jobs[i] for i in np.flatnonzero(whole)), key=lambda job: job.client)
             else:
-                phases.append((t, "recover", self.world.now, self.world.now, 0, 0, 0, 0, result.reason))
+                phases.append((t, "recover", self.world.now, self.world.now, 0, 0, 0, 0, 0, result.reason))
         else:
             yield self.world.wait(parts.rule.skipped_round_s)
             self.ready_s[:] = self.world.now
@@ -141,14 +142,17 @@ class Serverless:
         """Works and sends; what is known of it when the round begins."""
         parts, clients = self.parts, units.ravel()
         where = Address(t, clients, parts.clients)
-        asked = work(parts, clients, where, parts.learner.sizes(jobs), t)
+        sizes = parts.learner.sizes(jobs)
+        asked = work(parts, clients, where, sizes, t)
         death = checked_deaths(parts.failing.draw(clients, where, WORK), len(clients), parts.failing)
         lives = np.isnan(death)
         begun = self.ready_s[clients]
         done = begun + asked.compute_s * np.where(lives, 1.0, death)
         size = np.where(lives, np.broadcast_to(np.asarray(asked.up_bytes, dtype=np.int64), len(clients)), 0)
         arrives = done[:, None] + self._ways_s(t, clients, receivers, size, "")
-        cost.bytes_up += int((size * (len(receivers) - np.isin(clients, receivers))).sum())
+        others = (len(receivers) - np.isin(clients, receivers)) * lives
+        cost.bytes_up += int((size * others).sum())
+        cost.clear_bytes += int((np.asarray(sizes[1]) * others).sum())
         sent = _Sent(begun, done, arrives, lives, size)
         self._record(jobs, receivers, sent)
         return sent

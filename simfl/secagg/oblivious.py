@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.columns import Column
+from simfl.columns import MASKED_COLUMNS, Column, failing
 from simfl.rng import Streams
 from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.grid_noise import Noise
@@ -70,7 +70,8 @@ class Oblivious(Masked, Protocol):
     joint = True
     phases = ("noise",)
     columns: ClassVar[tuple[Column, ...]] = (
-        *Masked.columns,
+        *MASKED_COLUMNS,
+        failing("noise"),
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
                "Pure epsilon of one weight of this round's mean, for one replaced sample, as the noise really is.", -1,
