@@ -1,4 +1,4 @@
-"""What a run's accountants are told, and the columns of rounds.csv that they and other plugins fill."""
+"""What a run's accountants are told, and what they say."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,33 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.columns import ROUND_COLUMNS, Column
-from simfl.privacy.base import Accountant, History
+from simfl.privacy.base import History
 from simfl.results import participation_matrices
 from simfl.scenario import Scenario
 
-__all__ = ["accounts", "extra_columns", "history", "of_clients"]
-
-
-def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
-    """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
-    owners = (scenario.secagg, *_accountants(scenario), *scenario.privacy.stages, *scenario.metrics)
-    known = {column.name for column in ROUND_COLUMNS}
-    added = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
-    return tuple(added.values())
+__all__ = ["accounts", "history", "of_clients"]
 
 
 def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
     """What the accountants say, column by column, a value a round."""
     found: dict[str, Iterable[Any]] = {}
-    for accountant in _accountants(scenario):
+    for accountant in accountants(scenario):
         found |= accountant.accounts(seen)
     return found
 
 
 def of_clients(scenario: Scenario, seen: History) -> dict[str, NDArray[Any]]:
     """What the accountants say of each client, by name, (clients,)."""
-    return {name: values for each in _accountants(scenario) for name, values in each.clients(seen).items()}
+    return {name: values for each in accountants(scenario) for name, values in each.clients(seen).items()}
 
 
 def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
@@ -50,10 +41,6 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     rule = scenario.training
     weighing = samples if rule.by_samples else None
     return History(participation, facts, not rule.aggregate.sum_only, weighing, scenario.privacy.stages)
-
-
-def _accountants(scenario: Scenario) -> tuple[Accountant, ...]:
-    return (scenario.privacy, *(scenario.privacy.accountants or ()))
 
 
 def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
