@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.privacy.base import History
 from simfl.results import participation_matrices
 from simfl.scenario import Scenario
+from simfl.scenario.owned import accountants
 
 __all__ = ["accounts", "history", "of_clients"]
 

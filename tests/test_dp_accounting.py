@@ -329,10 +329,10 @@ def test_theory_says_how_much_noise_it_takes(tmp_path):
         "clients: 20\nselection: {name: random, k: 5}\ntraining: {name: fedavg, rounds: 60}\nlearning: none\n"
     )
     known = json.loads(simfl("theory", file, "--epsilon", "3.6624", "--delta", "1e-6", "--json").output)
-    assert known["noise_multiplier_always"] == pytest.approx(10.0, abs=1e-3)
-    assert known["expected_participations"] == 15.0
-    assert known["noise_multiplier_expected"] == pytest.approx(5.0, abs=1e-3)
-    assert "noise_multiplier_always" in simfl("theory", file, "--epsilon", "1").output
+    assert known["noise_always"] == pytest.approx(10.0, abs=1e-3)
+    assert known["participations"] == 15.0
+    assert known["noise_expected"] == pytest.approx(5.0, abs=1e-3)
+    assert "noise_always" in simfl("theory", file, "--epsilon", "1").output
     for options, why in ((["--epsilon", "0"], "above 0"), (["--epsilon", "1", "--delta", "2"], "below 0.05")):
         said = simfl("theory", file, *options)
         assert said.exit_code == 2 and why in said.output
