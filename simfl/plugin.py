@@ -31,8 +31,8 @@ class Plugin(Protocol):
         """What cannot work in this setting, with the nearest values that can."""
         return []
 
-    def doubts(self, setting: Setting) -> list[Problem]:
-        """What works in this setting but is hardly meant; a warning."""
+    def cautions(self, setting: Setting) -> list[str]:
+        """What works, but is perhaps not what was meant; ``simfl validate`` says it."""
         return []
 
     def resolve(self, setting: Setting) -> Self:

@@ -77,16 +77,11 @@ def dropout(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
 
 
 def policies(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
-    """100 rounds of 96 clients, z = 4, whole units: what the policy decides."""
+    """100 rounds of 96 clients, z = 4, whole units, few drops: what the policy decides."""
     stage = "privacy.stages=[{name: central_gaussian, noise_multiplier: 4}]"
-    fixed = (
-        stage,
-        "clients=96",
-        "learning=none",
-        "training.rounds=100",
-        "training.on_failure=drop_unit",
-        "privacy.budget=10000000",
-    )
+    fixed = (stage, "clients=96", "learning=none", "training.rounds=100", "training.on_failure=drop_unit",
+             "devices.availability.dropout=0.02", "devices.failure.probability=0.01",
+             "privacy.budget=10000000")  # fmt: skip
     for name, selection in POLICIES.items():
         yield {"policy": name} | played((f"selection={selection}", *fixed), seeds, out)
 
@@ -94,24 +89,43 @@ def policies(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
 def drawn(name: str, table: pandas.DataFrame) -> None:
     """The figure of a table."""
     with style.settings(svg_fonttype="path"):
-        figure, ((axes,),) = style.figure(wide=True, height_in=3.2)
-        if name == "accuracy":
-            for number, (mechanism, some) in enumerate(table[table.noise > 0].groupby("mechanism", sort=False)):
-                axes.plot(some.epsilon_max, some.test_accuracy, label=mechanism, **style.look(number), marker="o")
-            axes.axhline(table.test_accuracy[table.noise == 0].mean(), color=style.MUTED, linewidth=1, label="no noise")
-            axes.set(xscale="log", xlabel="largest ε of a client (δ = 1e-5)", ylabel="test accuracy")
-        elif name == "dropout":
-            for number, (noise, some) in enumerate(table.groupby("noise", sort=False)):
-                axes.plot(100 * some.dropout, some.epsilon_max, label=noise, **style.look(number), marker="o")
-            axes.set(xlabel="clients that drop out in a round, %", ylabel="largest ε of a client")
-        else:
-            for number, row in enumerate(table.itertuples()):
-                x, (low, high) = row.privacy_semi_strong, (row.epsilon_median, row.epsilon_max)
-                look = style.look(number)
-                axes.plot([x, x], [low, high], **look, label=row.policy, marker="o")
-            axes.set(xlabel="multi-round guarantee (semi-strong) after 100 rounds", ylabel="ε, median and largest")
-        axes.legend(frameon=False, fontsize=8)
+        figure, (panels,) = style.figure(1, 3 if name == "policies" else 1, wide=True, height_in=3.2)
+        {"accuracy": _accuracy, "dropout": _dropout, "policies": _policies}[name](panels, table)
         figure.savefig(HERE / f"{name}.svg", metadata={"Date": None})
+
+
+def _accuracy(panels: Any, table: pandas.DataFrame) -> None:
+    (axes,) = panels
+    for number, (mechanism, some) in enumerate(table[table.noise > 0].groupby("mechanism", sort=False)):
+        axes.plot(some.epsilon_max, some.test_accuracy, label=mechanism, **style.look(number), marker="o")
+    axes.axhline(table.test_accuracy[table.noise == 0].mean(), color=style.MUTED, linewidth=1, label="no noise")
+    axes.set(xscale="log", xlabel="largest ε of a client (δ = 1e-5)", ylabel="test accuracy")
+    ticks = [2, 5, 10, 20, 50, 100, 200, 500]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _dropout(panels: Any, table: pandas.DataFrame) -> None:
+    (axes,) = panels
+    for number, (noise, some) in enumerate(table.groupby("noise", sort=False)):
+        axes.plot(100 * some.dropout, some.epsilon_max, label=noise, **style.look(number), marker="o")
+    axes.set(xlabel="clients that drop out in a round, %", ylabel="largest ε of a client")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _policies(panels: Any, table: pandas.DataFrame) -> None:
+    places = range(len(table))[::-1]
+    headings = ("guarantee T (semi-strong)", "ε, median to largest", "updates a round")
+    for axes, heading in zip(panels, headings, strict=True):
+        axes.set_yticks(places, table.policy if axes is panels[0] else [""] * len(table))
+        axes.set(xlabel=heading, ylim=(-0.6, len(table) - 0.4))
+    panels[0].barh(places, table.privacy_semi_strong, color=style.SERIES[0], height=0.6)
+    panels[1].hlines(places, table.epsilon_median, table.epsilon_max, color=style.SERIES[1], linewidth=2)
+    panels[1].plot(table.epsilon_median, places, "o", color=style.SERIES[1], markerfacecolor=style.PAPER)
+    panels[1].plot(table.epsilon_max, places, "o", color=style.SERIES[1])
+    panels[1].set_xlim(left=0)
+    panels[2].barh(places, table.mean_cardinality, color=style.SERIES[2], height=0.6)
 
 
 def main() -> None:

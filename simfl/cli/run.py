@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from simfl.cli.progress import say_how_to_watch, shown
-from simfl.cli.shared import as_json, load, print_json, scenario_arguments, warn, writable
+from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
 from simfl.errors import ScenarioError
 
 __all__ = ["command"]
@@ -46,7 +46,6 @@ def command(
         refuse_own(timeline)
         writable(timeline, "--timeline")
     scenario = load(file, overrides, plugins)
-    warn(scenario)
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)

@@ -13,7 +13,7 @@ from simfl.cli import completing
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
 
-__all__ = ["as_json", "load", "plugin_option", "print_json", "scenario_arguments", "warn", "writable"]
+__all__ = ["as_json", "load", "plugin_option", "print_json", "scenario_arguments", "writable"]
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -48,12 +48,6 @@ def load(file: str, overrides: tuple[str, ...] = (), plugins: tuple[Path, ...] =
     except ValueError as error:
         raise InvalidScenario([Problem(Place("stdin"), "", str(error))]) from None
     return Scenario.parse(text, "stdin", overrides, plugins=plugins)
-
-
-def warn(scenario: "Scenario") -> None:
-    """Says on stderr what is possible but hardly meant."""
-    for doubt in scenario.doubts():
-        click.echo(f"warning: {doubt}", err=True)
 
 
 def print_json(document: Any) -> None:

@@ -55,14 +55,14 @@ def command(
         if isinstance(value, dict):
             value = ", ".join(f"{key} {item}" for key, item in value.items())
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-        click.echo(f"{name:<27}{shown}")
+        click.echo(f"{name:<22}{shown}")
     if known["family_size_log10"] is None:
-        click.echo(f"theory                     not known: {known['policy']} declares no family of rows")
+        click.echo(f"theory                not known: {known['policy']} declares no family of rows")
     elif unknown := [name for name, value in known.items() if value is None and name not in OPTIONAL]:
-        click.echo(f"not known                  {', '.join(unknown)}")
-    click.echo(f"{'secagg':<27}{scenario.secagg.name}")
+        click.echo(f"not known             {', '.join(unknown)}")
+    click.echo(f"{'secagg':<22}{scenario.secagg.name}")
     for name, text in _lines(sums):
-        click.echo(f"{name:<27}{text}")
+        click.echo(f"{name:<22}{text}")
 
 
 def _sums(scenario: "Scenario") -> dict[str, Any]:
@@ -133,8 +133,8 @@ def _noise(scenario: Any, epsilon: float, delta: float, cardinality: float | Non
     rounds = scenario.training.most_rounds
     if rounds is None:
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
-    found = {"noise_multiplier_always": noise_multiplier(epsilon, delta, rounds)}
+    found = {"noise_always": noise_multiplier(epsilon, delta, rounds)}
     if cardinality:
-        found["expected_participations"] = rounds * cardinality / scenario.clients
-        found["noise_multiplier_expected"] = noise_multiplier(epsilon, delta, found["expected_participations"])
+        found["participations"] = rounds * cardinality / scenario.clients
+        found["noise_expected"] = noise_multiplier(epsilon, delta, found["participations"])
     return found

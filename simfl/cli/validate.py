@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simfl.cli import completing
-from simfl.cli.shared import as_json, load, plugin_option, print_json, warn
+from simfl.cli.shared import as_json, load, plugin_option, print_json
 
 if TYPE_CHECKING:
     from simfl.examine import Examined
@@ -57,7 +57,6 @@ def _examined(file: str, plugins: tuple[Path, ...], deep: bool) -> tuple["Examin
         return Examined(list(error.problems)), None
     except MissingError as error:
         return Examined(missing=[str(error)]), None
-    warn(scenario)
     found = examine(scenario, deep)
     try:
         return found, None if found.problems else scenario.digest

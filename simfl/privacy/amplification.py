@@ -71,7 +71,7 @@ class Accounting:
             problems.append(("rate", f"is {self.rate:g}, but clients are selected with {actual:g}; use that, or null"))
         return problems
 
-    def doubts(self, setting: Setting) -> list[Problem]:
+    def cautions(self, setting: Setting) -> list[str]:
         """A delta that says little."""
         return loose(self.delta, setting)
 

@@ -19,13 +19,10 @@ __all__ = ["Delta", "ZeroOut", "loose"]
 Delta = Annotated[float, Field(gt=0, lt=1, description="delta of (epsilon, delta); well below one in the clients")]
 
 
-def loose(delta: float, setting: Setting) -> list[tuple[str, str]]:
+def loose(delta: float, setting: Setting) -> list[str]:
     """A delta with which a mechanism that shows one client's whole update would pass."""
-    if delta < 1 / setting.clients:
-        return []
-    return [
-        ("delta", f"is {delta:g}; of {setting.clients} clients, anything from {1 / setting.clients:g} on says little")
-    ]
+    n = setting.clients
+    return [] if delta < 1 / n else [f"delta is {delta:g}; of {n} clients, anything from {1 / n:g} on says little"]
 
 
 @ACCOUNTANTS("zero_out")
@@ -46,7 +43,7 @@ class ZeroOut(Accountant):
                "empty where it is infinite.", -1, words="median ε of the clients"),
     )  # fmt: skip
 
-    def doubts(self, setting: Setting) -> list[tuple[str, str]]:
+    def cautions(self, setting: Setting) -> list[str]:
         return loose(self.delta, setting)
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
@@ -54,7 +51,9 @@ class ZeroOut(Accountant):
         return {"epsilon_max": _listed(found.most), "epsilon_median": _listed(found.median)}
 
     def clients(self, history: History) -> Mapping[str, NDArray[Any]]:
-        matrix = history.participation[SERVER]
+        matrix = history.participation.get(SERVER)
+        if matrix is None:  # clients aggregate, whom no stage protects from one another
+            return {}
         return {"rounds": np.bincount(matrix.indices, minlength=matrix.shape[1]),
                 "epsilon": course(history, self.delta).last}  # fmt: skip
 

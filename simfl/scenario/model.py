@@ -254,9 +254,9 @@ class Scenario:
             return error
         return InvalidScenario([self._problem(plugins.located(self, error), error.message)])
 
-    def doubts(self) -> list[Problem]:
-        """What is possible but hardly meant, each with its place."""
-        return [self._problem(path, message) for path, message in plugins.doubted(self)]
+    def cautions(self) -> list[str]:
+        """What works, but is perhaps not what was meant."""
+        return plugins.cautions(self)
 
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
         """The scenario as plain data, all defaults and automatic fields filled in.

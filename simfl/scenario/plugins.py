@@ -7,9 +7,9 @@ from typing import Any
 
 from simfl.errors import ScenarioError
 from simfl.plugin import is_plugin
-from simfl.scenario.places import KeyPath
+from simfl.scenario.places import KeyPath, dotted
 
-__all__ = ["checked", "doubted", "located", "mapped", "resolved", "walk"]
+__all__ = ["cautions", "checked", "located", "mapped", "resolved", "walk"]
 
 
 def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
@@ -62,20 +62,17 @@ def resolved(scenario: Any) -> tuple[Any, list[tuple[KeyPath, str]]]:
 
 def checked(scenario: Any) -> list[tuple[KeyPath, str]]:
     """The problems that the plugins' ``check(scenario)`` find, with full paths."""
-    return _asked(scenario, lambda plugin: plugin.check(scenario))
-
-
-def doubted(scenario: Any) -> list[tuple[KeyPath, str]]:
-    """What the plugins' ``doubts(scenario)`` warn of, with full paths."""
-    return _asked(scenario, lambda plugin: plugin.doubts(scenario))
-
-
-def _asked(scenario: Any, answers: Callable[[Any], list[tuple[str, str]]]) -> list[tuple[KeyPath, str]]:
-    found: list[tuple[KeyPath, str]] = []
+    problems: list[tuple[KeyPath, str]] = []
     for path, plugin in walk(scenario):
         if is_plugin(plugin):
-            found += [((*path, *_keys(key)), message) for key, message in answers(plugin)]
-    return found
+            problems += [((*path, *_keys(key)), message) for key, message in plugin.check(scenario)]
+    return problems
+
+
+def cautions(scenario: Any) -> list[str]:
+    """What the plugins' ``cautions(scenario)`` say, each behind its plugin's path."""
+    asked = ((path, plugin.cautions(scenario)) for path, plugin in walk(scenario) if is_plugin(plugin))
+    return [f"{dotted(path)}: {text}" for path, said in asked for text in said]
 
 
 def _keys(dotted: str) -> KeyPath:

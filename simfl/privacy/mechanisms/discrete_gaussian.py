@@ -28,7 +28,7 @@ def sample(rng: np.random.Generator, variance: float, size: int) -> NDArray[np.i
     t, filled = floor(sqrt(variance)) + 1, 0
     while filled < size:
         wanted = size - filled
-        proposed = _magnitudes(rng, t, wanted + wanted // 2 + 8)
+        proposed = _magnitudes(rng, t, wanted + wanted // 3 + 8)
         negative = rng.random(len(proposed)) < 0.5
         kept = ~(negative & (proposed == 0))
         kept &= _accepted(rng, proposed, variance, t)
@@ -41,13 +41,13 @@ def sample(rng: np.random.Generator, variance: float, size: int) -> NDArray[np.i
 def _magnitudes(rng: np.random.Generator, t: int, size: int) -> NDArray[np.int64]:
     """floor(-t ln U): x or more with probability exp(-x / t), exactly."""
     u = rng.random(size)
-    with np.errstate(divide="ignore"):
-        most, least = -t * np.log(u), -t * np.log(u + BIT)
-    slack = DOUBT * (1 + least)
-    low, high = np.floor(np.maximum(least - slack, 0)), np.floor(most + slack)
-    doubtful = np.flatnonzero(low != high)
-    low[doubtful] = [_magnitude(rng, u[i], t) for i in doubtful]
-    return low.astype(np.int64)
+    most = -t * np.log(u + BIT / 2)
+    width = t * BIT / (u + BIT / 2) + DOUBT * (1 + most)  # what the bits that follow can change, and rounding
+    found = np.floor(most)
+    part = most - found
+    doubtful = np.flatnonzero((part < width) | (part > 1 - width))
+    found[doubtful] = [_magnitude(rng, u[i], t) for i in doubtful]
+    return found.astype(np.int64)
 
 
 def _magnitude(rng: np.random.Generator, u: float, t: int) -> int:

@@ -45,9 +45,7 @@ def sample(
     rng: np.random.Generator, sensitivity: float, epsilon: float, gamma: float, size: int
 ) -> NDArray[np.float64]:
     """Staircase noise of mean 0, (size,)."""
-    b = exp(-epsilon)
-    sign = np.where(rng.random(size) < 0.5, -1.0, 1.0)
-    steps = rng.geometric(1 - b, size) - 1
-    u = rng.random(size)
-    low = rng.random(size) >= gamma / (gamma + (1 - gamma) * b)
-    return sign * sensitivity * (steps + np.where(low, gamma + (1 - gamma) * u, gamma * u))
+    steps = np.floor(rng.standard_exponential(size) / epsilon)  # at least g with probability e^(-epsilon g)
+    which, u = 2 * rng.random(size), rng.random(size)
+    low = which % 1 >= gamma / (gamma + (1 - gamma) * exp(-epsilon))
+    return np.where(which < 1, -1.0, 1.0) * sensitivity * (steps + np.where(low, gamma + (1 - gamma) * u, gamma * u))
