@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from simfl.sweep.result import SweepResult
+from simfl.opening import SweepResult
 
 import simfl
-from simfl.results import Result
+from simfl.opening import Result
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 PAPER = {
