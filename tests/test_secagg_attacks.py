@@ -371,10 +371,8 @@ def careless_grid(patch):
 
 
 def scalar_masks(patch):
-    def mix(total, seed, sign):
-        total += sign * elements(seed, 1)
-
-    patch.setattr(masking, "mix", mix)
+    real = keys._Stream.read
+    patch.setattr(keys._Stream, "read", lambda self, count, room: real(self, count, room)[:1].repeat(count))
 
 
 def any_share(patch):

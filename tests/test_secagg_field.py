@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import chi2, hypergeom
 
 from simfl.secagg import keys, shamir
-from simfl.secagg.field import Q, inverse, lagrange, matmul, mul, spread, to_signed, vandermonde
-from simfl.secagg.keys import Refused, agree, below, derive, elements, opened, public_key, sealed
+from simfl.secagg.field import Q, inverse, lagrange, matmul, mul, reduced, spread, to_signed, vandermonde
+from simfl.secagg.keys import Refused, agree, below, derive, elements, mixed, opened, public_key, sealed
 from simfl.secagg.neighbours import circle, degree_and_threshold
 from simfl.secagg.quantise import HALF, Grid, grid, rounded
 
@@ -21,12 +21,14 @@ def test_products_of_elements_are_those_of_whole_numbers():
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (3, 31, 5), (2, 32, 7), (4, 33, 3), (5, 100, 9), (2, 1025, 3), (2, 65, 40_000)]
 )
-@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("largest", [None, (Q - 1, Q - 1), (2**31 - 2**15, Q // 2), (2**31 + 2**15, Q // 2 + 1)])
 def test_matrix_products_are_exact(shape, largest):
-    """With elements of q - 1 everywhere the partial sums are as large as they get."""
+    """With elements of the largest limbs everywhere the partial sums are as large as they get."""
     m, k, n = shape
     rng = np.random.default_rng(7)
-    a, b = (np.full(size, Q - 1) if largest else rng.integers(0, Q, size) for size in ((m, k), (k, n)))
+    a, b = rng.integers(0, Q, (m, k)), rng.integers(0, Q, (k, n))
+    if largest:
+        a[:], b[:] = largest
     columns = range(n) if n < 100 else (0, 1, 4095, 4096, n - 1)
     found = matmul(a, b)
     for i in range(m):
@@ -56,6 +58,11 @@ def test_polynomials_are_interpolated():
         assert not matmul(spread(points)[None], values).any()
     with pytest.raises(ZeroDivisionError):
         lagrange(np.array([3, 4, 3]))
+
+
+def test_whole_numbers_are_reduced():
+    for numbers in ([], [-Q, -1, 0, Q - 1, Q, 2 * Q - 1], [-Q - 1, 5], [2 * Q, -3], [2**62, -(2**62)]):
+        assert reduced(np.array(numbers, dtype=np.int64)).tolist() == [number % Q for number in numbers]
 
 
 def test_signed_numbers_come_back():
@@ -213,6 +220,28 @@ def test_a_stream_goes_on_where_words_were_left_out(monkeypatch):
     whole = elements(b"\x09" * 32, 4000)
     monkeypatch.setattr(keys, "below", lambda words: words[words < 2**31])
     assert elements(b"\x09" * 32, 1000).tolist() == whole[whole < 2**31][:1000].tolist()
+
+
+def test_streams_are_added_and_taken_away():
+    """More of them than a byte can count, and vectors of several pieces."""
+    rng = np.random.default_rng(6)
+    for count, streams in ((3, 300), (keys.WORDS + 5, 3)):
+        vectors = [rng.integers(-(2**40), 2**40, count) for _ in range(3)]
+        seeds = [i.to_bytes(32, "little") for i in range(streams)]
+        made = [elements(seed, count) for seed in seeds]
+        for cut in (0, 1, streams // 2, streams):
+            exact = sum(vectors) + sum(made[:cut], np.zeros(count, dtype=np.int64)) - sum(made[cut:], 0)
+            assert np.array_equal(mixed(vectors, seeds[:cut], seeds[cut:]), exact % Q)
+
+
+def test_sums_of_the_largest_words_are_those_of_whole_numbers(monkeypatch):
+    monkeypatch.setattr(keys._Stream, "read", lambda self, count, room: np.full(count, Q - 1, dtype=np.uint32))
+    start = np.array([0, 1, Q - 1, Q // 2])
+    for times in (1, 2, 126, 127, 128, 300):
+        some = [bytes(32)] * times
+        assert mixed([start], some, []).tolist() == ((start + times * (Q - 1)) % Q).tolist()
+        assert mixed([start], [], some).tolist() == ((start - times * (Q - 1)) % Q).tolist()
+        assert np.array_equal(mixed([start], some, some), start)
 
 
 def test_streams_are_even_and_long():

@@ -168,8 +168,8 @@ class Masked:
         for job, weight, vector in zip(given.jobs, whole.tolist(), given.vectors, strict=True):
             values = rounded(vector, on, streams("secagg/rounding", job.id))
             clipped += values.clipped
-            head = [weight] if self.weight_channel else []
-            vectors.append(np.concatenate([np.array(head, dtype=np.int64), weight * values.values]))
+            update = values.values if weight == 1 else weight * values.values
+            vectors.append(np.concatenate([[weight], update]) if self.weight_channel else update)
         return Sent(vectors, whole, on, clipped)
 
     def mean(self, sums: Elements, sent: Sent, factors: Sequence[int], divisor: float, given: Contributions) -> Total:
