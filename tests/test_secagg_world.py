@@ -33,6 +33,8 @@ def of_costs(**values):
 def costs(folder, protocol, n=100, rounds=1, d=D, rule="fedavg", also=""):
     """rounds.csv of a run in which nobody fails; one second to a client and back, three at work."""
     text = of_costs(n=n, d=d, rule=rule, protocol=protocol + also, rounds=rounds)
+    if protocol == "plain":
+        text = text[: text.index("secagg:")]
     return rows(run(Scenario.parse(text), folder).path, "rounds.csv")
 
 
@@ -88,7 +90,7 @@ def test_bytes_of_basecagg(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "protocol, ways", [("secagg", 8), ("secagg_plus", 8), ("lightsecagg", 6), ("pairwise_ratchet", 2)]
+    "protocol, ways", [("plain", 2), ("secagg", 8), ("secagg_plus", 8), ("lightsecagg", 6), ("pairwise_ratchet", 2)]
 )
 def test_round_times(protocol, ways, tmp_path):
     """Half a second a way and three at work; plain takes two ways."""
@@ -96,6 +98,12 @@ def test_round_times(protocol, ways, tmp_path):
     began = 1.0 if protocol == "pairwise_ratchet" else 0.0
     expected = [began + (ways / 2 + 3) * (t + 1) for t in range(3)]
     assert [float(row["time_s"]) for row in table] == pytest.approx(expected)
+
+
+def test_times_of_basecagg(tmp_path):
+    """Four ways before the model goes out, two with it, and two for the buffer."""
+    table = costs(tmp_path, "basecagg", n=10, rounds=3, d=10, rule="fedbuff, concurrency: 10, buffer: 10")
+    assert [float(row["time_s"]) for row in table] == pytest.approx([7.0 * (t + 1) for t in range(3)])
 
 
 def test_cryptography_takes_the_time_of_its_rates(tmp_path):

@@ -5,7 +5,7 @@ Every seed has 32 bytes.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -121,7 +121,7 @@ def mixed(vectors: Sequence[NDArray[np.int64]], plus: Iterable[bytes], minus: It
     room = bytearray(4 * min(WORDS, len(found)))
     for begin in range(0, len(found), WORDS):  # piece by piece, which stay in the processor's cache
         place = slice(begin, begin + WORDS)
-        total = reduced(sum(vector[place] for vector in vectors))
+        total = reduced(reduce(np.add, (vector[place] for vector in vectors)))
         for first in range(0, len(streams), TURNS):
             total = _mixed(total, streams[first : first + TURNS], room)
         found[place] = total

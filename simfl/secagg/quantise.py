@@ -74,7 +74,7 @@ def rounded(vector: NDArray[np.floating], to: Grid, rng: np.random.Generator) ->
     for begin in range(0, len(vector), PIECE):
         exact = np.asarray(vector[begin : begin + PIECE], dtype=np.float64)
         fine = np.clip(exact, -to.clip, to.clip)
-        if beyond := np.count_nonzero(fine != exact):
+        if beyond := int(np.count_nonzero(fine != exact)):
             np.nan_to_num(fine, copy=False)
             clipped += beyond
         fine *= to.scale
