@@ -51,13 +51,13 @@ CODE = {"survivors": 70, "private": 50}
 
 COSTS = """
 name: cost_only
-clients: 100_000
+clients: 100000
 network: {{name: star, latency_s: {{name: log_normal, median: 0.05, sigma: 0.5}}, bandwidth_bytes_per_s: 1.0e+6}}
 devices:
   computation: {{name: random, distribution: {{name: half_normal, sigma: 2.0}}}}
   failure: {{name: bernoulli, probability: 0.05}}
 selection: all
-learning: {{name: none, parameters: 1_000_000}}
+learning: {{name: none, parameters: 1000000}}
 training: {{name: fedavg, rounds: 20, weighting: equal}}
 privacy: none
 secagg: {secagg}

@@ -189,7 +189,10 @@ def test_chacha20_stream():
     assert words.max() < Q and elements(bytes(32), 32).tolist() == words.tolist()
 
 
-SUNSCREEN = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
+SUNSCREEN = (
+    b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
+    b"sunscreen would be it."
+)  # fmt: skip
 
 
 def test_chacha20_cipher():

@@ -171,7 +171,7 @@ def test_six_clients_of_every_fate(units):
 
 def random_case(rng, largest):
     size = int(rng.integers(1, 4))
-    n = int(rng.integers(2, largest // size + 1)) * size
+    n = int(rng.integers(2, rng.integers(2, largest // size + 1) + 1)) * size  # small ones more often: they are cheap
     clients = rng.permutation(n + 3)[:n]
     units = clients.reshape(-1, size).tolist()
     rate = rng.choice([0.02, 0.1, 0.25])
@@ -204,7 +204,7 @@ def test_random_dropouts():
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(20))
 def test_ten_thousand_random_dropouts(part):
-    """35 minutes of one core, all parts together."""
+    """Minutes of one core, all parts together."""
     assert random_cases(range(500 * part, 500 * (part + 1)), 100) > 150
 
 
