@@ -110,19 +110,13 @@ def session(n: int, d: int) -> tuple[Any, Any, Streams]:
     )
 
 
-def forget() -> None:
-    """Nothing is left of an earlier repeat's keys."""
-    for remembered in (keys._agreed, keys.derive, keys.public_key, keys._private):
-        remembered.cache_clear()
-
-
 def whole_sum(n: int, d: int) -> Callable[[], Any]:
     """Everything that clients and server compute for one sum of whole numbers."""
     _, done, streams = session(n, d)
     vectors = {c: np.random.default_rng(c).integers(-(2**20), 2**20, d) for c in range(n)}
 
     def summed() -> None:
-        forget()
+        keys.forget()
         pairwise.replayed(done.secret, vectors, streams)
 
     return summed
@@ -136,7 +130,7 @@ def whole_round(n: int, d: int) -> Callable[[], Any]:
     given = Contributions(jobs, vectors, None, np.ones(n), np.ones(n), np.sum, Mean().combine)
 
     def added() -> None:
-        forget()
+        keys.forget()
         protocol.add(done, given, streams)
 
     return added

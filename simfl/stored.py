@@ -14,17 +14,32 @@ from typing import Any
 from simfl.disk import sha256
 from simfl.errors import IntegrityError, SimflError
 
-__all__ = ["CLIENTS", "LATENCY", "OWN", "SCENARIO", "SUMMARY", "Stored", "is_finished", "refuse_own", "sealed"]
+__all__ = [
+    "CLIENTS",
+    "LATENCY",
+    "MACHINE",
+    "OWN",
+    "SCENARIO",
+    "SUMMARY",
+    "Stored",
+    "is_finished",
+    "refuse_own",
+    "sealed",
+]
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
+MACHINE = "machine.json"
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "phases.csv",
-    "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", "machine.json", "failed.json", SUMMARY,
+    "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", MACHINE, "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
-SWEEPS = ("sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv", "equal_paired.csv")
+SWEEPS = (
+    "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv", "equal_paired.csv",
+    "beside_plain.csv",
+)  # fmt: skip
 """Names of the files of sweeps and comparisons."""
 
 AGAIN = "simfl run --force plays it again"
@@ -81,6 +96,17 @@ class Stored:
         if found != self.files[name]:
             raise IntegrityError(f"{path}: damaged (its SHA-256 is not the one in {SUMMARY}); {AGAIN}")
         return path
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """What the run was made of besides its scenario, see :attr:`simfl.scenario.Scenario.origins`, as far as its
+        ``machine.json`` tells: no results, and not checked.
+        """
+        try:
+            found = json.loads((self.path / MACHINE).read_bytes())["origins"]
+            return {str(what): str(content) for what, content in found.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
 
     def check(self) -> None:
         """

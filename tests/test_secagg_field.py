@@ -150,6 +150,26 @@ def test_x25519():
     assert public_key(private) == agree(private, bytes([9]) + bytes(31)), "9 is the base point"
 
 
+def test_what_both_ends_agree_on_is_computed_once(monkeypatch):
+    """Either end first; and once it is forgotten, again."""
+    one, other, exchanges = b"\x31" * 32, b"\x32" * 32, []
+
+    class Counting(keys.X25519PublicKey):
+        @staticmethod
+        def from_public_bytes(public):
+            exchanges.append(public)
+            return real.from_public_bytes(public)
+
+    real = keys.X25519PublicKey
+    monkeypatch.setattr(keys, "X25519PublicKey", Counting)
+    keys.forget()
+    shared = agree(one, public_key(other))
+    assert agree(other, public_key(one)) == shared != agree(one, public_key(one))
+    assert len(exchanges) == 2
+    keys.forget()
+    assert agree(other, public_key(one)) == shared and len(exchanges) == 3
+
+
 LOW_ORDER = [
     "00" * 32,
     "01" + "00" * 31,

@@ -204,7 +204,7 @@ def test_random_dropouts():
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(20))
 def test_ten_thousand_random_dropouts(part):
-    """Minutes of one core, all parts together."""
+    """Nine minutes of one core, all parts together."""
     assert random_cases(range(500 * part, 500 * (part + 1)), 100) > 150
 
 

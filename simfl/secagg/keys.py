@@ -28,6 +28,7 @@ __all__ = [
     "agree",
     "derive",
     "elements",
+    "forget",
     "mixed",
     "opened",
     "public_key",
@@ -91,6 +92,12 @@ def _agreed(one: bytes, other: bytes) -> list[bytes]:
 def derive(shared: bytes, info: bytes) -> bytes:
     """A key of 32 bytes for one purpose; both ends come to it, and who plays both computes it once."""
     return HKDF(algorithm=SHA256(), length=KEY, salt=None, info=info).derive(shared)
+
+
+def forget() -> None:
+    """Forgets what was agreed on and derived, so that the next time it is computed: for whoever measures."""
+    _agreed.cache_clear()
+    derive.cache_clear()
 
 
 def elements(seed: bytes, count: int) -> Elements:

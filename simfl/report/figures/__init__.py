@@ -12,6 +12,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     latency,
     loss,
     participation,
+    phases,
     plugins,
     privacy,
     staleness,
@@ -24,7 +25,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "cardinality",
-    "fairness", "participation", "timeline", "latency", "concurrency", "staleness", "plugins",
+    "fairness", "participation", "timeline", "phases", "latency", "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 
