@@ -96,10 +96,10 @@ def draw(curve: pandas.DataFrame, scale: pandas.DataFrame) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for setting, colour in zip(SETTINGS, ("#d55e00", "#0072b2", "#009e73"), strict=True):
-        for secagg, dash in zip(SECAGG, ("-", ":"), strict=True):
+        for secagg, dash, shade, width in zip(SECAGG, "-:", (colour, "black"), (2.4, 1.0), strict=True):
             mine = curve[(curve["setting"] == setting) & (curve["secagg"] == secagg)]
             band = mine.groupby("round")["test_accuracy"].agg(["mean", "min", "max"])
-            left.plot(band.index + 1, band["mean"], dash, color=colour, linewidth=1.4, label=f"{secagg}, {setting}")
+            left.plot(band.index + 1, band["mean"], dash, color=shade, linewidth=width, label=f"{secagg}, {setting}")
             left.fill_between(band.index + 1, band["min"], band["max"], color=colour, alpha=0.12, linewidth=0)
     left.set(xlabel="aggregations", ylabel="test accuracy, %", ylim=(80, 100))
     left.legend(frameon=False, loc="lower right")
@@ -111,7 +111,7 @@ def draw(curve: pandas.DataFrame, scale: pandas.DataFrame) -> None:
     right.legend(frameon=False)
     ticks = [exponent for exponent in EXPONENTS if exponent % 4 == 0 or exponent == EXPONENTS[-1]]
     right.set_xticks(ticks, [f"$2^{{{exponent}}}$" for exponent in ticks])
-    right.set(xlabel="whole numbers in 1, $c_l$", ylim=(0, 100))
+    right.set(xlabel="whole numbers in 1, $c_l$", ylabel="test accuracy, %", ylim=(80, 100))
     figure.savefig(HERE / "basecagg.svg", metadata={"Date": None})
 
 
