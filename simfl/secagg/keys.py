@@ -123,19 +123,23 @@ def mixed(vectors: Sequence[NDArray[np.int64]], plus: Iterable[bytes], minus: It
     Raises:
         Refused: a seed has not 32 bytes.
     """
-    streams = [*((_Stream(seed), True) for seed in plus), *((_Stream(seed), False) for seed in minus)]
+    seeds = [*((seed, True) for seed in plus), *((seed, False) for seed in minus)]
+    for first in range(0, len(seeds) or 1, TURNS):
+        vectors = [_mixed(vectors, [(_Stream(seed), added) for seed, added in seeds[first : first + TURNS]])]
+    return vectors[0]
+
+
+def _mixed(vectors: Sequence[NDArray[np.int64]], streams: Sequence[tuple["_Stream", bool]]) -> Elements:
+    """The same with at most 127 streams, piece by piece, which stay in the processor's cache."""
     found = np.empty(len(vectors[0]), dtype=np.int64)
     room = bytearray(4 * min(WORDS, len(found)))
-    for begin in range(0, len(found), WORDS):  # piece by piece, which stay in the processor's cache
+    for begin in range(0, len(found), WORDS):
         place = slice(begin, begin + WORDS)
-        total = reduced(reduce(np.add, (vector[place] for vector in vectors)))
-        for first in range(0, len(streams), TURNS):
-            total = _mixed(total, streams[first : first + TURNS], room)
-        found[place] = total
+        found[place] = _added(reduced(reduce(np.add, (vector[place] for vector in vectors))), streams, room)
     return found
 
 
-def _mixed(total: Elements, streams: Sequence[tuple["_Stream", bool]], room: bytearray) -> Elements:
+def _added(total: Elements, streams: Sequence[tuple["_Stream", bool]], room: bytearray) -> Elements:
     """Sums of four bytes and, in one more, how often they pass 2^32, which is 5 modulo q: faster than eight bytes."""
     low, turns = total.astype(np.uint32), np.zeros(len(total), dtype=np.int8)
     for stream, added in streams:
