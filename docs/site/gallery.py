@@ -28,6 +28,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
     "privacyfl": ("accuracy_time", ()),
     "privacyfl_kdd": ("accuracy_time", ("learning.data=privacyfl_digits", "learning.model=logistic", "clients=4")),
     "privacyfl_serverless": ("accuracy_time", ()),
+    "paper003_basecagg": ("staleness", ("training.rounds=30", *DIGITS)),
     "privacyfl_latency": ("timeline", ("trace=events",)),
     "dp_tradeoff": ("plugins", ("clients=40", "selection.k=16", "training.rounds=10")),
     "secure_async": ("privacy", ("training.rounds=30",)),

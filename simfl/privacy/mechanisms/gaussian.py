@@ -10,7 +10,6 @@ from math import inf, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, ndtri
 
 __all__ = ["classical_std", "delta", "epsilon", "mu", "sample", "std"]
 
@@ -48,6 +47,8 @@ def epsilon(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
         mu: sensitivity over standard deviation; 0 = not seen at all, infinite = without noise.
         delta: in (0, 1).
     """
+    from scipy.special import ndtri
+
     given = np.asarray(mu, dtype=np.float64)
     flat = given.ravel()
     found = np.where(np.isinf(flat), inf, 0.0)
@@ -100,4 +101,7 @@ def _log_delta(
 
 
 def _mills(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return sqrt(pi / 2) * erfcx(x / sqrt(2))
+    from scipy.special import erfcx
+
+    found: NDArray[np.float64] = sqrt(pi / 2) * erfcx(x / sqrt(2))
+    return found

@@ -10,7 +10,6 @@ from math import inf, lgamma, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import kve
 
 __all__ = ["log_density", "pure_epsilon", "sample", "scale", "share", "shares_variance"]
 
@@ -37,6 +36,8 @@ def shares_variance(scale: float, shape: float) -> float:
 
 def log_density(x: float, scale: float, shape: float) -> float:
     """Natural logarithm of the density of shares of this total shape at x; infinite at 0 up to shape 1/2."""
+    from scipy.special import kve
+
     z, order = abs(x) / scale, shape - 0.5
     constant = -log(sqrt(pi) * scale) - lgamma(shape)
     if z == 0:

@@ -46,6 +46,8 @@ def sample(
 ) -> NDArray[np.float64]:
     """Staircase noise of mean 0, (size,)."""
     steps = np.floor(rng.standard_exponential(size) / epsilon)  # at least g with probability e^(-epsilon g)
-    which, u = 2 * rng.random(size), rng.random(size)
-    low = which % 1 >= gamma / (gamma + (1 - gamma) * exp(-epsilon))
-    return np.where(which < 1, -1.0, 1.0) * sensitivity * (steps + np.where(low, gamma + (1 - gamma) * u, gamma * u))
+    which, u = rng.random(size), rng.random(size)
+    negative = which < 0.5
+    low = np.where(negative, which, which - 0.5) >= 0.5 * gamma / (gamma + (1 - gamma) * exp(-epsilon))
+    found = sensitivity * (steps + np.where(low, gamma + (1 - gamma) * u, gamma * u))
+    return np.where(negative, -found, found)
