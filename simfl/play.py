@@ -13,6 +13,7 @@ import numpy as np
 from simfl import checkpoint
 from simfl.accounting import extra_columns
 from simfl.agents import SERVERS, Measuring, Parts, Round, Server
+from simfl.attacks.base import Seen
 from simfl.columns import ROUND_COLUMNS
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
@@ -20,7 +21,7 @@ from simfl.metrics import Tally
 from simfl.scenario import Scenario
 from simfl.selection.theory import theory
 from simfl.stored import OWN
-from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table
+from simfl.trace import AGGREGATES, ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, VECTORS, Table
 from simfl.world import World
 
 __all__ = ["Phase", "Play", "Progress", "leftovers", "tidy"]
@@ -113,6 +114,8 @@ class Play:
         for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
             if rows:
                 tables[name].append(rows)
+        if done.seen is not None:
+            self._record(done.seen)
         for name, found in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
             if found:
                 tables[name].append((t, i, key, cell(it)) for i, each in enumerate(found) for key, it in each.items())
@@ -123,6 +126,17 @@ class Play:
             )
         if self.progress is not None:
             self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
+
+    def _record(self, seen: Seen) -> None:
+        """What the server saw, so that it can be attacked later."""
+        total, jobs = seen.total, {job.client: job for job in seen.jobs}
+        members = [jobs[client] for client in total.clients.tolist()]
+        shares = total.shares.tolist()  # type: ignore[union-attr]  # who sums fills them in
+        self.tables["aggregates.csv"].append(
+            (seen.round, job.id, job.client, job.version, share) for job, share in zip(members, shares, strict=True)
+        )
+        shown = [] if seen.vectors is None else seen.vectors[np.isin(list(jobs), total.clients)]
+        self.tables[VECTORS].append_vectors((seen.before, seen.read, *shown))
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -153,6 +167,8 @@ def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple
         tables["facts.csv"] = FACTS
     if parts.observers:
         tables["attacks.csv"] = ATTACKS
+    if parts.records:
+        tables |= {"aggregates.csv": AGGREGATES, VECTORS: None}
     if events:
         tables["events.jsonl"] = None
     return tables

@@ -68,6 +68,7 @@ def build(scenario: Scenario) -> Parts:
         stages=scenario.privacy.stages,
         observers=scenario.attacks,
         metrics=scenario.metrics,
+        records=scenario.trace == "aggregates",
     )
 
 

@@ -16,7 +16,7 @@ RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
     "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "play", "run", "examine", "sweep",
-    "tidy", "compare", "report", "listing", "opening", "audit", "export", "api", "cli", "__main__",
+    "tidy", "compare", "report", "listing", "opening", "attacking", "audit", "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {
@@ -24,7 +24,7 @@ ONLY = {
     "networkx": {"network", "report"},
     "yaml": {"scenario"},
     "cryptography": {"secagg"},
-    "torch": {"learning", "training", "export"},
+    "torch": {"learning", "training", "attacks", "export"},
 }
 
 

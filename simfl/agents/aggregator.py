@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.evaluation import Evaluation
+from simfl.agents.observing import Observing
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
-from simfl.agents.summing import Sum, Summing
-from simfl.attacks.base import Seen, Truth
+from simfl.agents.summing import Summing
 from simfl.metrics import Tally
 from simfl.secagg.base import Summed
 from simfl.training.base import Progress
@@ -41,7 +41,7 @@ class Aggregator:
         self.summing = Summing(parts)
         self.model = parts.learner.initial()
         self.optimiser = parts.rule.start(parts.learner.dimension)
-        self.observed = [each.start(parts.clients, parts.learner.dimension) for each in parts.observers]
+        self.observing = Observing(parts)
         self.holders: Counter[int] = Counter()
         self.traffic_bytes = 0
         parts.learner.put(0, self.model)
@@ -100,28 +100,16 @@ class Aggregator:
             clients, weights = found.total.clients, found.total.weights
             if self.parts.learner.dimension:
                 self.model, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
-        errors = [] if found is None else self._observed(t, now_s, found)
+        seen, errors = (None, []) if found is None else self.observing.after(t, now_s, found, before, self.model)
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
         ages_row = {} if staleness is None or not len(clients) else _ages(staleness)
         cells = ages_row | cost.row() | self._phases(phases) | (row or {}) | (found.row if found else {})
+        cells |= self.observing.cells(errors)
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
-        return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
-
-    def _observed(self, t: int, now_s: float, found: Sum) -> list[dict[str, float]]:
-        parts, given, errors = self.parts, found.given, []
-        if not parts.observers:
-            return []
-        sent = {job.version: parts.learner.get(job.version) for job in given.jobs}
-        vectors = given.vectors if parts.protocol.shows_updates else None
-        seen = Seen(t, now_s, found.total, given.jobs, sent, vectors, self.model)
-        truth = Truth(given.clients, found.updates.deltas)
-        for i, observer in enumerate(parts.observers):
-            guess, self.observed[i] = observer.see(seen, self.observed[i], parts.streams)
-            errors.append({} if guess is None else dict(observer.error(guess, truth)))
-        return errors
+        return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=seen)
 
     def _row(
         self, t: int, cells: dict[str, Any], loss: float | None, now_s: float, changed: bool
@@ -156,7 +144,6 @@ class Aggregator:
     def state(self) -> Arrays:
         """All of this as named arrays; the versions that are held, too."""
         learner = self.parts.learner
-        observed = [prefixed(f"observed/{i}", state) for i, state in enumerate(self.observed)]
         return {
             "rounds": np.int64(self.version),
             "traffic_bytes": np.int64(self.traffic_bytes),
@@ -165,7 +152,7 @@ class Aggregator:
             **prefixed("evaluation", self.evaluation.state()),
             **prefixed("optimiser", self.optimiser),
             **prefixed("stages", self.summing.state()),
-            **{name: value for state in observed for name, value in state.items()},
+            **self.observing.state(),
             **prefixed("learner", learner.state()),
         }
 
@@ -176,7 +163,7 @@ class Aggregator:
         self.traffic_bytes = int(state["traffic_bytes"])
         self.evaluation.restore(under("evaluation", state))
         self.summing.restore(under("stages", state))
-        self.observed = [under(f"observed/{i}", state) for i in range(len(self.observed))]
+        self.observing.restore(state)
         learner.restore(under("learner", state))
         learner.drop(0)
         for version, model in under("version", state).items():

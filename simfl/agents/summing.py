@@ -26,6 +26,7 @@ class Sum:
         change: what the server's stages make of its vector, float32 (d,).
         given: what was added up.
         updates: what training made.
+        made: what the clients had to send before any stage, float32 (n, d).
         facts: of each stage.
         row: the stages' and the protocol's columns of rounds.csv.
     """
@@ -34,6 +35,7 @@ class Sum:
     change: NDArray[np.float32]
     given: Contributions
     updates: Updates
+    made: NDArray[np.float32]
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
 
@@ -74,7 +76,10 @@ class Summing:
             model: the current model, (d,).
             done: the protocol's good end.
         """
-        parts, streams, given = self.parts, self.parts.streams, self._given(jobs, updates, staleness, model)
+        parts, streams, rule = self.parts, self.parts.streams, self.parts.rule
+        learner = parts.learner
+        made = rule.contributions(updates.deltas, lambda: [learner.get(job.version) for job in jobs], model)
+        given = self._given(jobs, updates, staleness, made)
         held = given.weights > 0
         if not held.any():
             return None
@@ -82,21 +87,22 @@ class Summing:
         held &= total.weights != 0
         if not held.any():
             return None
-        total = total._replace(clients=total.clients[held], weights=total.weights[held])
-        members = Members(number, given.jobs, given.weights, given.divisor(given.weights))
+        divisor = given.divisor(given.weights)
+        shares = given.weights / divisor if total.shares is None else total.shares
+        total = total._replace(clients=total.clients[held], weights=total.weights[held], shares=shares[held])
+        members = Members(number, given.jobs, given.weights, divisor)
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
         change = total.vector
         for i in reversed(range(len(parts.stages))):
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
-        return Sum(total, change, given, updates, facts, row | dict(total.row))
+        return Sum(total, change, given, updates, made, facts, row | dict(total.row))
 
     def _given(
-        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], model: NDArray[np.float32]
+        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
     ) -> Contributions:
         rule, learner = self.parts.rule, self.parts.learner
-        vectors = rule.contributions(updates.deltas, lambda: [learner.get(job.version) for job in jobs], model)
         for stage, state in zip(self.parts.stages, self.states, strict=True):
             vectors = stage.client(vectors, tuple(jobs), state, self.parts.streams)
         examples = updates.examples

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.columns import Column
 from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.types import Arrays, Job, Total
@@ -20,11 +21,14 @@ class Seen(NamedTuple):
     Attributes:
         round: its number, from 0.
         time_s: simulated time.
-        total: the sum as it arrived, with its row of weights, before the server's stages.
+        total: the sum as it arrived, with its row of weights and shares, before the server's stages.
         jobs: what was asked of whom, n, by ascending client.
         sent: the models that the clients had received, by version.
-        vectors: each client's vector as it arrived, (n, d); None unless the protocol shows them.
+        vectors: each client's vector as it arrived, (n, d); None unless the protocol shows them and they are not coded.
         model: the new global model, (d,).
+        before: the global model before it, (d,); with ``model`` all that the public sees.
+        read: the sum in the coordinates of the model, (d,): the total's vector or, where a stage codes what clients
+            send, what the server's stages decode.
     """
 
     round: int
@@ -34,6 +38,8 @@ class Seen(NamedTuple):
     sent: Mapping[int, NDArray[np.float32]]
     vectors: NDArray[np.float32] | None
     model: NDArray[np.float32]
+    before: NDArray[np.float32]
+    read: NDArray[np.float32]
 
 
 class Truth(NamedTuple):
@@ -41,15 +47,23 @@ class Truth(NamedTuple):
 
     Attributes:
         clients: int32 (n,), ascending.
-        updates: float32 (n, d): what the clients' training made, before any stage.
+        updates: float32 (n, d): what the clients had to send, before any stage.
+        memory: what :meth:`Observer.remember` has kept of this and earlier aggregations.
     """
 
     clients: NDArray[np.int32]
     updates: NDArray[np.float32]
+    memory: Mapping[str, Any] = {}
 
 
 class Observer(Protocol):
-    """A frozen dataclass whose methods are pure; its state is saved in checkpoints."""
+    """A frozen dataclass whose methods are pure; its state, and the scorer's memory, are saved in checkpoints.
+
+    Attributes:
+        columns: the errors that are columns of rounds.csv, too.
+    """
+
+    columns: tuple[Column, ...] = ()
 
     def start(self, clients: int, dimension: int) -> Arrays:
         """Its state before the first aggregation."""
@@ -57,8 +71,16 @@ class Observer(Protocol):
 
     @abstractmethod
     def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
-        """A guess, or None, and its next state."""
+        """A guess, or None, and its next state. Its draws are of the purpose "attack"."""
         ...
+
+    def recall(self, clients: int, dimension: int) -> Arrays:
+        """The scorer's memory before the first aggregation."""
+        return {}
+
+    def remember(self, truth: Truth, memory: Arrays, streams: Streams) -> Arrays:
+        """The scorer's memory after an aggregation; the observer never sees it."""
+        return memory
 
     @abstractmethod
     def error(self, guess: Any, truth: Truth) -> Mapping[str, float]:

@@ -185,7 +185,8 @@ class Masked:
             exact = np.sum([factor * whole for factor, whole in zip(factors, sent.vectors, strict=True)], axis=0)
             wraps = int((np.abs(exact) > HALF).sum())
         row = {"clipped": sent.clipped, "wrapped": wraps}
-        return Total(vector, given.clients, given.row, row)
+        shares = np.array(factors, dtype=np.float64) * sent.weights / divisor
+        return Total(vector, given.clients, given.row, row, shares)
 
 
 def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
