@@ -18,7 +18,11 @@ __all__ = ["accounts", "extra_columns", "history"]
 def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
     """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
     owners = (
-        scenario.secagg, *_accountants(scenario), *scenario.privacy.stages, *scenario.attacks, *scenario.metrics,
+        scenario.secagg,
+        *_accountants(scenario),
+        *scenario.privacy.stages,
+        *scenario.attacks,
+        *scenario.metrics,
     )
     known = {column.name for column in ROUND_COLUMNS}
     added = {column.name: column for owner in owners for column in owner.columns if column.name not in known}

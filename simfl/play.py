@@ -12,8 +12,9 @@ import numpy as np
 
 from simfl import checkpoint
 from simfl.accounting import extra_columns
-from simfl.agents import SERVERS, Measuring, Parts, Round, Server
-from simfl.attacks.base import Seen
+from simfl.agents import SERVERS, Measuring, Parts, Round, Server, concluded
+from simfl.agents.state import under
+from simfl.attacks.base import Finding, Seen
 from simfl.columns import ROUND_COLUMNS
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
@@ -135,7 +136,7 @@ class Play:
         self.tables["aggregates.csv"].append(
             (seen.round, job.id, job.client, job.version, share) for job, share in zip(members, shares, strict=True)
         )
-        shown = [] if seen.vectors is None else seen.vectors[np.isin(list(jobs), total.clients)]
+        shown: Any = () if seen.vectors is None else seen.vectors[np.isin(list(jobs), total.clients)]
         self.tables[VECTORS].append_vectors((seen.before, seen.read, *shown))
 
     # -- the end -----------------------------------------------------------------------------------
@@ -146,10 +147,17 @@ class Play:
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.no_skill_accuracy()
         columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
+        found = self._concluded()
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
-                         no_skill, self.parts.learner.samples)  # fmt: skip
+                         no_skill, self.parts.learner.samples, found)  # fmt: skip
         tidy(self.folder)
         return summary
+
+    def _concluded(self) -> list[Finding]:
+        """What the observers find out after the last round."""
+        observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
+        seen = [under(f"observed/{i}", state) for i in range(len(observers))]
+        return concluded(observers, seen, self.parts.learner, self.parts.streams)
 
 
 def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:

@@ -15,13 +15,26 @@ from simfl.disk import sha256
 from simfl.errors import IntegrityError, SimflError
 from simfl.trace import VECTORS
 
-__all__ = ["CLIENTS", "LATENCY", "OWN", "SCENARIO", "SUMMARY", "Stored", "is_finished", "refuse_own", "sealed"]
+__all__ = [
+    "CLIENTS",
+    "FINDINGS",
+    "LATENCY",
+    "OWN",
+    "SCENARIO",
+    "SUMMARY",
+    "Stored",
+    "is_finished",
+    "refuse_own",
+    "sealed",
+]
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
+FINDINGS = "findings.json"
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "phases.csv",
-    "facts.csv", "attacks.csv", "findings.json", "aggregates.csv", VECTORS, "events.jsonl", "model.npy", "columns.json", "machine.json", "failed.json", SUMMARY,
+    "facts.csv", "attacks.csv", FINDINGS, "aggregates.csv", VECTORS, "events.jsonl",
+    "model.npy", "columns.json", "machine.json", "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

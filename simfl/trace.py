@@ -38,8 +38,8 @@ ATTACKS = ("round", "attack", "name", "value")
 AGGREGATES, VECTORS = ("round", "job", "client", "version", "share"), "aggregates.f32"
 """Columns of aggregates.csv: what each update counted in each aggregate; and the file of the vectors themselves.
 
-``aggregates.f32`` is float32, little-endian, rows of the model's dimension. Of each aggregation: the model before it, the sum as
-the server reads it and, where the server is shown single updates, those, by ascending client.
+``aggregates.f32`` is float32, little-endian, rows of the model's dimension. Of each aggregation: the model before it,
+the sum as the server reads it and, where the server is shown single updates, those, by ascending client.
 """
 
 JOBS = ("job", "client", "version", "started_s", "ended_s", "outcome", "round", "staleness")

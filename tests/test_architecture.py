@@ -9,7 +9,7 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local"}
+VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local", "lab"}
 VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 RULES |= {"measurement"}

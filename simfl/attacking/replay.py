@@ -68,7 +68,8 @@ def attack(
     recorded = Recorded(stored, scenario)
     played = recorded.rounds[(recorded.rounds >= first) & (recorded.rounds < (np.inf if stop is None else stop))]
     if not len(played):
-        raise SimflError(f"{stored.path}: nothing was aggregated in these rounds; the run has {stored.summary['rounds']}")
+        has = stored.summary["rounds"]
+        raise SimflError(f"{stored.path}: nothing was aggregated in these rounds; the run has {has}")
     (observer,), streams = scenario.attacks, Streams(scenario.seed)
     learner = scenario.learning.build(scenario, streams)
     middle = int(played[len(played) // 2])

@@ -1,6 +1,8 @@
 """Observers of what an aggregator sees."""
 
-from simfl.attacks import least_squares
-from simfl.attacks.base import OBSERVERS, Observer, Seen, Truth
+from simfl.attacks import inversion, least_squares, membership
+from simfl.attacks.base import OBSERVERS, Curve, Finding, Observer, Picture, Seen, Truth
 
-__all__ = ["OBSERVERS", "Observer", "Seen", "Truth", "least_squares"]
+__all__ = [
+    "OBSERVERS", "Curve", "Finding", "Observer", "Picture", "Seen", "Truth", "inversion", "least_squares", "membership",
+]  # fmt: skip

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.columns import Column
+from simfl.lab import Bench, Vault
 from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.types import Arrays, Job, Total
 
-__all__ = ["OBSERVERS", "Observer", "Seen", "Truth"]
+__all__ = ["OBSERVERS", "Curve", "Finding", "Observer", "Picture", "Seen", "Truth"]
 
 
 class Seen(NamedTuple):
@@ -56,14 +57,53 @@ class Truth(NamedTuple):
     memory: Mapping[str, Any] = {}
 
 
+class Picture(NamedTuple):
+    """A sample beside what was recovered of it, values in [0, 1], (channels, height, width).
+
+    Attributes:
+        title: whose it is.
+        true: the sample.
+        found: what the attack made of it.
+        guess: what one would say without an attack: the mean sample.
+    """
+
+    title: str
+    true: NDArray[np.float32]
+    found: NDArray[np.float32]
+    guess: NDArray[np.float32]
+
+
+class Curve(NamedTuple):
+    """A receiver operating characteristic: rates of false and true alarms, ascending."""
+
+    title: str
+    false: NDArray[np.float64]
+    true: NDArray[np.float64]
+
+
+class Finding(NamedTuple):
+    """What came of an attack on the finished run.
+
+    Attributes:
+        numbers: by name; those of the attack's ``finals`` stand in the summary.
+        pictures, curves: for the report.
+    """
+
+    numbers: Mapping[str, float]
+    pictures: tuple[Picture, ...] = ()
+    curves: tuple[Curve, ...] = ()
+
+
 class Observer(Protocol):
     """A frozen dataclass whose methods are pure; its state, and the scorer's memory, are saved in checkpoints.
 
     Attributes:
         columns: the errors that are columns of rounds.csv, too.
+        finals: the numbers of its finding that stand in the summary.
     """
 
     columns: tuple[Column, ...] = ()
+    finals: tuple[Column, ...] = ()
 
     def start(self, clients: int, dimension: int) -> Arrays:
         """Its state before the first aggregation."""
@@ -82,10 +122,23 @@ class Observer(Protocol):
         """The scorer's memory after an aggregation; the observer never sees it."""
         return memory
 
-    @abstractmethod
     def error(self, guess: Any, truth: Truth) -> Mapping[str, float]:
         """How far the guess is from the truth, by name; rows of ``attacks.csv``."""
-        ...
+        return {}
+
+    # -- what becomes of it after the last aggregation ---------------------------------------------------
+
+    def question(self, vault: Vault, streams: Streams) -> Any:
+        """What the scorer asks the attacker, e.g. which of these samples were trained on."""
+        return None
+
+    def exploit(self, question: Any, state: Arrays, bench: Bench, streams: Streams) -> Any:
+        """What the attacker answers, with all that it saw; None = nothing."""
+        return None
+
+    def judge(self, answer: Any, vault: Vault, bench: Bench, streams: Streams) -> Finding:
+        """How right the answer is."""
+        return Finding({})
 
 
 OBSERVERS = Registry("attack", protocol=Observer)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Observer, Seen, Truth
+from simfl.attacks.base import OBSERVERS, Seen, Truth
+from simfl.attacks.labels import Label, clashes, labelled
 from simfl.attacks.linear import Solution, errors, expected, one_thread, solve
 from simfl.attacks.view import View, viewed
 from simfl.columns import Column
@@ -22,14 +23,14 @@ MOST_CLIENTS = 2000
 
 COLUMNS = (
     Column("recovery_error", "Recovery error", "share",
-           "Squared error of the updates that least squares recovers from all sums so far, relative to each client's own "
-           "mean update, mean over the clients; 0 = recovered, 1 = no better than guessing nothing.", 1),
+           "Squared error of the updates that least squares recovers from all sums so far, relative to each client's "
+           "own mean update, mean over the clients; 0 = recovered, 1 = no better than guessing nothing.", 1),
     Column("recovery_expected", "Recovery error, theory", "share",
-           "What the projector onto the sums' null space leaves of the updates, and the noise that was there, expect.", 1,
-           shown=False),
+           "What the projector onto the sums' null space leaves of the updates, and the noise that was there, expect.",
+           1, shown=False),
     Column("recovery_floor", "Recovery error without noise", "share",
-           "1 - rank / clients: the mean error where nothing but the selection protects and updates are equally long.", 1,
-           shown=False),
+           "1 - rank / clients: the mean error where nothing but the selection protects and updates are equally long.",
+           1, shown=False),
     Column("recovery_weighted", "Recovery error, weighted", "share",
            "Sum of the squared errors over the sum of the squared lengths of the updates.", 1, shown=False),
     Column("recovered_clients", "Recovered clients", "share",
@@ -66,12 +67,12 @@ class Guess(NamedTuple):
 
 @OBSERVERS("least_squares")
 @dataclass(frozen=True)
-class LeastSquares(Observer):
+class LeastSquares:
     """Solves all sums so far for each client's update, as if it were the same in every round."""
 
-    view: Annotated[View, Field(description="who looks: the server, or the public, which sees the global models only")] = (
-        "server"
-    )
+    view: Annotated[
+        View, Field(description="who looks: the server, or the public, which sees the global models only")
+    ] = "server"
     estimator: Annotated[
         Literal["pinv", "ridge"], Field(description="the pseudo-inverse, or shrunk estimates that noise harms less")
     ] = "pinv"
@@ -85,29 +86,21 @@ class LeastSquares(Observer):
     forget: Annotated[
         float, Field(ge=0, lt=1, description="share of all that is known that is forgotten with every aggregation")
     ] = 0.0
-    label: Annotated[
-        str, Field(pattern=r"^([a-z][a-z0-9_]*)?$", max_length=40, description="put before the names of its columns")
-    ] = ""
+    label: Label = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        if not (label := self._label):
-            return COLUMNS
-        return tuple(c._replace(name=f"{label}_{c.name}", heading=f"{c.heading} ({label})") for c in COLUMNS)
+        return labelled(COLUMNS, self._label)
 
     @property
     def _label(self) -> str:
         return self.label or ("" if self.view == "server" else self.view)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = []
+        problems = clashes(self, setting)
         if setting.clients > MOST_CLIENTS:
             why = f"solves for {setting.clients} clients at once; {MOST_CLIENTS} are the most"
             problems.append(("name", why))
-        mine = {column.name for column in self.columns}
-        others = (each for each in setting.attacks if each is not self)
-        if any(mine & {column.name for column in each.columns} for each in others):
-            problems.append(("label", "is the same for two attacks, whose columns would have the same names; choose one"))
         return problems
 
     # -- the observer ----------------------------------------------------------------------------------
@@ -122,6 +115,15 @@ class LeastSquares(Observer):
         }
 
     def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Guess | None, Arrays]:
+        state = self.learn(seen, state, streams)
+        if (seen.round + 1) % self.every:
+            return None, state
+        ridge = self.ridge if self.estimator == "ridge" else 0.0
+        solution = solve(state["gram"], ridge)
+        return Guess(solution, state["gram"], state["moments"], float(state["energy"]), float(state["rows"])), state
+
+    def learn(self, seen: Seen, state: Arrays, streams: Streams) -> Arrays:
+        """The next state."""
         clients, keep = len(state["gram"]), 1 - self.forget
         chosen = sampled(len(seen.model), self.coordinates, streams)
         made, values = viewed(seen, clients, self.view, chosen)
@@ -132,11 +134,7 @@ class LeastSquares(Observer):
             gram[np.ix_(used, used)] += part.T @ part
             moments[used] += part.T @ values
         energy = state["energy"] * keep + np.square(values).sum()
-        state = {"gram": gram, "moments": moments, "energy": energy, "rows": state["rows"] * keep + len(made)}
-        if (seen.round + 1) % self.every:
-            return None, state
-        ridge = self.ridge if self.estimator == "ridge" else 0.0
-        return Guess(solve(gram, ridge), gram, moments, float(energy), float(state["rows"])), state
+        return {"gram": gram, "moments": moments, "energy": energy, "rows": state["rows"] * keep + len(made)}
 
     # -- the scorer ------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What least squares makes of sums, and how far it is off: exact for known sums, an expectation under noise.
 
-y = P delta + zeta, one row a sum; the estimate is H y with H = (G + ridge)^+ P', G = P'P. With M = I - H P, updates that are
-orthogonal to each other and noise of variance s^2 a coordinate,
+y = P delta + zeta, one row a sum; the estimate is H y with H = (G + ridge)^+ P', G = P'P. With M = I - H P, updates
+that are orthogonal to each other and noise of variance s^2 a coordinate,
 
     E |estimate_i - delta_i|^2 = sum_j M_ij^2 |delta_j|^2 + d s^2 (H H')_ii.
 

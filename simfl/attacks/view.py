@@ -15,8 +15,8 @@ View = Literal["server", "public"]
 def rows(seen: Seen, clients: int, view: View) -> NDArray[np.float64]:
     """The weights of the equations, (m, N).
 
-    A server that is shown single updates has an equation for each; else there is one a sum, scaled so that an update which counts
-    like the average one has weight 1.
+    A server that is shown single updates has an equation for each; else there is one a sum, scaled so that an update
+    which counts like the average one has weight 1.
     """
     total = seen.total
     n = len(total.clients)
@@ -40,9 +40,9 @@ class Equations(NamedTuple):
 def viewed(seen: Seen, clients: int, view: View, coordinates: NDArray[np.int64] | slice) -> Equations:
     """What an aggregation tells.
 
-    ``server``: each update as it arrived, with its own noise, where the protocol shows them; else the sum, with the noise that
-    the clients put into it. Noise that the server adds itself does not protect against it. ``public``: the change of the
-    global model, taken for the mean update.
+    ``server``: each update as it arrived, with its own noise, where the protocol shows them; else the sum, with the
+    noise that the clients put into it. Noise that the server adds itself does not protect against it. ``public``: the
+    change of the global model, taken for the mean update.
 
     Args:
         seen: the aggregation.
@@ -52,10 +52,10 @@ def viewed(seen: Seen, clients: int, view: View, coordinates: NDArray[np.int64] 
     """
     made, n = rows(seen, clients, view), len(seen.total.clients)
     if view == "public":
-        values = (seen.model[coordinates].astype(float) - seen.before[coordinates])[None] * n
+        values = (seen.model[coordinates].astype(np.float64) - seen.before[coordinates])[None] * n
     elif seen.vectors is not None:
         members = np.isin([job.client for job in seen.jobs], seen.total.clients)
-        values = seen.vectors[members][:, coordinates].astype(float)
+        values = seen.vectors[members][:, coordinates].astype(np.float64)
     else:
-        values = seen.read[coordinates].astype(float)[None] * n
+        values = seen.read[coordinates].astype(np.float64)[None] * n
     return Equations(made, values)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.exposure import Exposure, exposures
+from simfl.audit.recovery import hidden
 from simfl.privacy.budget import BUDGET, Budget
 from simfl.privacy.course import Trace
 from simfl.privacy.doubt import cautious
@@ -34,6 +35,8 @@ class Report:
         as_written: the metrics where such weights are taken as they stand; None where there are none.
         likely: who else is exposed then.
         unused: names of columns of the log that were not read.
+        hidden: (N,): expected relative squared error of each client's update, recovered by least squares over the
+            rounds whose rank is known; None if beyond the budget (:func:`simfl.audit.recovery.hidden`).
     """
 
     rounds: Sequence[Any]
@@ -47,6 +50,12 @@ class Report:
     as_written: MultiRound | None = None
     likely: tuple[Exposure, ...] = ()
     unused: tuple[str, ...] = ()
+    hidden: NDArray[np.float64] | None = None
+
+    @property
+    def predicted_error(self) -> float | None:
+        """1 - rank / N, the mean of ``hidden``."""
+        return None if self.hidden is None else float(self.hidden.mean())
 
     def exposed_by_round(self) -> NDArray[np.int64]:
         """How many clients are exposed after each round, shape (J,)."""
@@ -61,6 +70,15 @@ class Report:
             **_guarantees(self.metrics),
             "known_rounds": self.known,
             "exposed": [self._exposure(exposure) for exposure in self.exposed],
+            "least_squares": None
+            if self.hidden is None
+            else {
+                "predicted_error": self.predicted_error,
+                "clients": [
+                    {"client": client, "error": error}
+                    for client, error in zip(self.clients, self.hidden.tolist(), strict=True)
+                ],
+            },
             "weights": {
                 "read_as": self.metrics.read,
                 "certain": self.metrics.sure,
@@ -136,9 +154,10 @@ def audit(
     certain = Study.of(matrix if matrix.sure.all() else matrix.certain(), budget)
     evaluation = certain.evaluate(every)
     course, exposed = certain.trace(evaluation), tuple(exposures(certain, Budget(budget)))
-    known = certain.basis.known
+    known, left = certain.basis.known, hidden(certain.basis, Budget(budget))
     if matrix.sure.all():
-        return Report(*labels, final(certain, evaluation), course, exposed, known, unused=tuple(unused))
+        return Report(*labels, final(certain, evaluation), course, exposed, known, unused=tuple(unused),
+                      hidden=left)  # fmt: skip
     written = Study.of(matrix, budget)
     sure = {exposure.client for exposure in exposed}
     likely = tuple(e for e in exposures(written, Budget(budget)) if e.client not in sure)
@@ -153,4 +172,5 @@ def audit(
         final(written, written.evaluate(every=0)),
         likely,
         tuple(unused),
+        left,
     )

@@ -20,8 +20,8 @@ __all__ = ["command"]
 def command(folder: Path, name: str, overrides: tuple[str, ...], rounds: str | None, as_json: bool) -> None:
     """Attack a finished run with what its server saw.
 
-    FOLDER is the results folder of a run played with trace=aggregates; NAME one of `simfl list attack`. The truth that the
-    attack is measured against is trained anew: by all clients, from the model in the middle of the window.
+    FOLDER is the results folder of a run played with trace=aggregates; NAME one of `simfl list attack`. The truth that
+    the attack is measured against is trained anew: by all clients, from the model in the middle of the window.
     """
     from simfl.attacking.replay import attack
 

@@ -1,6 +1,7 @@
 """``simfl theory``"""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,13 +20,18 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
     """Print what theory says about a scenario's selection policy, before any round is played.
 
     The size of its family of rows, its guarantee, and the expected cardinality under the scenario's dropout rates
-    (Multi-RoundSecAgg, arXiv 2106.03328) and failures.
+    (Multi-RoundSecAgg, arXiv 2106.03328) and failures. Then, for up to 150 clients, what a server recovers that solves
+    the sums of so many rounds by least squares: the mean error of an update without noise, 1 - rank / clients, and by
+    what the variance of noise in a sum is multiplied; medians of simulated rows, with everybody there.
     """
+    from simfl.attacking.theory import windows
     from simfl.selection.theory import theory
 
-    known = theory(load(file, overrides, plugins))
+    scenario = load(file, overrides, plugins)
+    known = theory(scenario)
+    seen = windows(scenario)
     if as_json:
-        print_json(known)
+        print_json(known | {"least_squares": seen})
         return
     for name, value in known.items():
         if value is None or value == []:
@@ -40,3 +46,12 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
         click.echo(f"theory                not known: {known['policy']} declares no family of rows")
     elif unknown := [name for name, value in known.items() if value is None and name not in OPTIONAL]:
         click.echo(f"not known             {', '.join(unknown)}")
+    _least_squares(seen)
+
+
+def _least_squares(seen: list[dict[str, Any]]) -> None:
+    if seen:
+        click.echo("\nleast squares over   rank   error   noise times (90 %)")
+    for row in seen:
+        noise = f"{row['noise_amplification']:.3g} ({row['noise_amplification_90']:.3g})"
+        click.echo(f"{row['rounds']:>7} rounds      {row['rank']:>6g} {row['error']:>7.3f}   {noise}")

@@ -45,8 +45,8 @@ class Stage(Protocol):
 
     Attributes:
         columns: the facts that are columns of rounds.csv, too.
-        coded: what leaves the clients is no update coordinate by coordinate (it is rotated, padded); whoever has the sum
-            decodes it with the server's part.
+        coded: what leaves the clients is no update coordinate by coordinate (it is rotated, padded); whoever has the
+            sum decodes it with the server's part.
     """
 
     columns: tuple[Column, ...] = ()
