@@ -26,7 +26,7 @@ from simfl.stored import SCENARIO, Stored
 HERE = Path(__file__).resolve().parent
 START = 150
 WINDOWS = 40, 50
-POLICIES = {"random": "random", "batch T=2": "batch_partition:T=2", "batch T=4": "batch_partition:T=4"}
+POLICIES = {"random": "random", "batch T=2": "batch_partition:T=2"}
 DECAY = {"live": 1.0, "frozen": 1 / 1460}
 PAPER = {"random": 6.715e-3, "batch T=2": 0.7829}
 BASE = {

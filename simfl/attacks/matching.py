@@ -92,7 +92,7 @@ def _descent(
         off = 1 - torch.dot(made, aim) / made.norm().clamp_min(1e-30)
         loss = off + variation * _variation(x / (high - low).clamp_min(1e-6))
         loss.backward()
-        if (now := float(loss)) < cost:
+        if (now := loss.item()) < cost:
             best, cost = x.detach().clone(), now
         assert x.grad is not None
         x.grad.sign_()
