@@ -11,11 +11,15 @@ from simfl.attacks.base import Seen, Truth
 from simfl.attacks.least_squares import LeastSquares
 from simfl.attacks.linear import expected, solve
 from simfl.audit import audit
-from simfl.privacy.metrics import multi_round
+from simfl.audit.exposure import exposures
+from simfl.audit.recovery import hidden
+from simfl.privacy.budget import BUDGET, Budget
+from simfl.privacy.study import Study
+from simfl.report.page import page
+from simfl.report.reading import read_study
 from simfl.rng import Streams
 from simfl.run import run
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection import POLICIES
 from simfl.selection.base import ask
 from simfl.types import Job, Total, View
 
@@ -80,7 +84,7 @@ def orthonormal(n=N, d=40, seed=1):
 def test_orthonormal_updates_are_missed_by_one_minus_rank_over_clients(name):
     rows, deltas = matrix(name), orthonormal()
     guess, found = attacked(rows, deltas)
-    rank = multi_round(rows).rank
+    rank = len(Study.of(rows).basis.rounds)  # exact
     assert guess.solution.rank == rank
     off = np.square(guess.estimates - deltas).sum(axis=1)
     assert off.mean() == pytest.approx(1 - rank / N, abs=1e-9)
@@ -100,11 +104,13 @@ def test_saturated_ranks_are_those_of_the_specification(name, rank):
 def test_exposed_clients_are_those_of_the_auditor(name):
     for rounds in (8, 20, 40):
         rows = matrix(name, rounds)
-        report = audit(rows)
-        solution = solve(rows.T @ rows)
-        assert {e.client for e in report.exposed} == set(np.flatnonzero(np.diag(solution.miss) < 1e-9))
-        np.testing.assert_allclose(report.hidden, np.diag(solution.miss), atol=1e-9)
-        assert report.predicted_error == pytest.approx(1 - report.metrics.rank / N, abs=1e-9)
+        study, solution = Study.of(rows), solve(rows.T @ rows)
+        exposed = {e.client for e in exposures(study, Budget(BUDGET))}
+        assert exposed == set(np.flatnonzero(np.diag(solution.miss) < 1e-9))
+        left = hidden(study.basis, Budget(BUDGET))
+        np.testing.assert_allclose(left, np.diag(solution.miss), atol=1e-9)
+        assert left.mean() == pytest.approx(1 - len(study.basis.rounds) / N, abs=1e-9)
+        assert hidden(study.basis, Budget(1)) is None
 
 
 def test_on_batches_the_pseudo_inverse_is_the_units_mean():
@@ -173,7 +179,9 @@ def test_clients_nobody_saw_are_missed_wholly_and_those_seen_alone_not_at_all():
     guess, found = attacked(rows, orthonormal(5, 8))
     np.testing.assert_allclose(np.diag(guess.solution.miss), [1, 0, 0.5, 0.5, 1], atol=1e-12)
     assert found["recovery_error"] == pytest.approx(3 / 5) and found["recovered_clients"] == pytest.approx(0.2)
-    np.testing.assert_allclose(audit(rows).hidden, [1, 0, 0.5, 0.5, 1], atol=1e-12)
+    report = audit(rows)
+    np.testing.assert_allclose(report.hidden, [1, 0, 0.5, 0.5, 1], atol=1e-12)
+    assert report.to_json()["least_squares"]["predicted_error"] == pytest.approx(0.6)
 
 
 def test_single_updates_are_the_updates():
@@ -219,7 +227,9 @@ selection: {name: batch_partition, k: 4, T: 2}
 learning: {data: digits, model: logistic, evaluate: {every: 5}}
 """
 FEDAVG = "training: {name: fedavg, rounds: 20, batch_size: 50}\n"
-FEDBUFF = "training: {name: fedbuff, rounds: 20, concurrency: 6, batch_size: 50, staleness: polynomial}\n"
+FEDBUFF = (
+    "training: {name: fedbuff, rounds: 20, concurrency: 6, batch_size: 50, staleness: polynomial, weighting: equal}\n"
+)
 ATTACK = "attacks: [least_squares, {name: least_squares, view: public}]\n"
 SUMS = {FEDAVG: "secagg: secagg\n", FEDBUFF: "secagg: basecagg\n"}
 
@@ -245,6 +255,8 @@ def test_attacks_move_nothing_else(training, tmp_path):
     assert [{key: row[key] for key in plain[0]} for row in rows] == plain
     assert float(rows[-1]["recovery_floor"]) == pytest.approx(0.5)
     assert 0 < with_it.summary["recovery_error"] < 2 and with_it.summary["public_recovery_error"] > 0
+    page_of = page(read_study([with_it.path]))
+    assert "Recovery error" in page_of
 
 
 @pytest.mark.parametrize("training", [FEDAVG, FEDBUFF], ids=["fedavg", "fedbuff"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -130,9 +131,8 @@ class LeastSquares:
         used = np.flatnonzero(made.any(axis=0))
         part = made[:, used]
         gram, moments = state["gram"] * keep, state["moments"] * keep
-        with one_thread():
-            gram[np.ix_(used, used)] += part.T @ part
-            moments[used] += part.T @ values
+        gram[np.ix_(used, used)] += np.einsum("mi,mj->ij", part, part)  # no matrix product: its bits depend on threads
+        moments[used] += np.einsum("mi,mc->ic", part, values)
         energy = state["energy"] * keep + np.square(values).sum()
         return {"gram": gram, "moments": moments, "energy": energy, "rows": state["rows"] * keep + len(made)}
 
@@ -193,6 +193,7 @@ def scores(guess: Guess, own: NDArray[np.float64]) -> dict[str, float]:
     }
 
 
+@cache
 def sampled(dimension: int, count: int | None, streams: Streams) -> Any:
     """The coordinates that are looked at, ascending int64 (count,); all as a slice where there are no more."""
     if count is None or count >= dimension:
