@@ -3,8 +3,8 @@
     python results/attacks/table.py [--data digits] [--rounds 120]
 
 48 clients, 12 a round (every unit divides both), one step of batch 20; four clients hold one sample each, which
-inversion looks for; membership is asked of every client's samples. A perceptron on the digits (``--data mnist``: LeNet-5
-on MNIST, hours). The same draws for all. Rows that the CSV holds already are not played again.
+inversion looks for; membership is asked of every client's samples. A perceptron on the digits (``--data mnist``:
+LeNet-5 on MNIST, hours). The same draws for all. Rows that the CSV holds already are not played again.
 """
 
 import argparse

@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from simfl.agents import concluded
 from simfl.attacking.recorded import Recorded
-from simfl.attacks.base import Observer, Truth
+from simfl.attacks.base import Finding, Observer, Truth
 from simfl.errors import SimflError
 from simfl.learning.base import Learner
 from simfl.rng import Streams
 from simfl.scenario import Scenario
 from simfl.stored import SCENARIO, Stored
-from simfl.types import Job
+from simfl.types import Arrays, Job
 
 __all__ = ["Replayed", "attack", "truth_at"]
 
@@ -29,6 +30,7 @@ class Replayed:
         aggregations: how many of them had a sum.
         middle: the round at whose beginning the model stood from which the scorer had all clients train.
         errors: by name.
+        finding: what came of it in the end.
     """
 
     first: int
@@ -36,11 +38,13 @@ class Replayed:
     aggregations: int
     middle: int
     errors: dict[str, float]
+    finding: Finding
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         window = {"first_round": self.first, "last_round": self.last, "aggregations": self.aggregations}
-        return window | {"truth_round": self.middle, "errors": self.errors}
+        numbers = {name: value if np.isfinite(value) else None for name, value in self.finding.numbers.items()}
+        return window | {"truth_round": self.middle, "errors": self.errors, "finding": numbers}
 
 
 def attack(
@@ -73,21 +77,25 @@ def attack(
     (observer,), streams = scenario.attacks, Streams(scenario.seed)
     learner = scenario.learning.build(scenario, streams)
     middle = int(played[len(played) // 2])
-    errors = scored(observer, recorded, truth_at(learner, recorded, middle), streams, first, stop)
-    return Replayed(int(played[0]), int(played[-1]), len(played), middle, errors)
+    truth = truth_at(learner, recorded, middle)
+    errors, state = scored(observer, recorded, truth, streams, first, stop)
+    (finding,) = concluded((observer,), (state,), learner, streams)
+    return Replayed(int(played[0]), int(played[-1]), len(played), middle, errors, finding)
 
 
 def scored(
     observer: Observer, recorded: Recorded, truth: Truth, streams: Streams, first: int = 0, stop: int | None = None
-) -> dict[str, float]:
-    """The errors of an observer's last guess."""
+) -> tuple[dict[str, float], Arrays]:
+    """The errors of an observer's last guess, and its state in the end."""
     clients, dimension = recorded.scenario.clients, len(recorded.last)
     state, guess = observer.start(clients, dimension), None
     for seen in recorded.seen(first, stop):
         made, state = observer.see(seen, state, streams)
         guess = guess if made is None else made
+    if guess is None:
+        return {}, state
     memory = observer.remember(truth, observer.recall(clients, dimension), streams)
-    return {} if guess is None else dict(observer.error(guess, truth._replace(memory=memory)))
+    return dict(observer.error(guess, truth._replace(memory=memory))), state
 
 
 def truth_at(learner: Learner, recorded: Recorded, version: int) -> Truth:

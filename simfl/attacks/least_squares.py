@@ -18,7 +18,7 @@ from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Arrays
 
-__all__ = ["Guess", "LeastSquares", "sampled"]
+__all__ = ["COLUMNS", "Guess", "LeastSquares", "sampled"]
 
 MOST_CLIENTS = 2000
 
