@@ -165,7 +165,7 @@ def test_margins_are_differences_of_log_probabilities():
 
 
 def shadow_world(seed, gain, shadows=16, n=4000):
-    """Margins that rise by ``gain`` where a model was trained on the sample; the target's members are the first half."""
+    """Margins that rise by ``gain`` where a model was trained on the sample; the target's are the first half."""
     rng = np.random.default_rng(seed)
     hard = rng.normal(size=n) * 2
     inside = halves(shadows, n, Streams(seed))

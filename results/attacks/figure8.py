@@ -5,8 +5,8 @@
 40 clients, 8 a round, LeNet-5 on CIFAR-10, every client one class and 200 shared samples. After ``START`` rounds the
 learning rate stays (``live``) or is divided by 1460 (``frozen``: the published notebooks divide by the number of
 rounds, so that the model stands still). The server combines the sums of the next 40 or 50 rounds. Writes
-figure8.csv and figure8.svg: the clients' mean error beside theory, and beside what the notebooks call "proposed": no run of that
-policy, but the mean of two neighbours' estimates from the *random* run.
+figure8.csv and figure8.svg: the clients' mean error beside theory, and beside what the notebooks call "proposed": no
+run of that policy, but the mean of two neighbours' estimates from the *random* run.
 """
 
 import argparse

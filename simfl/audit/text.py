@@ -67,10 +67,8 @@ def recovery(report: Report) -> list[str]:
     if report.hidden is None or report.predicted_error is None:
         return []
     low, high = value(float(report.hidden.min())), value(float(report.hidden.max()))
-    spread = f", from {low} to {high} a client" if low != high else ""
-    return [
-        f"Least squares over all sums: expected squared error {value(report.predicted_error)} of an update's{spread}."
-    ]
+    spread = f" on average, from {low} to {high} a client" if low != high else ""
+    return [f"Least squares over all sums misses {value(report.predicted_error)} of an update's square{spread}."]
 
 
 def doubt(report: Report) -> str:
