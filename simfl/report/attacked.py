@@ -20,9 +20,9 @@ def attacked(study: Study) -> list[str]:
     error = known.get("recovery_error")
     if error is None or study.single:
         return found
-    told = {group: error.over(group).mean for group in study.groups}
-    told = {group: mean for group, mean in told.items() if mean == mean}
-    open_, closed = min(told, key=lambda g: told[g]), max(told, key=lambda g: told[g])
+    told = [group for group in study.groups if error.by_seed(group)]
+    open_ = min(told, key=lambda group: error.over(group).mean)
+    closed = max(told, key=lambda group: error.over(group).mean)
     return [*found, *_costs(study, known, open_, closed)] if open_ is not closed else found
 
 
