@@ -76,10 +76,14 @@ class ChosenLearning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
+        everybody_holds_samples: whether every client certainly does, given enough data.
     """
 
     @property
     def evaluate_every(self) -> int: ...
+
+    @property
+    def everybody_holds_samples(self) -> bool: ...
 
 
 class Setting(Protocol):

@@ -296,7 +296,7 @@ def test_shadow_federations(members):
     [
         ("{name: inversion, clients: [9]}", "clients are 0 to 5"),
         ("{name: membership, statistic: fedmia}", "game: in_client"),
-        ("membership, membership", "same for two attacks"),
+        ("membership, membership", "membership_auc"),
         ("{name: membership, statistic: los}", "loss"),
     ],
 )

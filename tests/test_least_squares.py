@@ -350,6 +350,6 @@ def test_impossible_attacks_are_one_line(command, said, tmp_path):
 
 
 def test_two_attacks_of_one_name_are_refused():
-    with pytest.raises(InvalidScenario, match="label is the same|same for two attacks"):
+    with pytest.raises(InvalidScenario, match="recovery_error"):
         Scenario.parse(BASE + FEDAVG + "attacks: [least_squares, least_squares]\n")
     Scenario.parse(BASE + FEDAVG + "attacks: [least_squares, {name: least_squares, label: other}]\n")

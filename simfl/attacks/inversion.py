@@ -11,7 +11,7 @@ from pydantic import Field
 from simfl.attacks.analytic import samples_of
 from simfl.attacks.base import OBSERVERS, Finding, Picture
 from simfl.attacks.images import matched, psnr, ssim
-from simfl.attacks.labels import clashes, labelled
+from simfl.attacks.labels import labelled
 from simfl.attacks.recovery import Recovery
 from simfl.columns import Column
 from simfl.lab import Bench, Vault
@@ -67,7 +67,7 @@ class Inversion(Recovery):
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         names = f"names {', '.join(map(str, wrong))}; clients are 0 to {setting.clients - 1}"
-        return [*clashes(self, setting), *([("clients", names)] if wrong else [])]
+        return [("clients", names)] if wrong else []
 
     def exploit(self, question: Any, state: Arrays, bench: Bench, streams: Streams) -> list[Answer]:
         known: dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}

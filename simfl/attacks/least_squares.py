@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.base import OBSERVERS, Seen, Truth
-from simfl.attacks.labels import Label, clashes, labelled
+from simfl.attacks.labels import Label, labelled
 from simfl.attacks.linear import Solution, errors, expected, one_thread, solve
 from simfl.attacks.view import View, viewed
 from simfl.columns import Column
@@ -98,7 +98,7 @@ class LeastSquares:
         return self.label or ("" if self.view == "server" else self.view)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = clashes(self, setting)
+        problems = []
         if setting.clients > MOST_CLIENTS:
             why = f"solves for {setting.clients} clients at once; {MOST_CLIENTS} are the most"
             problems.append(("name", why))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.base import OBSERVERS, Finding
-from simfl.attacks.labels import clashes, labelled
+from simfl.attacks.labels import labelled
 from simfl.attacks.recovery import Recovered, Recovery
 from simfl.attacks.statistics import Rates, fedmia, margins, rates, tpr_at
 from simfl.columns import Column
@@ -72,7 +72,7 @@ class Membership(Recovery):
         return labelled(FINALS, self.label)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = clashes(self, setting)
+        problems = []
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         if self.game == "in_client" and wrong:
             problems.append(("clients", f"names {wrong[0]}; clients are 0 to {setting.clients - 1}"))

@@ -102,9 +102,11 @@ class Learning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = after the last only.
+        everybody_holds_samples: whether every client certainly does, given enough data.
     """
 
     evaluate_every: int
+    everybody_holds_samples: bool = False
 
     @abstractmethod
     def build(self, scenario: Setting, streams: Streams) -> Learner:

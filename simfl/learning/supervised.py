@@ -44,6 +44,10 @@ class Supervised:
     def evaluate_every(self) -> int:
         return self.evaluate.every
 
+    @property
+    def everybody_holds_samples(self) -> bool:
+        return bool(self.partition.leaves_nobody_out)
+
     def preview(self, setting: Setting) -> list[str]:
         """Compares the data's headers with the model, without torch; what this leaves unchecked.
 

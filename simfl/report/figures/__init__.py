@@ -14,6 +14,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     loss,
     membership,
     participation,
+    phases,
     plugins,
     privacy,
     recovery,
@@ -27,8 +28,8 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "recovery",
-    "inversion", "membership", "cardinality", "fairness", "participation",
-    "timeline", "latency", "concurrency", "staleness", "plugins",
+    "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
+    "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 

@@ -1,0 +1,60 @@
+"""Which plugin fills which column of the results; no two fill one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.scenario.places import KeyPath, dotted
+
+__all__ = ["accountants", "added", "clashes"]
+
+RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error")
+"""What stands in summaries and in ``index.csv`` beside the columns."""
+
+
+def accountants(scenario: Any) -> tuple[Any, ...]:
+    """Whoever fills columns of rounds.csv after the last round."""
+    return scenario.privacy, *scenario.privacy.accountants
+
+
+def added(scenario: Any) -> tuple[Column, ...]:
+    """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
+    owners = (
+        scenario.secagg, *accountants(scenario), *scenario.privacy.stages, *scenario.attacks, *scenario.metrics,
+    )  # fmt: skip
+    known = {column.name for column in ROUND_COLUMNS}
+    found = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
+    return tuple(found.values())
+
+
+def clashes(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Plugins whose columns have the name of another's, or of one of simfl's.
+
+    Others than metrics and attacks may fill one column together, if all of them mean the same by it.
+    """
+    own = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)
+    shared = {column.name: column for column in own}
+    taken = dict.fromkeys((*RESERVED, *shared), "simfl's")
+    for path, owner in _others(scenario):
+        for column in owner.columns:
+            if shared.setdefault(column.name, column) != column or column.name in RESERVED:
+                yield path, _clash(column, taken[column.name])
+            taken.setdefault(column.name, f"also that of {dotted(path)}")
+    for key in ("attacks", "metrics"):
+        for i, plugin in enumerate(getattr(scenario, key)):
+            for column in (*plugin.columns, *plugin.finals):
+                if column.name in taken:
+                    yield (key, i), _clash(column, taken[column.name])
+                taken.setdefault(column.name, f"also that of {key}.{i}")
+
+
+def _clash(column: Column, whose: str) -> str:
+    return f"the name of its column '{column.name}' is {whose}; choose another name, or leave one of the two out"
+
+
+def _others(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
+    yield ("secagg",), scenario.secagg
+    yield ("privacy",), scenario.privacy
+    for key in ("accountants", "stages"):
+        for i, plugin in enumerate(getattr(scenario.privacy, key)):
+            yield ("privacy", key, i), plugin
