@@ -36,7 +36,8 @@ class Report:
         likely: who else is exposed then.
         unused: names of columns of the log that were not read.
         hidden: (N,): expected relative squared error of each client's update, recovered by least squares over the
-            rounds whose rank is known; None if beyond the budget (:func:`simfl.audit.recovery.hidden`).
+            rounds whose rank is known (:func:`simfl.audit.recovery.hidden`); None if beyond the budget, or weights are
+            doubtful.
     """
 
     rounds: Sequence[Any]
@@ -154,10 +155,10 @@ def audit(
     certain = Study.of(matrix if matrix.sure.all() else matrix.certain(), budget)
     evaluation = certain.evaluate(every)
     course, exposed = certain.trace(evaluation), tuple(exposures(certain, Budget(budget)))
-    known, left = certain.basis.known, hidden(certain.basis, Budget(budget))
+    known = certain.basis.known
     if matrix.sure.all():
         return Report(*labels, final(certain, evaluation), course, exposed, known, unused=tuple(unused),
-                      hidden=left)  # fmt: skip
+                      hidden=hidden(certain.basis, Budget(budget)))  # fmt: skip
     written = Study.of(matrix, budget)
     sure = {exposure.client for exposure in exposed}
     likely = tuple(e for e in exposures(written, Budget(budget)) if e.client not in sure)
@@ -172,5 +173,4 @@ def audit(
         final(written, written.evaluate(every=0)),
         likely,
         tuple(unused),
-        left,
     )
