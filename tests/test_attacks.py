@@ -115,6 +115,17 @@ def test_zero_updates_tell_nothing(eight, tmp_path):
     assert done.summary["inversion_psnr"] == pytest.approx(done.summary["inversion_guess_psnr"])
 
 
+def test_updates_that_no_picture_makes_tell_nothing(eight):
+    from simfl.attacks.analytic import samples_of
+
+    scenario = Scenario.parse(ALONE.replace("synthetic.npz", "{name: npz, path: eight.npz}"), folder=eight)
+    learner = scenario.learning.build(scenario, Streams(0))
+    bench, _ = learner.lab()
+    loud = np.random.default_rng(0).normal(size=learner.dimension).astype(np.float32) * 1e3
+    loud[64 * 144 : 64 * 145] = 1
+    assert len(samples_of(loud, bench)) == 0
+
+
 def test_gradient_matching_beats_the_guess_and_a_flipped_sign_does_not(eight):
     import torch
 

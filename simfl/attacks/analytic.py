@@ -53,7 +53,8 @@ def _first_layer(parameters: Sequence[Parameter], pixels: int) -> tuple[Paramete
 
 def _different(found: NDArray[np.float32]) -> NDArray[np.float32]:
     """One of each group of nearly equal samples, the largest groups first."""
-    flat, left, groups = found.reshape(len(found), -1), np.arange(len(found)), []
+    flat, left = found.reshape(len(found), prod(found.shape[1:])), np.arange(len(found))
+    groups: list[tuple[int, int]] = []
     while len(left):
         near = np.square(flat[left] - flat[left[0]]).mean(axis=1) < 1e-6 * (1 + np.square(flat[left[0]]).mean())
         groups.append((int(near.sum()), int(left[0])))
