@@ -21,6 +21,7 @@ __all__ = [
     "LATENCY",
     "MACHINE",
     "OWN",
+    "PRIVACY",
     "SCENARIO",
     "SUMMARY",
     "Stored",
@@ -31,11 +32,13 @@ __all__ = [
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
 MACHINE, FINDINGS = "machine.json", "findings.json"
+PRIVACY = "privacy.csv"
+"""What accountants say of each client."""
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "phases.csv",
-    "facts.csv", "attacks.csv", FINDINGS, "aggregates.csv", VECTORS, "events.jsonl", "model.npy", "columns.json",
-    MACHINE, "failed.json", SUMMARY,
+    "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", "model.npy",
+    "columns.json", MACHINE, "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

@@ -83,7 +83,7 @@ def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: tuple[
     compute_s = parts.computing.duration_s(clients, samples, parts.rule.epochs(samples), where)
     compute_s = checked_durations_s(compute_s, len(clients), parts.computing)
     down, up = sizes
-    return Ask(WORK, clients, down, parts.protocol.upload_bytes(up, parts.elements), compute_s)
+    return Ask(WORK, clients, down, parts.upload_bytes(up), compute_s)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.parts import Parts
 from simfl.agents.state import Arrays, prefixed, under
+from simfl.errors import SimflError
 from simfl.privacy.base import Members
 from simfl.secagg.base import Contributions, Summed
 from simfl.types import Job, Total, Updates
@@ -51,7 +52,7 @@ class Summing:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self.states: list[Arrays] = [stage.start(parts.learner.dimension) for stage in parts.stages]
+        self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.lengths)]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Trains exactly these jobs, in one batch."""
@@ -87,10 +88,9 @@ class Summing:
         held &= total.weights != 0
         if not held.any():
             return None
-        divisor = given.divisor(given.weights)
-        shares = given.weights / divisor if total.shares is None else total.shares
+        members = _members(number, given, total)
+        shares = members.weights / members.divisor if total.shares is None else total.shares
         total = total._replace(clients=total.clients[held], weights=total.weights[held], shares=shares[held])
-        members = Members(number, given.jobs, given.weights, divisor)
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
         change = total.vector
         for i in reversed(range(len(parts.stages))):
@@ -103,6 +103,8 @@ class Summing:
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
     ) -> Contributions:
         rule, learner = self.parts.rule, self.parts.learner
+        if updates.holds is not None and any(stage.observer for stage in self.parts.stages):
+            raise SimflError("noise is for whole updates, but some clients train parts of the model; use client: plain")
         for stage, state in zip(self.parts.stages, self.states, strict=True):
             vectors = stage.client(vectors, tuple(jobs), state, self.parts.streams)
         examples = updates.examples
@@ -122,3 +124,10 @@ class Summing:
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         self.states = [under(str(i), state) for i in range(len(self.states))]
+
+
+def _members(number: int, given: Contributions, total: Total) -> Members:
+    """Whose updates count what; a protocol may have rounded the weights."""
+    rounded = np.divide(total.weights, given.row, out=np.zeros(len(given.jobs)), where=np.asarray(given.row) != 0)
+    weights = given.weights * rounded
+    return Members(number, given.jobs, weights, given.divisor(weights))

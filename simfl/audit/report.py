@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.exposure import Exposure, exposures
+from simfl.audit.noise import Spent
 from simfl.audit.recovery import hidden
 from simfl.privacy.budget import BUDGET, Budget
 from simfl.privacy.course import Trace
@@ -38,6 +39,7 @@ class Report:
         hidden: (N,): expected relative squared error of each client's update, recovered by least squares over the
             rounds whose rank is known (:func:`simfl.audit.recovery.hidden`); None if beyond the budget, or weights are
             doubtful.
+        spent: what noise in the sums leaves to be learned, where that was asked.
     """
 
     rounds: Sequence[Any]
@@ -52,6 +54,8 @@ class Report:
     likely: tuple[Exposure, ...] = ()
     unused: tuple[str, ...] = ()
     hidden: NDArray[np.float64] | None = None
+
+    spent: Spent | None = None
 
     @property
     def predicted_error(self) -> float | None:
@@ -90,6 +94,7 @@ class Report:
             if self.as_written is None
             else {**_guarantees(self.as_written), "exposed": [self._exposure(exposure) for exposure in self.likely]},
             "unused_columns": list(self.unused),
+            **({} if self.spent is None else {"epsilon": self.spent.to_json()}),
             "trace": {
                 "round": list(self.rounds),
                 **{

@@ -6,7 +6,7 @@ from simfl.audit.exposure import Exposure
 from simfl.audit.log import plain
 from simfl.audit.report import Report
 
-__all__ = ["COURSE", "course", "doubt", "interval", "numbers", "recovery", "text", "value", "way"]
+__all__ = ["COURSE", "course", "doubt", "interval", "noise", "numbers", "recovery", "text", "value", "way"]
 
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""
@@ -42,7 +42,22 @@ def _summary(report: Report) -> list[str]:
             f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
         )
     lines += recovery(report)
+    if left := noise(report):
+        lines += ["", *left]
     return [*lines, *(["", said] if (said := doubt(report)) else [])]
+
+
+def noise(report: Report) -> list[str]:
+    """What the noise leaves to be learned, in words."""
+    left = report.spent
+    if left is None or not len(left.last):
+        return []
+    most = plain(report.clients[int(left.last.argmax())])
+    return [
+        f"With {left.name}, all updates of a client against none of them, against {left.against}:",
+        f"epsilon {value(float(left.last.max()))} at most (client {most}), {value(float(left.median[-1]))} in the "
+        f"median, at delta {left.delta:g}.",
+    ]
 
 
 READ = {
