@@ -292,15 +292,12 @@ def test_the_record_survives_kills_and_verification(tmp_path, monkeypatch):
 
 def test_central_noise_leaves_the_server_its_view(tmp_path):
     noise = """
-privacy: {stages: [{name: central_gaussian, clip_norm: 100.0, z: 0.02}]}
-plugins: [gaussian.py]
+privacy: {stages: [{name: central_gaussian, clip_norm: 100.0, noise_multiplier: 0.02}]}
 secagg: secagg
 """
-    from test_seams import PLUGINS
-
-    text = BASE + FEDAVG + ATTACK
-    loud = run(Scenario.parse(text + noise, "attacked", folder=PLUGINS), tmp_path)
-    free = run(Scenario.parse(text + noise, "attacked", ("privacy.stages.0.z=0",), PLUGINS), tmp_path)
+    text, equal = BASE + FEDAVG + ATTACK + noise, "training.weighting=equal"
+    loud = run(Scenario.parse(text, "attacked", (equal,)), tmp_path)
+    free = run(Scenario.parse(text, "attacked", (equal, "privacy.stages.0.noise_multiplier=1e-9")), tmp_path)
     assert free.summary["public_recovery_error"] == pytest.approx(free.summary["recovery_error"], rel=1e-3)
     assert loud.summary["public_recovery_error"] > 1.05 * loud.summary["recovery_error"]
 
