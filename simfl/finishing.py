@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from simfl import packages
 from simfl.accounting import accounts, history, of_clients
+from simfl.agents.concluding import document as document_of
 from simfl.agents.measuring import checked_values
+from simfl.attacks.base import Finding
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.disk import sha256, write_atomically
 from simfl.results import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
-from simfl.stored import CLIENTS, LATENCY, MACHINE, PRIVACY, SCENARIO, SUMMARY, sealed
+from simfl.stored import CLIENTS, FINDINGS, LATENCY, MACHINE, PRIVACY, SCENARIO, SUMMARY, sealed
 from simfl.trace import Table
 
 __all__ = ["cell", "finish", "round_cells"]
@@ -36,6 +38,7 @@ def finish(
     columns: Sequence[Column] = ROUND_COLUMNS,
     no_skill_accuracy: float | None = None,
     samples: NDArray[np.int64] | None = None,
+    findings: Sequence[Finding] = (),
 ) -> dict[str, Any]:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -49,6 +52,7 @@ def finish(
         columns: those of ``rounds.csv``: simfl's, then those of plugins.
         no_skill_accuracy: test accuracy without training, where something is learned.
         samples: training samples of each client, shape (clients,).
+        findings: of each attack, in the order of the scenario.
 
     Returns:
         The summary.
@@ -84,12 +88,16 @@ def finish(
         **jobs,
     }
     found = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
-    added = [column for metric in scenario.metrics for column in metric.finals]
+    added = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
     write_atomically(folder / FILE, _json(document((*columns, *found, *added))))
+    for attack, finding in zip(scenario.attacks, findings, strict=True):
+        summary |= {column.name: cell(finding.numbers.get(column.name)) for column in attack.finals}
+    if any(finding.numbers for finding in findings):
+        write_atomically(folder / FINDINGS, _json(document_of(findings, [attack.name for attack in scenario.attacks])))
     for metric in scenario.metrics:
         ended = checked_values(metric, metric.end(lambda name: _table(folder / name)), metric.finals, "end")
         summary |= {column.name: cell(ended.get(column.name)) for column in metric.finals}
-    others = (SCENARIO, CLIENTS, LATENCY, FILE)
+    others = (SCENARIO, CLIENTS, LATENCY, FILE, FINDINGS)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
     write_atomically(folder / MACHINE, _json(_versions(scenario)))

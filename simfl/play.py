@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.agents import SERVERS, Measuring, Parts, Round, Server
+from simfl.agents import SERVERS, Measuring, Parts, Round, Server, concluded
+from simfl.agents.state import under
+from simfl.attacks.base import Finding, Seen
 from simfl.columns import ROUND_COLUMNS
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
@@ -20,7 +22,7 @@ from simfl.scenario import Scenario
 from simfl.scenario.owned import added
 from simfl.selection.theory import theory
 from simfl.stored import OWN
-from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table
+from simfl.trace import AGGREGATES, ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, VECTORS, Table
 from simfl.world import World
 
 __all__ = ["Phase", "Play", "Progress", "leftovers", "tidy"]
@@ -112,6 +114,8 @@ class Play:
         for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
             if rows:
                 tables[name].append(rows)
+        if done.seen is not None:
+            self._record(done.seen)
         for name, found in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
             if found:
                 tables[name].append((t, i, key, cell(it)) for i, each in enumerate(found) for key, it in each.items())
@@ -124,6 +128,17 @@ class Play:
         if self.progress is not None:
             self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
 
+    def _record(self, seen: Seen) -> None:
+        """What the server saw, so that it can be attacked later."""
+        total, jobs = seen.total, {job.client: job for job in seen.jobs}
+        members = [jobs[client] for client in total.clients.tolist()]
+        shares = total.shares.tolist()  # type: ignore[union-attr]  # who sums fills them in
+        self.tables["aggregates.csv"].append(
+            (seen.round, job.id, job.client, job.version, share) for job, share in zip(members, shares, strict=True)
+        )
+        shown: Any = () if seen.vectors is None else seen.vectors[np.isin(list(jobs), total.clients)]
+        self.tables[VECTORS].append_vectors((seen.before, seen.read, *shown))
+
     def _next(self, rounds: int) -> int:
         """After how many rounds the next checkpoint is due, if there is one after so many."""
         return rounds + max(1, (self.rounds or rounds) // CHECKPOINTS)
@@ -135,11 +150,17 @@ class Play:
         theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.no_skill_accuracy()
-        columns = (*ROUND_COLUMNS, *added(self.scenario))
+        columns, found = (*ROUND_COLUMNS, *added(self.scenario)), self._concluded()
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
-                         no_skill, self.parts.learner.samples)  # fmt: skip
+                         no_skill, self.parts.learner.samples, found)  # fmt: skip
         tidy(self.folder)
         return summary
+
+    def _concluded(self) -> list[Finding]:
+        """What the observers find out after the last round."""
+        observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
+        seen = [under(f"observed/{i}", state) for i in range(len(observers))]
+        return concluded(observers, seen, self.parts.learner, self.parts.streams)
 
 
 def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
@@ -157,6 +178,8 @@ def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple
         tables["facts.csv"] = FACTS
     if parts.observers:
         tables["attacks.csv"] = ATTACKS
+    if parts.records:
+        tables |= {"aggregates.csv": AGGREGATES, VECTORS: None}
     if events:
         tables["events.jsonl"] = None
     return tables

@@ -69,6 +69,7 @@ def build(scenario: Scenario) -> Parts:
         stages=scenario.privacy.stages,
         observers=scenario.attacks,
         metrics=scenario.metrics,
+        records=scenario.trace == "aggregates",
     )
 
 

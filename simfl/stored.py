@@ -13,9 +13,11 @@ from typing import Any
 
 from simfl.disk import sha256
 from simfl.errors import IntegrityError, SimflError
+from simfl.trace import VECTORS
 
 __all__ = [
     "CLIENTS",
+    "FINDINGS",
     "LATENCY",
     "MACHINE",
     "OWN",
@@ -29,13 +31,14 @@ __all__ = [
 ]
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
-MACHINE = "machine.json"
+MACHINE, FINDINGS = "machine.json", "findings.json"
 PRIVACY = "privacy.csv"
 """What accountants say of each client."""
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "phases.csv",
-    "facts.csv", "attacks.csv", PRIVACY, "events.jsonl", "model.npy", "columns.json", MACHINE, "failed.json", SUMMARY,
+    "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", "model.npy",
+    "columns.json", MACHINE, "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simfl.columns import ROUND_COLUMNS
 from simfl.disk import naming, open_own
 from simfl.errors import IntegrityError
 
-__all__ = ["Table", "ROUNDS", "PARTICIPATION", "PEERS", "PHASES", "FACTS", "ATTACKS", "JOBS"]
+__all__ = ["AGGREGATES", "ATTACKS", "FACTS", "JOBS", "PARTICIPATION", "PEERS", "PHASES", "ROUNDS", "VECTORS", "Table"]
 
 ROUNDS = tuple(column.name for column in ROUND_COLUMNS)
 """Columns of rounds.csv; one row a server round, empty where a column does not apply."""
@@ -38,6 +41,13 @@ FACTS = ("round", "stage", "name", "value")
 ATTACKS = ("round", "attack", "name", "value")
 """Columns of attacks.csv: how far each attack's guess (numbered from 0) was from the truth."""
 
+AGGREGATES, VECTORS = ("round", "job", "client", "version", "share"), "aggregates.f32"
+"""Columns of aggregates.csv: what each update counted in each aggregate; and the file of the vectors themselves.
+
+``aggregates.f32`` is float32, little-endian, rows of the model's dimension. Of each aggregation: the model before it,
+the sum as the server reads it and, where the server is shown single updates, those, by ascending client.
+"""
+
 JOBS = ("job", "client", "version", "started_s", "ended_s", "outcome", "round", "staleness")
 """Columns of jobs.csv, one row a job, in the order in which their fates were decided; asynchronous rules only.
 
@@ -52,7 +62,7 @@ class Table:
 
     Args:
         path: the table's final path.
-        columns: CSV header; None for a file of JSON lines.
+        columns: CSV header; None for a file of JSON lines or of vectors.
         keep: (bytes, SHA-256) of the part to go on from; None starts anew.
 
     Raises:
@@ -83,8 +93,14 @@ class Table:
         """Adds one JSON line."""
         self._write(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n")
 
+    def append_vectors(self, rows: Iterable[NDArray[np.float32]]) -> None:
+        """Adds vectors, float32 and little-endian."""
+        self._add(b"".join(np.ascontiguousarray(row, dtype="<f4").tobytes() for row in rows))
+
     def _write(self, text: str) -> None:
-        data = text.encode()
+        self._add(text.encode())
+
+    def _add(self, data: bytes) -> None:
         with naming(self._part):
             self._file.write(data)
         self._hash.update(data)

@@ -123,9 +123,12 @@ class Total(NamedTuple):
         weights: shape (n,): the row of the participation matrix at those clients; integer 1 where every update
             counts once, 0 where one does not count after all.
         row: values of the protocol's columns in rounds.csv.
+        shares: float64, shape (n,): what each update counts in the vector, which is the sum of share times update but
+            for rounding; None = its weight over the rule's normaliser.
     """
 
     vector: NDArray[np.float32]
     clients: NDArray[np.int32]
     weights: NDArray[Any]
     row: Mapping[str, Any] = MappingProxyType({})
+    shares: NDArray[np.float64] | None = None

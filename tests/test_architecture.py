@@ -9,14 +9,14 @@ from pathlib import Path
 import simfl
 
 HOME = Path(simfl.__file__).parent
-VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local"}
+VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local", "lab"}
 VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
     "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "play", "run", "examine", "sweep",
-    "tidy", "compare", "report", "listing", "opening", "audit", "export", "api", "cli", "__main__",
+    "tidy", "compare", "report", "listing", "opening", "attacking", "audit", "export", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {
@@ -25,7 +25,7 @@ ONLY = {
     "yaml": {"scenario"},
     "cryptography": {"secagg"},
     "dp_accounting": {"privacy"},
-    "torch": {"learning", "training", "export"},
+    "torch": {"learning", "training", "attacks", "export"},
     "timeit": {"cli"},
 }
 

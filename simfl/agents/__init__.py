@@ -6,6 +6,7 @@ does; what it is gets computed later, in one batch, for those that count.
 
 from simfl.agents.aggregator import Aggregator
 from simfl.agents.buffered import BufferedServer
+from simfl.agents.concluding import concluded
 from simfl.agents.drawn import DrawnServer
 from simfl.agents.measuring import Measuring
 from simfl.agents.parts import Cost, Parts, Phase, Round
@@ -30,4 +31,5 @@ __all__ = [
     "Sum",
     "Summing",
     "SynchronousServer",
+    "concluded",
 ]

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from simfl.agents.asking import stalled
 from simfl.agents.evaluation import Evaluation
-from simfl.agents.inside import inside
+from simfl.agents.observing import Observing
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.agents.summing import Sum, Summing
-from simfl.attacks.base import Seen, Truth
 from simfl.columns import failing
 from simfl.metrics import Tally
 from simfl.secagg.base import Summed
@@ -56,7 +55,7 @@ class Aggregator:
         self.summing = Summing(parts)
         self.model = parts.learner.initial()
         self.optimiser = parts.rule.start(parts.learner.dimension)
-        self.observed = [each.start(parts.clients, parts.learner.dimension) for each in parts.observers]
+        self.observing = Observing(parts)
         self.holders: Counter[int] = Counter()
         self.traffic_bytes = 0
         self.present = np.ones(parts.clients, dtype=bool)
@@ -119,7 +118,7 @@ class Aggregator:
             clients, weights = found.total.clients, found.total.weights
             if self.parts.learner.dimension:
                 self.model, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
-        errors = [] if found is None else self._observed(t, now_s, found)
+        seen, errors = (None, []) if found is None else self.observing.after(t, now_s, found, before, self.model)
         self._conclude(found, cost)
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
@@ -130,10 +129,11 @@ class Aggregator:
             | self._protocol(phases, cost)
             | (row or {})
             | (found.row if found else {})
+            | self.observing.cells(errors)
         )
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
-        return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
+        return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=seen)
 
     def _conclude(self, found: Sum | None, cost: Cost) -> None:
         """Clients look at what became of their updates; whoever leaves is named to those who stay."""
@@ -147,20 +147,6 @@ class Aggregator:
         self.left = given.clients[leaving].tolist()
         self.present[self.left] = False
         cost.bytes_down += NUMBER_BYTES * len(self.left) * int(self.present.sum())
-
-    def _observed(self, t: int, now_s: float, found: Sum) -> list[dict[str, float]]:
-        parts, given, errors = self.parts, found.given, []
-        if not parts.observers:
-            return []
-        sent = {job.version: parts.learner.get(job.version) for job in given.jobs}
-        vectors = given.vectors if parts.protocol.shows_updates else None
-        seen = Seen(t, now_s, found.total, given.jobs, sent, vectors, self.model)
-        truth = Truth(given.clients, found.updates.deltas)
-        for i, observer in enumerate(parts.observers):
-            known = seen._replace(inside=inside(parts, observer.coalition(parts.clients), found))
-            guess, self.observed[i] = observer.see(known, self.observed[i], parts.streams)
-            errors.append({} if guess is None else dict(observer.error(guess, truth)))
-        return errors
 
     def _row(
         self, t: int, cells: dict[str, Any], loss: float | None, now_s: float, changed: bool
@@ -219,7 +205,6 @@ class Aggregator:
     def state(self) -> Arrays:
         """All of this as named arrays; the versions that are held, too."""
         learner = self.parts.learner
-        observed = [prefixed(f"observed/{i}", state) for i, state in enumerate(self.observed)]
         return {
             "rounds": np.int64(self.version),
             "traffic_bytes": np.int64(self.traffic_bytes),
@@ -229,7 +214,7 @@ class Aggregator:
             **prefixed("evaluation", self.evaluation.state()),
             **prefixed("optimiser", self.optimiser),
             **prefixed("stages", self.summing.state()),
-            **{name: value for state in observed for name, value in state.items()},
+            **self.observing.state(),
             **prefixed("learner", learner.state()),
         }
 
@@ -240,7 +225,7 @@ class Aggregator:
         self.traffic_bytes, self.present = int(state["traffic_bytes"]), np.array(state["present"])
         self.evaluation.restore(under("evaluation", state))
         self.summing.restore(under("stages", state))
-        self.observed = [under(f"observed/{i}", state) for i in range(len(self.observed))]
+        self.observing.restore(state)
         learner.restore(under("learner", state))
         learner.drop(0)
         for version, model in under("version", state).items():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.attacks.base import Observer
+from simfl.attacks.base import Observer, Seen
 from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
 from simfl.measurement.base import Metric
@@ -25,7 +25,11 @@ __all__ = ["Cost", "Parts", "Phase", "Round"]
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything a server works with, built from one scenario."""
+    """Everything a server works with, built from one scenario.
+
+    Attributes:
+        records: rounds carry what the server saw.
+    """
 
     clients: int
     streams: Streams
@@ -41,6 +45,7 @@ class Parts:
     stages: tuple[Stage, ...] = ()
     observers: tuple[Observer, ...] = ()
     metrics: tuple[Metric, ...] = ()
+    records: bool = False
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -119,6 +124,7 @@ class Round:
         phases: rows of phases.csv.
         facts: of each stage, by name.
         errors: of each observer, by name.
+        seen: what the server saw, where the run records it.
     """
 
     number: int
@@ -131,3 +137,4 @@ class Round:
     phases: Sequence[Phase] = ()
     facts: Sequence[dict[str, float]] = field(default=())
     errors: Sequence[dict[str, float]] = field(default=())
+    seen: Seen | None = None

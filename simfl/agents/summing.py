@@ -28,6 +28,7 @@ class Sum:
         given: what was added up.
         done: the protocol's good end.
         updates: what training made.
+        made: what the clients had to send before any stage, float32 (n, d).
         facts: of each stage.
         row: the stages' and the protocol's columns of rounds.csv.
     """
@@ -37,6 +38,7 @@ class Sum:
     given: Contributions
     done: Summed
     updates: Updates
+    made: NDArray[np.float32]
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
 
@@ -77,7 +79,10 @@ class Summing:
             model: the current model, (d,).
             done: the protocol's good end.
         """
-        parts, streams, given = self.parts, self.parts.streams, self._given(jobs, updates, staleness, model)
+        parts, streams, rule = self.parts, self.parts.streams, self.parts.rule
+        learner = parts.learner
+        made = rule.contributions(updates.deltas, lambda: [learner.get(job.version) for job in jobs], model)
+        given = self._given(jobs, updates, staleness, made)
         held = given.weights > 0
         if not held.any():
             return None
@@ -86,20 +91,20 @@ class Summing:
         if not held.any():
             return None
         members = _members(number, given, total)
-        total = total._replace(clients=total.clients[held], weights=total.weights[held])
+        shares = members.weights / members.divisor if total.shares is None else total.shares
+        total = total._replace(clients=total.clients[held], weights=total.weights[held], shares=shares[held])
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
         change = total.vector
         for i in reversed(range(len(parts.stages))):
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
-        return Sum(total, change, given, done, updates, facts, row | dict(total.row))
+        return Sum(total, change, given, done, updates, made, facts, row | dict(total.row))
 
     def _given(
-        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], model: NDArray[np.float32]
+        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
     ) -> Contributions:
         rule, learner = self.parts.rule, self.parts.learner
-        vectors = rule.contributions(updates.deltas, lambda: [learner.get(job.version) for job in jobs], model)
         if updates.holds is not None and any(stage.observer for stage in self.parts.stages):
             raise SimflError("noise is for whole updates, but some clients train parts of the model; use client: plain")
         for stage, state in zip(self.parts.stages, self.states, strict=True):

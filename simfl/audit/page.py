@@ -5,7 +5,7 @@ from pathlib import Path
 from simfl.audit.figure import drawing
 from simfl.audit.log import plain
 from simfl.audit.report import Report
-from simfl.audit.text import COURSE, LISTED, course, doubt, interval, noise, numbers, value, way
+from simfl.audit.text import COURSE, LISTED, course, doubt, interval, noise, numbers, recovery, value, way
 from simfl.version import VERSION
 
 __all__ = ["page"]
@@ -55,7 +55,7 @@ def page(report: Report, title: str) -> str:
         report=report,
         rank=value(found.rank),
         tiles=[(name, shown, about) for (name, about), shown in zip(ABOUT, values, strict=True)],
-        numbers=numbers(report),
+        numbers=" ".join([numbers(report), *recovery(report)]),
         doubt=doubt(report),
         noise=" ".join(left),
         unused=", ".join(plain(name) for name in report.unused[:LISTED]),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.audit.exposure import Exposure, exposures
 from simfl.audit.noise import Spent
+from simfl.audit.recovery import hidden
 from simfl.privacy.budget import BUDGET, Budget
 from simfl.privacy.course import Trace
 from simfl.privacy.doubt import cautious
@@ -35,6 +36,9 @@ class Report:
         as_written: the metrics where such weights are taken as they stand; None where there are none.
         likely: who else is exposed then.
         unused: names of columns of the log that were not read.
+        hidden: (N,): expected relative squared error of each client's update, recovered by least squares over the
+            rounds whose rank is known (:func:`simfl.audit.recovery.hidden`); None if beyond the budget, or weights are
+            doubtful.
         spent: what noise in the sums leaves to be learned, where that was asked.
     """
 
@@ -49,7 +53,14 @@ class Report:
     as_written: MultiRound | None = None
     likely: tuple[Exposure, ...] = ()
     unused: tuple[str, ...] = ()
+    hidden: NDArray[np.float64] | None = None
+
     spent: Spent | None = None
+
+    @property
+    def predicted_error(self) -> float | None:
+        """1 - rank / N, the mean of ``hidden``."""
+        return None if self.hidden is None else float(self.hidden.mean())
 
     def exposed_by_round(self) -> NDArray[np.int64]:
         """How many clients are exposed after each round, shape (J,)."""
@@ -64,6 +75,15 @@ class Report:
             **_guarantees(self.metrics),
             "known_rounds": self.known,
             "exposed": [self._exposure(exposure) for exposure in self.exposed],
+            "least_squares": None
+            if self.hidden is None
+            else {
+                "predicted_error": self.predicted_error,
+                "clients": [
+                    {"client": client, "error": error}
+                    for client, error in zip(self.clients, self.hidden.tolist(), strict=True)
+                ],
+            },
             "weights": {
                 "read_as": self.metrics.read,
                 "certain": self.metrics.sure,
@@ -142,7 +162,8 @@ def audit(
     course, exposed = certain.trace(evaluation), tuple(exposures(certain, Budget(budget)))
     known = certain.basis.known
     if matrix.sure.all():
-        return Report(*labels, final(certain, evaluation), course, exposed, known, unused=tuple(unused))
+        return Report(*labels, final(certain, evaluation), course, exposed, known, unused=tuple(unused),
+                      hidden=hidden(certain.basis, Budget(budget)))  # fmt: skip
     written = Study.of(matrix, budget)
     sure = {exposure.client for exposure in exposed}
     likely = tuple(e for e in exposures(written, Budget(budget)) if e.client not in sure)

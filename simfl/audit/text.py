@@ -6,7 +6,7 @@ from simfl.audit.exposure import Exposure
 from simfl.audit.log import plain
 from simfl.audit.report import Report
 
-__all__ = ["COURSE", "course", "doubt", "interval", "noise", "numbers", "text", "value", "way"]
+__all__ = ["COURSE", "course", "doubt", "interval", "noise", "numbers", "recovery", "text", "value", "way"]
 
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""
@@ -41,6 +41,7 @@ def _summary(report: Report) -> list[str]:
         lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
             f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
         )
+    lines += recovery(report)
     if left := noise(report):
         lines += ["", *left]
     return [*lines, *(["", said] if (said := doubt(report)) else [])]
@@ -74,6 +75,15 @@ READ = {
 def numbers(report: Report) -> str:
     """How the weights were read, in one line."""
     return "Weights: " + ", ".join(f"{count} {READ[kind]}" for kind, count in report.metrics.read.items()) + "."
+
+
+def recovery(report: Report) -> list[str]:
+    """What least squares over all sums is expected to recover."""
+    if report.hidden is None or report.predicted_error is None:
+        return []
+    low, high = value(float(report.hidden.min())), value(float(report.hidden.max()))
+    spread = f" on average, from {low} to {high} a client" if low != high else ""
+    return [f"Least squares over all sums misses {value(report.predicted_error)} of an update's square{spread}."]
 
 
 def doubt(report: Report) -> str:

@@ -30,6 +30,7 @@ COMMANDS = {
     "list": "simfl.cli.list",
     "theory": "simfl.cli.theory",
     "data": "simfl.cli.data",
+    "attack": "simfl.cli.attack",
     "audit": "simfl.cli.audit",
     "export": "simfl.cli.export",
     "verify": "simfl.cli.verify",

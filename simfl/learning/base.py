@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.lab import Bench, Vault
 from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -87,6 +88,10 @@ class Learner(Protocol):
     def predictions(self, model: NDArray[np.float32]) -> Predictions | None:
         """What a model, (d,), makes of the test samples; None where nothing is learned."""
         ...
+
+    def lab(self) -> tuple[Bench, Vault] | None:
+        """What attacks on the model work with; None where nothing is learned."""
+        return None
 
     def no_skill_accuracy(self) -> float | None:
         """Test accuracy without training, where something is learned: of the untrained model, or of always naming the

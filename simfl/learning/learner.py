@@ -1,5 +1,6 @@
 """The supervised learner. Imported only when one is built, because it imports torch."""
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from simfl.errors import MissingError, ScenarioError
+from simfl.lab import Bench, Vault
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, Task
 from simfl.learning.histogram import label_histogram
@@ -210,6 +212,15 @@ class SupervisedLearner:
         x, y = self.tested
         loss, predicted = self.measure(model, x, y)
         return Predictions(y.cpu().numpy(), predicted, loss, self.data.classes)
+
+    def lab(self) -> tuple[Bench, Vault]:
+        module, data = copy.deepcopy(self.measure.module).cpu(), self.data
+        axes = (0, *range(2, data.x_train.ndim)) if len(data.shape) == 3 else None
+        low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
+        box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
+        bench = Bench(module, parameters(module), data.shape, data.classes, *box, self.local)
+        vault = Vault(data.x_train, data.y_train, self.partition.__getitem__, data.x_test, data.y_test)
+        return bench, vault
 
     def no_skill_accuracy(self) -> float:
         x, y = self.tested

@@ -83,6 +83,9 @@ class IdleLearner:
     def predictions(self, model: NDArray[np.float32]) -> None:
         return None
 
+    def lab(self) -> None:
+        return None
+
     def no_skill_accuracy(self) -> None:
         return None
 

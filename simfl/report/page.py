@@ -10,6 +10,7 @@ from typing import Any
 
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, change, family_level
+from simfl.report.attacked import attacked
 from simfl.report.beside import beside_table, in_clear
 from simfl.report.equal import equal_table
 from simfl.report.figures import NothingToDraw, figures
@@ -91,6 +92,7 @@ def page(study: Study) -> str:
         advice=advice,
         sentences=told(study),
         cautions=[*cautions(study), *in_clear(study)],
+        attacked=attacked(study),
         facts=_facts(study),
         tiles=_tiles(study, advice),
         sections={name: _paired(drawn, name) for name in dict.fromkeys(figure.section for figure in drawn)},

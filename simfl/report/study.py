@@ -1,5 +1,6 @@
 """What a report is about: runs, grouped where only the seed differs. Read from results folders, lazily."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,7 @@ from simfl.columns import FILE, Column, described
 from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
-from simfl.stored import CLIENTS, LATENCY, SCENARIO, Stored
+from simfl.stored import CLIENTS, FINDINGS, LATENCY, SCENARIO, Stored
 from simfl.tidy import html_table
 
 if TYPE_CHECKING:
@@ -148,6 +149,14 @@ class Run:
     def latency(self) -> "DataFrame | None":
         """``latency.csv``: from, to, latency_s for every two of few clients and the server (-1), else None."""
         return read_table(self.stored.file(LATENCY)) if LATENCY in self.stored else None
+
+    @cached_property
+    def findings(self) -> list[dict[str, Any]]:
+        """What came of the run's attacks: ``findings.json``, empty where there is none."""
+        found: list[dict[str, Any]] = (
+            json.loads(self.stored.file(FINDINGS).read_bytes()) if FINDINGS in self.stored else []
+        )
+        return found
 
     @cached_property
     def events(self) -> Path | None:

@@ -121,7 +121,8 @@ class Scenario:
         tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")
     ] = ()
     trace: Annotated[
-        Literal["rounds", "events"], Field(description="what is recorded: a row a round, or every message too")
+        Literal["rounds", "events", "aggregates"],
+        Field(description="what is recorded: a row a round, every message too, or every sum too, to attack it later"),
     ] = "rounds"
     source: Annotated[Source, _NotAKey] = field(
         default_factory=Source, compare=False, repr=False, metadata={"yaml": False}

@@ -19,7 +19,9 @@ def accountants(scenario: Any) -> tuple[Any, ...]:
 
 def added(scenario: Any) -> tuple[Column, ...]:
     """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
-    owners = (scenario.secagg, *accountants(scenario), *scenario.privacy.stages, *scenario.metrics)
+    owners = (
+        scenario.secagg, *accountants(scenario), *scenario.privacy.stages, *scenario.attacks, *scenario.metrics,
+    )  # fmt: skip
     known = {column.name for column in ROUND_COLUMNS}
     found = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
     return tuple(found.values())
@@ -28,7 +30,7 @@ def added(scenario: Any) -> tuple[Column, ...]:
 def clashes(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
     """Plugins whose columns have the name of another's, or of one of simfl's.
 
-    Others than metrics may fill one column together, if all of them mean the same by it.
+    Others than metrics and attacks may fill one column together, if all of them mean the same by it.
     """
     own = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)
     shared = {column.name: column for column in own}
@@ -38,11 +40,12 @@ def clashes(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
             if shared.setdefault(column.name, column) != column or column.name in RESERVED:
                 yield path, _clash(column, taken[column.name])
             taken.setdefault(column.name, f"also that of {dotted(path)}")
-    for i, metric in enumerate(scenario.metrics):
-        for column in (*metric.columns, *metric.finals):
-            if column.name in taken:
-                yield ("metrics", i), _clash(column, taken[column.name])
-            taken.setdefault(column.name, f"also that of metrics.{i}")
+    for key in ("attacks", "metrics"):
+        for i, plugin in enumerate(getattr(scenario, key)):
+            for column in (*plugin.columns, *plugin.finals):
+                if column.name in taken:
+                    yield (key, i), _clash(column, taken[column.name])
+                taken.setdefault(column.name, f"also that of {key}.{i}")
 
 
 def _clash(column: Column, whose: str) -> str:

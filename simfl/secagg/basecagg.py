@@ -132,7 +132,8 @@ class BASecAgg(Coded, Protocol):
         if not weights.any():
             return Total(np.zeros(given.vectors.shape[1], dtype=np.float32), given.clients, row)
         if not self.computes(given):
-            return Total(given.combine(given.vectors, weights, divisor, given.holds), given.clients, row)
+            vector = given.combine(given.vectors, weights, divisor, given.holds)
+            return Total(vector, given.clients, row, shares=weights / divisor)
         sent = self.sent(given, np.rint(own), record.limit, streams)
         sums = replayed(record, given.jobs, sent.vectors, factors.tolist(), self.min_sum or 2, streams)
         return self.mean(sums, sent, factors.tolist(), divisor * self.staleness_scale, given._replace(row=row))

@@ -236,7 +236,8 @@ class Masked:
             why = f"{wraps} of {len(sums)} coordinates of a sum wrapped around on a scale of {self.scale:g}"
             raise SimflError(f"{why}; use a smaller secagg.scale or null, or secagg.on_wrap: allow")
         row = {"clipped": sent.clipped, "wrapped": wraps}
-        return Total(vector, given.clients, given.row, row)
+        shares = np.array(factors, dtype=np.float64) * sent.weights / divisor
+        return Total(vector, given.clients, given.row, row, shares)
 
 
 def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:

@@ -8,13 +8,16 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     differences,
     effect,
     fairness,
+    inversion,
     labels,
     latency,
     loss,
+    membership,
     participation,
     phases,
     plugins,
     privacy,
+    recovery,
     staleness,
     timeline,
     tradeoff,
@@ -24,8 +27,9 @@ from simfl.report.figures.base import FIGURES, Kind, NothingToDraw, broken
 __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
-    "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "cardinality",
-    "fairness", "participation", "timeline", "phases", "latency", "concurrency", "staleness", "plugins",
+    "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "recovery",
+    "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
+    "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 

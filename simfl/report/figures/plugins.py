@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from simfl.attacks.least_squares import COLUMNS
 from simfl.columns import ROUND_COLUMNS, unknown
 from simfl.report import style
 from simfl.report.figures.base import NothingToDraw, figure
@@ -17,7 +18,7 @@ def draw(study: Study) -> Any:
     """Whatever plugins of the scenario report after each round, one panel a column, mean over the seeds."""
     from pandas import concat
 
-    own = {column.name for column in ROUND_COLUMNS}
+    own = {column.name for column in (*ROUND_COLUMNS, *COLUMNS)}
     names = dict.fromkeys(name for run in study.runs for name in run.rounds.columns if name not in own)
     known = {name: column for run in study.runs for name, column in run.columns.items()}
     found = {}

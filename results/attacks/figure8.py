@@ -1,0 +1,162 @@
+"""Figure 8 of Multi-RoundSecAgg (arXiv 2106.03328, App. G): what least squares recovers, with the policies really run.
+
+    python results/attacks/figure8.py [--seeds 2] [--out results]
+
+40 clients, 8 a round, LeNet-5 on CIFAR-10, every client one class and 200 shared samples. After ``START`` rounds the
+learning rate stays (``live``) or is divided by 1460 (``frozen``: the published notebooks divide by the number of
+rounds, so that the model stands still). The server combines the sums of the next 40 or 50 rounds. Writes
+figure8.csv and figure8.svg: the clients' mean error beside theory, and beside what the notebooks call "proposed": no
+run of that policy, but the mean of two neighbours' estimates from the *random* run.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas
+
+import simfl
+from simfl.agents import Parts
+from simfl.attacking.headless import play
+from simfl.attacking.recorded import Recorded
+from simfl.attacking.replay import ATTACKS
+from simfl.attacks.base import Seen
+from simfl.attacks.least_squares import LeastSquares
+from simfl.rng import Streams
+from simfl.run import build
+from simfl.scenario import Scenario
+from simfl.stored import SCENARIO, Stored
+from simfl.types import Job
+
+HERE = Path(__file__).resolve().parent
+START = 150
+WINDOWS = 40, 50
+POLICIES = {"random": "random", "batch T=2": "batch_partition:T=2", "half T=2": "half_partition:T=2"}
+DECAY = {"live": 1.0, "frozen": 1 / 1460}
+PAPER = {"random": 6.715e-3, "batch T=2": 0.7829}
+BASE = {
+    "name": "attacks_figure8",
+    "clients": 40,
+    "selection": {"name": "random", "k": 8},
+    "training": {
+        "name": "fedavg",
+        "rounds": START + max(WINDOWS),
+        "local_steps": 5,
+        "batch_size": 50,
+        "learning_rate": 0.05,
+        "decay_at": [START],
+        "weighting": "equal",
+    },
+    "learning": {"data": "cifar10", "model": "lenet5", "partition": "data_sharing", "evaluate": {"every": 50}},
+    "secagg": {"name": "secagg", "execute": "cost_only"},
+    "privacy": "none",
+    "trace": "aggregates",
+}
+
+
+def recovered(rounds: list[Seen], truth: np.ndarray) -> tuple[pandas.DataFrame, np.ndarray]:
+    """Each client's error and what theory expects of it, and the estimates (N, d)."""
+    observer, streams = LeastSquares(coordinates=None), Streams(0)
+    state = observer.start(*truth.shape)
+    for seen in rounds:
+        guess, state = observer.see(seen, state, streams)
+    estimates, norms = guess.estimates, np.square(truth).sum(axis=1)
+    off = np.square(estimates - truth).sum(axis=1)
+    left = guess.energy - 2 * np.sum(guess.moments * truth) + np.sum(truth * (guess.gram @ truth))
+    noise = max(left, 0.0) / guess.rows * guess.solution.spread
+    hidden = np.square(guess.solution.miss @ truth).sum(axis=1)
+    table = {"error": off / norms, "expected": (hidden + noise) / norms, "rank": guess.solution.rank,
+             "floor": guess.solution.floor, "amplification": guess.solution.amplification}  # fmt: skip
+    return pandas.DataFrame(table), estimates
+
+
+def pairs(estimates: np.ndarray, truth: np.ndarray) -> pandas.DataFrame:
+    """What the notebooks call "proposed": neighbours' estimates of the random run, averaged."""
+    mean = estimates.reshape(-1, 2, estimates.shape[1]).mean(axis=1).repeat(2, axis=0)
+    two = truth.reshape(-1, 2, truth.shape[1])
+    length = np.linalg.norm(two, axis=2)
+    r = length[:, 1] / length[:, 0]
+    c = np.prod(two, axis=1).sum(axis=1) / length.prod(axis=1)
+    expected = (2 + r**2 + r**-2 - 2 * c * (r + 1 / r)) / 8  # the mean over a pair, were the estimates exact
+    norms = np.square(truth).sum(axis=1)
+    return pandas.DataFrame({"error": np.square(mean - truth).sum(axis=1) / norms, "expected": expected.repeat(2),
+                             "norm_ratio": np.maximum(r, 1 / r).repeat(2), "cosine": c.repeat(2)})  # fmt: skip
+
+
+def pretrained(seed: int, options: argparse.Namespace) -> np.ndarray:
+    """The model after START rounds of random selection."""
+    stored = Stored.open(simfl.run(BASE, ["training.decay=1.0", f"seed={seed}"], out=options.out).path)
+    return Recorded(stored, Scenario.load(stored.path / SCENARIO)).model(START)
+
+
+def trained(parts: Parts, model: np.ndarray) -> np.ndarray:
+    """What every client makes of a model, by jobs of its own, (N, d)."""
+    parts.learner.put(ATTACKS, model)
+    jobs = [Job((ATTACKS << 32) | client, client, ATTACKS, 0.0) for client in range(parts.clients)]
+    return parts.learner.train(jobs).deltas.astype(float)
+
+
+def measured(options: argparse.Namespace) -> pandas.DataFrame:
+    frames = []
+    for seed in range(options.seeds):
+        model = pretrained(seed, options)
+        for mode, decay in DECAY.items():
+            for name, policy in POLICIES.items():
+                rate = BASE["training"]["learning_rate"] * decay
+                changes = [f"training.learning_rate={rate}", f"training.rounds={max(WINDOWS)}", "training.decay_at=[]"]
+                parts = build(Scenario.of(BASE, overrides=[*changes, f"selection={policy}", f"seed={seed}"]))
+                parts.learner.start = model
+                seen = [done.seen for done in play(parts).rounds]
+                for window in WINDOWS:
+                    truth = trained(parts, seen[window // 2].before)
+                    table, estimates = recovered(seen[:window], truth)
+                    kinds = {name: table}
+                    if name == "random":
+                        kinds["pairs of random"] = pairs(estimates, truth)
+                    for kind, found in kinds.items():
+                        about = {"seed": seed, "mode": mode, "window": window, "policy": kind}
+                        frames.append(pandas.DataFrame(about | {"client": range(len(found))} | dict(found)))
+                    print(seed, mode, name, window, table.error.mean(), flush=True)
+    return pandas.concat(frames)
+
+
+def draw(table: pandas.DataFrame) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 4, figsize=(11, 3.3), layout="constrained", sharey=True)
+    kinds = [*POLICIES, "pairs of random"]
+    colours = ["#000000", "#E69F00", "#56B4E9", "#999999"]
+    for axis, ((mode, window), found) in zip(axes.flat, table.groupby(["mode", "window"])):
+        for place, (kind, colour) in enumerate(zip(kinds, colours)):
+            some = found[found.policy == kind]
+            axis.bar(place, some.error.mean(), color=colour, width=0.6, label=kind)
+            axis.plot(place, some.expected.mean(), "_", color="#D55E00", markersize=18, markeredgewidth=2)
+            if kind in PAPER:
+                axis.plot(place, PAPER[kind], "x", color="#0072B2")
+        axis.set(title=f"{mode}, {window} rounds", yscale="log", ylim=(1e-3, 1e3))
+        axis.set_xticks(range(len(kinds)), kinds, rotation=30, ha="right")
+    axes.flat[0].set_ylabel("mean relative squared error")
+    figure.suptitle("bars: measured; line: theory with the updates' norms and drift; cross: published", fontsize=9)
+    figure.savefig(HERE / "figure8.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--out", default="results")
+    options = parser.parse_args()
+    table = measured(options)
+    grouped = table.drop(columns="client").groupby(["mode", "window", "policy"])
+    means = grouped.mean().drop(columns="seed").reset_index()
+    means["error_median"] = grouped.error.median().to_numpy()
+    means["seeds"] = table.seed.nunique()
+    means.to_csv(HERE / "figure8.csv", index=False, float_format="%.5g")
+    draw(table)
+
+
+if __name__ == "__main__":
+    main()

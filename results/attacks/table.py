@@ -1,0 +1,172 @@
+"""What an honest-but-curious server recovers under eleven policies and eight settings: digits.csv and digits.svg.
+
+    python results/attacks/table.py [--data digits] [--rounds 120]
+
+48 clients, 12 a round (every unit divides both), one step of batch 20; four clients hold one sample each, which
+inversion looks for; membership is asked of every client's samples. A perceptron on the digits (``--data mnist``:
+LeNet-5 on MNIST, hours). The same draws for all. Rows that the CSV holds already are not played again.
+"""
+
+import argparse
+from math import log, sqrt
+from pathlib import Path
+
+import numpy as np
+import pandas
+
+from simfl.attacking.headless import Played, play
+from simfl.errors import SimflError
+from simfl.privacy.metrics import multi_round
+from simfl.run import build
+from simfl.scenario import Scenario
+
+HERE = Path(__file__).resolve().parent
+N, K, Z, DELTA = 48, 12, (0.03, 0.3), 1e-5
+BUDGET = 10_000_000
+"""Work of each privacy metric."""
+
+POLICIES = {
+    "random": "random",
+    "weighted": "weighted",
+    "bernoulli": "bernoulli",
+    "partition": "partition",
+    **{f"batch T={T}": f"batch_partition:T={T}" for T in (2, 3, 4, 6)},
+    **{f"half T={T}": f"half_partition:T={T}" for T in (2, 4, 6)},
+    "all": "all",
+}
+FAILING = "devices.failure={name: bernoulli, probability: 0.01}"
+SUMS = "secagg={name: secagg, execute: cost_only}"
+STAGE = "privacy.stages=[{{name: gaussian_sum, z: {z}, of: {of}}}]"
+BLOCKS = {
+    "plain": (),
+    "secagg": (SUMS,),
+    "secagg, 1 % fail, drop_unit": (SUMS, FAILING),
+    "secagg, 1 % fail, partial": (SUMS, FAILING, "training.on_failure=partial"),
+    "fedbuff, basecagg": (
+        "secagg={name: basecagg, execute: cost_only}",
+        "training.name=fedbuff",
+        f"training.buffer={K}",
+        f"training.concurrency={K}",
+        "training.staleness=polynomial",
+    ),
+    **{f"distributed noise z={z}": (SUMS, STAGE.format(z=z, of=K)) for z in Z},
+    f"central noise z={Z[1]}": (SUMS, STAGE.format(z=Z[1], of=0)),
+}
+BASE = {
+    "clients": N,
+    "selection": {"name": "random", "k": K},
+    "devices": {"computation": {"name": "random", "distribution": {"name": "half_normal", "sigma": 1.0}}},
+    "training": {"name": "fedavg", "local_steps": 1, "batch_size": 20, "weighting": "equal"},
+    "privacy": "none",
+    "plugins": [str(HERE / "plugins.py")],
+}
+MEMBERSHIP = {"name": "membership", "game": "in_client", "clients": list(range(N)), "window": 20}
+DATA = {
+    "digits": (
+        {"data": "digits", "model": "mlp", "partition": {"name": "few", "alone": 4, "each": 26}},
+        {"name": "inversion", "method": "analytic"},
+    ),
+    "mnist": (
+        {"data": "mnist", "model": "lenet5", "partition": {"name": "few", "alone": 4, "each": 60}},
+        {"name": "inversion", "method": "cosine", "steps": 300, "restarts": 1},
+    ),
+}
+
+
+def scenario(options: argparse.Namespace, policy: str, changes: tuple[str, ...]) -> Scenario:
+    learning, inversion = DATA[options.data]
+    every = {"evaluate": {"every": options.rounds}}
+    views = [{"name": "least_squares", "view": view, "every": options.rounds // 4} for view in ("server", "public")]
+    made = BASE | {"learning": learning | every, "attacks": [*views, MEMBERSHIP, inversion]}
+    return Scenario.of(made, overrides=[f"training.rounds={options.rounds}", *changes, f"selection={policy}"])
+
+
+def epsilon(participation: np.ndarray, z: float) -> float:
+    """Of (epsilon, 1e-5) for the client that took part most: rho = n / (2 z^2), Bun and Steinke 2016."""
+    rho = (participation > 0).sum(axis=0).max() / (2 * z * z)
+    return rho + 2 * sqrt(rho * log(1 / DELTA))
+
+
+def cells(played: Played, block: str) -> list[dict]:
+    matrix = played.participation(N)
+    private = multi_round(matrix, budget=BUDGET)
+    numbers = {name: value for found in played.findings for name, value in found.numbers.items()}
+    z = float(block.rpartition("=")[2]) if "noise" in block else None
+    single = block == "plain"
+    rows = []
+    for view in ("server", "public") if block.startswith("central") else ("server",):
+        prefix = "" if view == "server" else "public_"
+        rows.append(
+            {
+                "view": view,
+                "rank": round(N * (1 - played.last(f"{prefix}recovery_floor"))),
+                "floor": played.last(f"{prefix}recovery_floor"),
+                "error": played.last(f"{prefix}recovery_error"),
+                "expected": played.last(f"{prefix}recovery_expected"),
+                "weighted": played.last(f"{prefix}recovery_weighted"),
+                "recovered": played.last(f"{prefix}recovered_clients"),
+                "strong": 1 if single else private.strong,
+                "semi_strong": 1 if single else private.semi_strong,
+                "weak": 1 if single else private.weak_lower,
+                "psnr": numbers["inversion_psnr"],
+                "psnr_over_guess": numbers["inversion_psnr"] - numbers["inversion_guess_psnr"],
+                "auc": numbers["membership_auc"],
+                "tpr_1": numbers["membership_tpr_1"],
+                "accuracy": played.last("test_accuracy"),
+                "epsilon": None if z is None else epsilon(matrix, z),
+            }
+        )
+    return rows
+
+
+def draw(table: pandas.DataFrame, data: str) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 8})
+    from matplotlib import pyplot
+
+    table = table.assign(column=table.block + np.where(table.view == "public", ", public", ""))
+    names = list(dict.fromkeys(table.column))
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharey=True)
+    shown = {"error": ("Recovery error", (0, 1)), "auc": ("Membership AUC", (0.5, 0.7)),
+             "accuracy": ("Test accuracy", (0, 1))}  # fmt: skip
+    for axis, (key, (title, limits)) in zip(axes, shown.items()):
+        grid = table.pivot(index="policy", columns="column", values=key).reindex(index=list(POLICIES), columns=names)
+        axis.imshow(grid, aspect="auto", cmap="cividis", vmin=limits[0], vmax=limits[1])
+        for (row, column), value in np.ndenumerate(grid.to_numpy(dtype=float)):
+            if np.isfinite(value):
+                colour = "white" if value < sum(limits) / 2 else "black"
+                text = f"{value:.2f}" if value < 99 else "≫1"
+                axis.text(column, row, text, ha="center", va="center", fontsize=6, color=colour)
+        axis.set_title(title)
+        axis.set_xticks(range(len(names)), names, rotation=55, ha="right")
+        axis.set_yticks(range(len(POLICIES)), list(POLICIES))
+    figure.savefig(HERE / f"{data}.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", choices=DATA, default="digits")
+    parser.add_argument("--rounds", type=int, default=120)
+    options = parser.parse_args()
+    file = HERE / f"{options.data}.csv"
+    table = pandas.read_csv(file) if file.exists() else pandas.DataFrame(columns=["policy", "block"])
+    for block, changes in BLOCKS.items():
+        for name, policy in POLICIES.items():
+            if ((table.policy == name) & (table.block == block)).any():
+                continue
+            try:
+                found = cells(play(build(scenario(options, policy, changes))), block)
+            except SimflError as error:  # e.g. everybody at once under FedBuff
+                print(f"{block}, {name}: {error}", flush=True)
+                continue
+            rows = pandas.DataFrame([{"policy": name, "block": block, **row} for row in found])
+            table = rows if table.empty else pandas.concat([table, rows])
+            table.to_csv(file, index=False, float_format="%.4g")
+            print(block, name, {key: found[-1][key] for key in ("rank", "error", "auc", "accuracy")}, flush=True)
+    draw(table, options.data)
+
+
+if __name__ == "__main__":
+    main()

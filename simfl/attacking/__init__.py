@@ -1,0 +1,1 @@
+"""Attacks on finished runs, and what theory says of them beforehand."""

@@ -1,0 +1,106 @@
+"""An observer shown a finished run's record, and scored against updates that all clients are made to train."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simfl.agents import concluded
+from simfl.attacking.recorded import Recorded
+from simfl.attacks.base import Finding, Observer, Truth
+from simfl.errors import SimflError
+from simfl.learning.base import Learner
+from simfl.rng import Streams
+from simfl.scenario import Scenario
+from simfl.stored import SCENARIO, Stored
+from simfl.types import Arrays, Job
+
+__all__ = ["Replayed", "attack", "truth_at"]
+
+ATTACKS = 1 << 30
+"""The first selection number of the jobs that only the scorer has trained; no server comes that far."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """An attack on a window of rounds.
+
+    Attributes:
+        first, last: the rounds.
+        aggregations: how many of them had a sum.
+        middle: the round at whose beginning the model stood from which the scorer had all clients train.
+        errors: by name.
+        finding: what came of it in the end.
+    """
+
+    first: int
+    last: int
+    aggregations: int
+    middle: int
+    errors: dict[str, float]
+    finding: Finding
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        window = {"first_round": self.first, "last_round": self.last, "aggregations": self.aggregations}
+        numbers = {name: value if np.isfinite(value) else None for name, value in self.finding.numbers.items()}
+        return window | {"truth_round": self.middle, "errors": self.errors, "finding": numbers}
+
+
+def attack(
+    folder: Any, name: str, overrides: tuple[str, ...] = (), first: int = 0, stop: int | None = None
+) -> Replayed:
+    """Shows an observer a window of a finished run, and scores its last guess.
+
+    The truth is what all clients train from the model in the middle of the window, by jobs of their own: draws of
+    shuffles that the run has not made. Clients that keep something (SCAFFOLD) begin anew.
+
+    Args:
+        folder: a finished run, played with ``trace: aggregates``.
+        name: of the observer.
+        overrides: its fields, ``field=value``.
+        first, stop: rounds ``first`` .. ``stop - 1``; None = to the last.
+
+    Raises:
+        SimflError: there is no such run, record or window.
+        InvalidScenario: there is no such attack, or it does not fit.
+    """
+    stored = Stored.open(folder)
+    texts = [f"attacks=[{name}]", *(f"attacks.0.{text}" for text in overrides)]
+    stored.file(SCENARIO)
+    scenario = Scenario.load(stored.path / SCENARIO, texts)
+    recorded = Recorded(stored, scenario)
+    played = recorded.rounds[(recorded.rounds >= first) & (recorded.rounds < (np.inf if stop is None else stop))]
+    if not len(played):
+        has = stored.summary["rounds"]
+        raise SimflError(f"{stored.path}: nothing was aggregated in these rounds; the run has {has}")
+    (observer,), streams = scenario.attacks, Streams(scenario.seed)
+    learner = scenario.learning.build(scenario, streams)
+    middle = int(played[len(played) // 2])
+    truth = truth_at(learner, recorded, middle)
+    errors, state = scored(observer, recorded, truth, streams, first, stop)
+    (finding,) = concluded((observer,), (state,), learner, streams)
+    return Replayed(int(played[0]), int(played[-1]), len(played), middle, errors, finding)
+
+
+def scored(
+    observer: Observer, recorded: Recorded, truth: Truth, streams: Streams, first: int = 0, stop: int | None = None
+) -> tuple[dict[str, float], Arrays]:
+    """The errors of an observer's last guess, and its state in the end."""
+    clients, dimension = recorded.scenario.clients, len(recorded.last)
+    state, guess = observer.start(clients, dimension), None
+    for seen in recorded.seen(first, stop):
+        made, state = observer.see(seen, state, streams)
+        guess = guess if made is None else made
+    if guess is None:
+        return {}, state
+    memory = observer.remember(truth, observer.recall(clients, dimension), streams)
+    return dict(observer.error(guess, truth._replace(memory=memory))), state
+
+
+def truth_at(learner: Learner, recorded: Recorded, version: int) -> Truth:
+    """What every client with samples trains from a version of the model."""
+    learner.put(version, recorded.model(version))
+    holders = np.flatnonzero(learner.samples).astype(np.int32)
+    jobs = [Job((ATTACKS + version << 32) | client, client, version, np.nan) for client in holders.tolist()]
+    return Truth(holders, learner.train(jobs).deltas)

@@ -1,0 +1,142 @@
+"""The likelihood-ratio attack: shadow federations, each with another half of the candidates (Carlini et al. 2022).
+
+All of them, and the attacked one, play the same scenario; only the data differ, and the seed.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.attacking.headless import play
+from simfl.attacks.base import Finding
+from simfl.attacks.membership import finding
+from simfl.attacks.statistics import lira, margins, rates
+from simfl.errors import SimflError
+from simfl.learning.data.base import Dataset
+from simfl.rng import Streams
+from simfl.run import build
+from simfl.scenario import Scenario
+from simfl.stored import SCENARIO, Stored
+
+__all__ = ["LEAST", "Fixed", "halves", "likelihood", "shadow"]
+
+LEAST = 16
+"""Shadow federations at least."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A data set that is there already, in the place of a scenario's."""
+
+    name: str
+    data: Dataset
+
+    def load(self, setting: Any, streams: Streams) -> Dataset:
+        """The data set."""
+        return self.data
+
+
+def likelihood(folder: Any, shadows: int = LEAST, candidates: int = 1000, jobs: int = 1) -> dict[str, Finding]:
+    """Membership of a finished run's final model: online, offline (one-sided), and a threshold on the loss beside them.
+
+    Args:
+        folder: of the run.
+        shadows: federations, even, at least 16.
+        candidates: members asked about at most, and as many others.
+        jobs: processes; their number changes nothing.
+
+    Raises:
+        SimflError: there is no such run; it learned nothing; too few shadows.
+    """
+    stored = Stored.open(folder)
+    if shadows < LEAST or shadows % 2:
+        raise SimflError(f"shadows: {shadows} is not even and at least {LEAST}")
+    if "model.npy" not in stored:
+        raise SimflError(f"{stored.path}: nothing was learned, so that there is no model to attack")
+    stored.file(SCENARIO)
+    path = stored.path / SCENARIO
+    scenario = Scenario.load(path)
+    model = np.load(stored.file("model.npy"))
+    data: Dataset = scenario.learning.data.load(scenario, Streams(scenario.seed))
+    members, others = _drawn(data, candidates, Streams(scenario.seed))
+    inside = halves(shadows, len(members) + len(others), Streams(scenario.seed))
+    one = partial(shadow, path, members, others)
+    told = np.stack(list(_mapped(one, [(i, inside[i]) for i in range(shadows)], jobs)))
+    target = _margins(scenario, model, data, members, others)
+    member = np.arange(len(members) + len(others)) < len(members)
+    found = {
+        "online": lira(target, told, inside, online=True),
+        "offline": lira(target, told, inside, online=False),
+        "loss": target,
+    }
+    return {name: finding(rates(statistic, member, f"LiRA, {name}")) for name, statistic in found.items()}
+
+
+def halves(shadows: int, candidates: int, streams: Streams) -> NDArray[np.bool_]:
+    """Who is in which shadow federation, (shadows, candidates): each candidate in exactly half of them."""
+    draws = streams("attack/shadows").random((shadows, candidates))
+    return draws.argsort(axis=0).argsort(axis=0) < shadows // 2
+
+
+def _drawn(data: Dataset, most: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of members among the training samples and of others among the test samples, as many of both."""
+    rng, n = streams("attack/candidates"), min(most, len(data.y_train), len(data.y_test))
+    return rng.permutation(len(data.y_train))[:n], rng.permutation(len(data.y_test))[:n]
+
+
+def shadow(
+    path: Path, members: NDArray[np.int64], others: NDArray[np.int64], task: tuple[int, NDArray[np.bool_]]
+) -> NDArray[np.float64]:
+    """The candidates' margins under a federation that trained on those that are inside, (candidates,).
+
+    Args:
+        path: of the scenario.
+        members, others: the candidates, among its training and its test samples.
+        task: number of the shadow, and who is inside.
+    """
+    number, inside = task
+    scenario = Scenario.load(path)
+    data: Dataset = scenario.learning.data.load(scenario, Streams(scenario.seed))
+    changed = replace(scenario.learning, data=Fixed(scenario.learning.data.name, _with(data, members, others, inside)))
+    seed = scenario.seed + 1_000_003 * (number + 1)
+    alike = replace(scenario, learning=changed, seed=seed, attacks=(), metrics=(), trace="rounds")
+    return _margins(scenario, play(build(alike)).model, data, members, others)
+
+
+def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -> Dataset:
+    """The training samples that are no candidates, and the candidates that are inside."""
+    rest = np.setdiff1d(np.arange(len(data.y_train)), members)
+    mine, theirs = members[inside[: len(members)]], others[inside[len(members) :]]
+    kept = np.append(rest, mine)
+    x = np.concatenate([data.x_train[kept], data.x_test[theirs]])
+    y = np.concatenate([data.y_train[kept], data.y_test[theirs]])
+    columns = {name: np.append(values[kept], np.resize(values, len(theirs))) for name, values in data.columns.items()}
+    return Dataset(x, y, data.x_test, data.y_test, data.label_names, columns)
+
+
+def _margins(
+    scenario: Scenario, model: NDArray[np.float32], data: Dataset, members: Any, others: Any
+) -> NDArray[np.float64]:
+    from simfl.attacks.logits import logits_of
+
+    lab = scenario.learning.build(scenario, Streams(scenario.seed)).lab()
+    assert lab is not None, "it has a model"
+    x = np.concatenate([data.x_train[members], data.x_test[others]])
+    y = np.concatenate([data.y_train[members], data.y_test[others]])
+    return margins(logits_of(lab[0], model, x), y)
+
+
+def _mapped(one: Any, tasks: list[Any], jobs: int) -> Iterator[NDArray[np.float64]]:
+    """Results in the order of the tasks, from fresh processes of one computing thread each."""
+    if jobs == 1:
+        yield from map(one, tasks)
+        return
+    with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn")) as pool:
+        yield from pool.map(one, tasks)

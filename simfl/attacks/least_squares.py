@@ -1,0 +1,201 @@
+"""Least squares over rounds: what combining all sums tells of each client's update (arXiv 2106.03328, Appendix G)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.attacks.base import OBSERVERS, Seen, Truth
+from simfl.attacks.labels import Label, labelled
+from simfl.attacks.linear import Solution, errors, expected, one_thread, solve
+from simfl.attacks.view import View, viewed
+from simfl.columns import Column
+from simfl.rng import Streams
+from simfl.setting import Setting
+from simfl.types import Arrays
+
+__all__ = ["COLUMNS", "Guess", "LeastSquares", "sampled"]
+
+MOST_CLIENTS = 2000
+
+COLUMNS = (
+    Column("recovery_error", "Recovery error", "share",
+           "Squared error of the updates that least squares recovers from all sums so far, relative to each client's "
+           "own mean update, mean over the clients; 0 = recovered, 1 = no better than guessing nothing.", 1),
+    Column("recovery_expected", "Recovery error, theory", "share",
+           "What the projector onto the sums' null space leaves of the updates, and the noise that was there, expect.",
+           1, shown=False),
+    Column("recovery_floor", "Recovery error without noise", "share",
+           "1 - rank / clients: the mean error where nothing but the selection protects and updates are equally long.",
+           1, shown=False),
+    Column("recovery_weighted", "Recovery error, weighted", "share",
+           "Sum of the squared errors over the sum of the squared lengths of the updates.", 1, shown=False),
+    Column("recovered_clients", "Recovered clients", "share",
+           "Share of the clients whose update is recovered with an error below 0.1.", -1),
+    Column("noise_amplification", "Noise amplification", "number",
+           "By what the variance of a sum's noise is multiplied in a recovered update, mean over the clients.", 1,
+           shown=False),
+)  # fmt: skip
+
+
+class Guess(NamedTuple):
+    """What the sums so far tell.
+
+    Attributes:
+        solution: the estimator.
+        gram: P'P, (N, N).
+        moments: P'Y, (N, c).
+        energy: the summed squares of Y.
+        rows: equations seen.
+    """
+
+    solution: Solution
+    gram: NDArray[np.float64]
+    moments: NDArray[np.float64]
+    energy: float
+    rows: float
+
+    @property
+    def estimates(self) -> NDArray[np.float64]:
+        """The recovered updates, (N, c)."""
+        with one_thread():
+            return self.solution.inverse @ self.moments
+
+
+@OBSERVERS("least_squares")
+@dataclass(frozen=True)
+class LeastSquares:
+    """Solves all sums so far for each client's update, as if it were the same in every round."""
+
+    view: Annotated[
+        View, Field(description="who looks: the server, or the public, which sees the global models only")
+    ] = "server"
+    estimator: Annotated[
+        Literal["pinv", "ridge"], Field(description="the pseudo-inverse, or shrunk estimates that noise harms less")
+    ] = "pinv"
+    ridge: Annotated[
+        float, Field(gt=0, description="of ridge: variance of a sum's noise over that of an update, if known")
+    ] = 1.0
+    coordinates: Annotated[
+        int | None, Field(ge=1, description="coordinates of the model that are solved for, drawn once; null = all")
+    ] = 4096
+    every: Annotated[int, Field(ge=1, description="rounds between two solutions")] = 1
+    forget: Annotated[
+        float, Field(ge=0, lt=1, description="share of all that is known that is forgotten with every aggregation")
+    ] = 0.0
+    label: Label = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return labelled(COLUMNS, self._label)
+
+    @property
+    def _label(self) -> str:
+        return self.label or ("" if self.view == "server" else self.view)
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = []
+        if setting.clients > MOST_CLIENTS:
+            why = f"solves for {setting.clients} clients at once; {MOST_CLIENTS} are the most"
+            problems.append(("name", why))
+        return problems
+
+    # -- the observer ----------------------------------------------------------------------------------
+
+    def start(self, clients: int, dimension: int) -> Arrays:
+        c = dimension if self.coordinates is None else min(self.coordinates, dimension)
+        return {
+            "gram": np.zeros((clients, clients)),
+            "moments": np.zeros((clients, c)),
+            "energy": np.float64(0),
+            "rows": np.float64(0),
+        }
+
+    def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Guess | None, Arrays]:
+        state = self.learn(seen, state, streams)
+        if (seen.round + 1) % self.every:
+            return None, state
+        ridge = self.ridge if self.estimator == "ridge" else 0.0
+        solution = solve(state["gram"], ridge)
+        return Guess(solution, state["gram"], state["moments"], float(state["energy"]), float(state["rows"])), state
+
+    def learn(self, seen: Seen, state: Arrays, streams: Streams) -> Arrays:
+        """The next state."""
+        clients, keep = len(state["gram"]), 1 - self.forget
+        chosen = sampled(len(seen.model), self.coordinates, streams)
+        made, values = viewed(seen, clients, self.view, chosen)
+        used = np.flatnonzero(made.any(axis=0))
+        part = made[:, used]
+        gram, moments = state["gram"] * keep, state["moments"] * keep
+        gram[np.ix_(used, used)] += np.einsum("mi,mj->ij", part, part)  # no matrix product: its bits depend on threads
+        moments[used] += np.einsum("mi,mc->ic", part, values)
+        energy = state["energy"] * keep + np.square(values).sum()
+        return {"gram": gram, "moments": moments, "energy": energy, "rows": state["rows"] * keep + len(made)}
+
+    # -- the scorer ------------------------------------------------------------------------------------
+
+    def recall(self, clients: int, dimension: int) -> Arrays:
+        return {"sums": self.start(clients, dimension)["moments"], "counts": np.zeros(clients)}
+
+    def remember(self, truth: Truth, memory: Arrays, streams: Streams) -> Arrays:
+        keep = 1 - self.forget
+        sums, counts = memory["sums"] * keep, memory["counts"] * keep
+        sums[truth.clients] += truth.updates[:, sampled(truth.updates.shape[1], self.coordinates, streams)]
+        counts[truth.clients] += 1
+        return {"sums": sums, "counts": counts}
+
+    def error(self, guess: Guess, truth: Truth) -> Mapping[str, float]:
+        solution, counts = guess.solution, truth.memory["counts"]
+        found = {
+            "recovery_floor": solution.floor,
+            "noise_amplification": solution.amplification,
+            "recovery_rank": float(solution.rank),
+        }
+        if truth.memory["sums"].shape[1]:
+            own = truth.memory["sums"] / np.where(counts > 0, counts, 1)[:, None]
+            found |= scores(guess, own)
+        names = {column.name for column in COLUMNS}
+        label = f"{self._label}_" if self._label else ""
+        return {f"{label}{name}" if name in names else name: value for name, value in found.items()}
+
+
+def scores(guess: Guess, own: NDArray[np.float64]) -> dict[str, float]:
+    """How far the guess is from the clients' own updates, (N, c), and what theory expects.
+
+    A client that was never seen counts with an error of 1: nothing is known of it.
+    """
+    solution = guess.solution
+    off, norms = errors(guess.estimates, own)
+    some = norms > 0
+    each = np.divide(off, norms, out=np.ones(len(norms)), where=some)
+    with one_thread():
+        left = guess.energy - 2 * np.sum(guess.moments * own) + np.sum(own * (guess.gram @ own))
+    noise = max(float(left), 0.0) / max(guess.rows, 1.0)
+    with one_thread():
+        hidden = np.square(solution.miss @ own).sum(axis=1)
+    theory = np.divide(hidden + noise * solution.spread, norms, out=np.ones(len(norms)), where=some)
+    orthogonal = np.where(some, expected(solution, norms, noise), 1.0)
+    low, median, high = np.quantile(each, (0.1, 0.5, 0.9)).tolist()
+    return {
+        "recovery_error": float(each.mean()),
+        "recovery_expected": float(theory.mean()),
+        "recovery_expected_orthogonal": float(orthogonal.mean()),
+        "recovery_weighted": float(off.sum() / norms.sum()) if some.any() else 1.0,
+        "recovered_clients": float(np.mean(each < 0.1)),
+        "recovery_error_10": low,
+        "recovery_error_50": median,
+        "recovery_error_90": high,
+        "noise_per_coordinate": noise / own.shape[1],
+    }
+
+
+@cache
+def sampled(dimension: int, count: int | None, streams: Streams) -> Any:
+    """The coordinates that are looked at, ascending int64 (count,); all as a slice where there are no more."""
+    if count is None or count >= dimension:
+        return slice(None)
+    return np.sort(streams("attack/coordinates").choice(dimension, count, replace=False, shuffle=False))

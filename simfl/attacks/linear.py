@@ -1,0 +1,97 @@
+"""What least squares makes of sums, and how far it is off: exact for known sums, an expectation under noise.
+
+y = P delta + zeta, one row a sum; the estimate is H y with H = (G + ridge)^+ P', G = P'P. With M = I - H P, updates
+that are orthogonal to each other and noise of variance s^2 a coordinate,
+
+    E |estimate_i - delta_i|^2 = sum_j M_ij^2 |delta_j|^2 + d s^2 (H H')_ii.
+
+Without a ridge M projects onto P's null space: equal norms give M_ii without noise, and 1 - rank(P) / N on average.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["Solution", "errors", "expected", "one_thread", "solve"]
+
+Floats = NDArray[np.float64]
+
+
+class Solution(NamedTuple):
+    """The estimator that a Gram matrix makes.
+
+    Attributes:
+        rank: of the Gram matrix.
+        inverse: (G + ridge)^+, (N, N): the estimate is ``inverse @ P.T @ y``.
+        miss: M = I - inverse G, (N, N): what the sums do not tell.
+        spread: (H H')_ii, (N,): by what the noise of a sum is multiplied.
+    """
+
+    rank: int
+    inverse: Floats
+    miss: Floats
+    spread: Floats
+
+    @property
+    def floor(self) -> float:
+        """Mean relative error without noise and with equal norms: 1 - rank / N."""
+        return 1 - self.rank / len(self.miss)
+
+    @property
+    def amplification(self) -> float:
+        """tr(H H') / N; tr(G^-1) / N once the sums tell everything."""
+        return float(self.spread.mean())
+
+
+def solve(gram: Floats, ridge: float = 0.0) -> Solution:
+    """
+    Args:
+        gram: G = P'P, (N, N).
+        ridge: added to its diagonal; 0 = the pseudo-inverse.
+    """
+    n = len(gram)
+    with one_thread():
+        values, vectors = np.linalg.eigh(gram)
+        known = values > max(values[-1], 0.0) * n * 10 * np.finfo(float).eps
+        rank = int(known.sum())
+        if ridge:
+            values, known = np.maximum(values, 0.0), np.ones(n, dtype=bool)
+        basis, scale = vectors[:, known], 1 / (values[known] + ridge)
+        inverse = (basis * scale) @ basis.T
+        miss = np.eye(n) - (basis * (scale * values[known])) @ basis.T
+    return Solution(rank, inverse, miss, np.square(basis) @ (scale**2 * values[known]))
+
+
+def expected(solution: Solution, norms: Floats, noise: float = 0.0) -> Floats:
+    """E e_i, relative to |delta_i|^2, for orthogonal updates, (N,); NaN where the update is zero.
+
+    Args:
+        solution: the estimator.
+        norms: |delta_j|^2, (N,).
+        noise: d s^2, the expected squared length of a sum's noise.
+    """
+    with one_thread():
+        off = np.square(solution.miss) @ norms + noise * solution.spread
+    return np.divide(off, norms, out=np.full(len(norms), np.nan), where=norms > 0)
+
+
+def errors(estimates: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    """Squared lengths of the errors and of the true updates, (N,) each; (N, d) both."""
+    return np.square(estimates - truth).sum(axis=1), np.square(truth).sum(axis=1)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The bits of linear algebra depend on its number of threads."""
+    with _threads().limit(limits=1):
+        yield
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()

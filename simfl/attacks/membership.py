@@ -1,0 +1,189 @@
+"""Who was trained on: membership inference on the final model, or on the clients' recovered updates."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.attacks.base import OBSERVERS, Finding
+from simfl.attacks.labels import labelled
+from simfl.attacks.recovery import Recovered, Recovery
+from simfl.attacks.statistics import Rates, fedmia, margins, rates, tpr_at
+from simfl.columns import Column
+from simfl.lab import Bench, Vault
+from simfl.rng import Streams
+from simfl.setting import Setting
+from simfl.types import Arrays
+
+__all__ = ["FINALS", "Candidates", "Membership", "drawn", "finding"]
+
+RATES = {"membership_tpr_1": 0.01, "membership_tpr_01": 0.001}
+
+FINALS = (
+    Column("membership_auc", "Membership, AUC", "share",
+           "Probability that membership inference ranks a training sample above another one; 0.5 = it knows nothing.",
+           -1, None),
+    Column("membership_tpr_1", "Membership, TPR at 1 %", "share",
+           "Share of the training samples found while at most 1 % of the others are accused; empty with fewer than "
+           "1,000 others.", -1, None),
+    Column("membership_balanced_accuracy", "Membership, balanced accuracy", "share",
+           "Balanced accuracy of membership inference at its best threshold.", -1, None, shown=False),
+)  # fmt: skip
+
+
+class Candidates(NamedTuple):
+    """The samples that an attacker is asked about, and whom: members and others mixed.
+
+    Attributes:
+        x, y: float32 (n, *shape) and int64 (n,).
+        client: int32 (n,): whose member each is or is not; -1 = the federation's.
+        member: bool (n,); the attacker is not given it.
+    """
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    client: NDArray[np.int32]
+    member: NDArray[np.bool_]
+
+
+@OBSERVERS("membership")
+@dataclass(frozen=True, kw_only=True)
+class Membership(Recovery):
+    """Says which samples were trained on, after the last aggregation.
+
+    ``in_federation``: by anybody, from the final model; ``in_client``: by a client, from its recovered update.
+    """
+
+    game: Annotated[
+        Literal["in_federation", "in_client"], Field(description="a sample of anybody, or of a certain client")
+    ] = "in_federation"
+    statistic: Annotated[
+        Literal["loss", "logits", "fedmia"],
+        Field(description="a threshold on the loss; a regression on the logits, taught by half of the samples; or the "
+              "rank among the other clients' models"),
+    ] = "loss"  # fmt: skip
+    clients: Annotated[tuple[int, ...], Field(min_length=1, description="of in_client: whose samples")] = (0, 1, 2, 3)
+    candidates: Annotated[int, Field(ge=10, description="members asked about at most, and as many others")] = 2000
+
+    @property
+    def finals(self) -> tuple[Column, ...]:
+        return labelled(FINALS, self.label)
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = []
+        wrong = [client for client in self.clients if not 0 <= client < setting.clients]
+        if self.game == "in_client" and wrong:
+            problems.append(("clients", f"names {wrong[0]}; clients are 0 to {setting.clients - 1}"))
+        if self.statistic == "fedmia" and self.game != "in_client":
+            problems.append(("statistic", "is fedmia, which compares clients; use game: in_client, or loss"))
+        return problems
+
+    # -- the game --------------------------------------------------------------------------------------
+
+    def drawn(self, vault: Vault, streams: Streams) -> Candidates:
+        """As many members as others, of the same federation or clients."""
+        asked = self.clients if self.game == "in_client" else (-1,)
+        return drawn(vault, asked, self.candidates, streams)
+
+    def question(self, vault: Vault, streams: Streams) -> Candidates:
+        found = self.drawn(vault, streams)
+        return found._replace(member=np.zeros(0, dtype=bool))
+
+    def exploit(
+        self, question: Candidates, state: Arrays, bench: Bench, streams: Streams
+    ) -> NDArray[np.float64] | None:
+        from simfl.attacks.logits import logits_of
+
+        if "model" not in state:
+            return None
+        if self.game == "in_federation":
+            return self._told(logits_of(bench, np.asarray(state["model"]), question.x), question.y)
+        width = bench.classes if self.statistic == "logits" else 1
+        batches, told = self.recovered(state), np.full((len(question.y), width), np.nan)
+        for client in self.clients:
+            mine = question.client == client
+            x, y = question.x[mine], question.y[mine]
+            seen = [said for batch in batches if (said := self._of(client, batch, bench, x, y)) is not None]
+            if seen:
+                told[mine] = np.mean(seen, axis=0).reshape(-1, width)
+        return told if width > 1 else told[:, 0]
+
+    def _of(
+        self, client: int, batch: Recovered, bench: Bench, x: NDArray[np.float32], y: NDArray[np.int64]
+    ) -> NDArray[np.float64] | None:
+        """What one batch of recovered updates tells of a client's samples; None = nothing."""
+        from simfl.attacks.logits import logits_of
+
+        own = batch.clients == client
+        if not own.any():
+            return None
+        models = batch.starts + batch.updates
+        mine = logits_of(bench, models[own][0], x)
+        if self.statistic != "fedmia":
+            return self._told(mine, y)
+        others = models[~own]
+        if len(others) < 2:
+            return None
+        return fedmia(margins(mine, y), np.stack([margins(logits_of(bench, other, x), y) for other in others]))
+
+    def _told(self, logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+        return logits if self.statistic == "logits" else margins(logits, y)
+
+    def judge(self, answer: NDArray[np.float64] | None, vault: Vault, bench: Bench, streams: Streams) -> Finding:
+        if answer is None:
+            return Finding({})
+        member = self.drawn(vault, streams).member
+        known = ~np.isnan(answer.reshape(len(answer), -1)).any(axis=1)
+        if len(set(member[known].tolist())) < 2:
+            return Finding({})
+        if self.statistic == "logits":
+            found = _taught(answer[known], member[known], streams)
+        else:
+            found = finding(rates(answer[known], member[known], f"{self.statistic}, {self.game}"))
+        return found._replace(numbers=self.named(found.numbers))
+
+
+def drawn(vault: Vault, asked: tuple[int, ...], most: int, streams: Streams) -> Candidates:
+    """As many members as others for each client asked about (-1 = the federation)."""
+    parts = []
+    for client in asked:
+        rng = streams("attack/membership", client + 1)
+        held = rng.permutation(np.arange(len(vault.y)) if client < 0 else vault.held(client))
+        n = min(most, len(held), len(vault.y_test))
+        others = rng.permutation(len(vault.y_test))[:n]
+        x = np.concatenate([vault.x[held[:n]], vault.x_test[others]])
+        y = np.concatenate([vault.y[held[:n]], vault.y_test[others]])
+        mixed = rng.permutation(2 * n)
+        parts.append(Candidates(x[mixed], y[mixed], np.full(2 * n, client, np.int32), (np.arange(2 * n) < n)[mixed]))
+    return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def finding(found: Rates) -> Finding:
+    """The numbers and the curve of a membership attack."""
+    numbers = {
+        "membership_auc": found.auc,
+        "membership_auc_error": found.auc_error,
+        "membership_balanced_accuracy": found.balanced,
+        "membership_members": float(found.members),
+    }
+    for name, false in RATES.items():
+        rate, low, high = tpr_at(found, false)
+        numbers |= {name: rate, f"{name}_low": low, f"{name}_high": high}
+    return Finding(numbers, curves=(found.curve,))
+
+
+def _taught(logits: NDArray[np.float64], member: NDArray[np.bool_], streams: Streams) -> Finding:
+    """Logistic regression on the logits of half of the samples, judged on the other half (MIT thesis 2022, B.4.3)."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    half = streams("attack/half").permutation(len(member)) < len(member) // 2
+    scale = StandardScaler().fit(logits[half])
+    model = LogisticRegression(max_iter=1000).fit(scale.transform(logits[half]), member[half])
+    score = model.decision_function(scale.transform(logits[~half]))
+    found = finding(rates(score, member[~half], "logits"))
+    right = (score > 0) == member[~half]
+    accuracy = float((right[member[~half]].mean() + right[~member[~half]].mean()) / 2)
+    return found._replace(numbers={**found.numbers, "membership_balanced_accuracy": accuracy})

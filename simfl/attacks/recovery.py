@@ -1,0 +1,101 @@
+"""What an attacker keeps for the end of a run: single updates where they are shown, else what sums tell of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.attacks.base import Seen
+from simfl.attacks.labels import Label
+from simfl.attacks.least_squares import LeastSquares
+from simfl.attacks.linear import one_thread, solve
+from simfl.attacks.view import View
+from simfl.rng import Streams
+from simfl.types import Arrays
+
+__all__ = ["Recovered", "Recovery"]
+
+
+class Recovered(NamedTuple):
+    """Updates as the attacker knows them.
+
+    Attributes:
+        clients: int32 (n,): whose they are.
+        starts: float32 (n, d): the models they began from.
+        updates: float32 (n, d).
+    """
+
+    clients: NDArray[np.int32]
+    starts: NDArray[np.float32]
+    updates: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """Keys of every attack on recovered updates."""
+
+    view: Annotated[
+        View, Field(description="who looks: the server, or the public, which sees the global models only")
+    ] = "server"
+    window: Annotated[
+        int, Field(ge=1, description="last aggregations that are kept, where single updates are shown")
+    ] = 1
+
+    label: Label = ""
+
+    def named(self, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Numbers under the names of its columns."""
+        return {f"{self.label}_{name}" if self.label else name: value for name, value in numbers.items()}
+
+    def _sums(self) -> LeastSquares:
+        return LeastSquares(view=self.view, coordinates=None)
+
+    def start(self, clients: int, dimension: int) -> Arrays:
+        return {"clients": np.int64(clients)}
+
+    def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[None, Arrays]:
+        """Keeps what :meth:`recovered` needs; it guesses nothing while the run plays."""
+        clients = int(state["clients"])
+        state = {**state, "model": seen.model, "before": seen.before}
+        if seen.vectors is not None and self.view == "server":
+            return None, state | self._shown(seen, state)
+        solver = self._sums()
+        known = {name[5:]: value for name, value in state.items() if name.startswith("sums/")}
+        known = known or solver.start(clients, len(seen.model))
+        known = solver.learn(seen, known, streams)
+        return None, state | {f"sums/{name}": value for name, value in known.items()}
+
+    def _shown(self, seen: Seen, state: Arrays) -> Arrays:
+        """The updates of the last aggregations, each with the model it began from."""
+        assert seen.vectors is not None
+        members = np.isin([job.client for job in seen.jobs], seen.total.clients)
+        starts = np.stack([seen.sent[job.version] for job, held in zip(seen.jobs, members, strict=True) if held])
+        new = {
+            "last": np.full(len(starts), seen.round),
+            "whose": seen.total.clients,
+            "starts": starts,
+            "updates": seen.vectors[members],
+        }
+        if "last" not in state:
+            return new
+        kept = state["last"] >= np.unique(np.append(state["last"], seen.round))[-self.window :][0]
+        return {name: np.concatenate([state[name][kept], value]) for name, value in new.items()}
+
+    def recovered(self, state: Arrays) -> list[Recovered]:
+        """All updates that are known, one batch an aggregation; of sums, one batch of every client's estimate."""
+        if "last" in state:
+            return [
+                Recovered(*(np.asarray(state[name])[state["last"] == t] for name in ("whose", "starts", "updates")))
+                for t in np.unique(state["last"])
+            ]
+        if "sums/gram" not in state:
+            return []
+        gram = np.asarray(state["sums/gram"])
+        with one_thread():
+            estimates = (solve(gram).inverse @ state["sums/moments"]).astype(np.float32)
+        clients = np.flatnonzero(np.diag(gram)).astype(np.int32)
+        starts = np.broadcast_to(np.asarray(state["before"], dtype=np.float32), (len(clients), estimates.shape[1]))
+        return [Recovered(clients, starts, estimates[clients])]

@@ -1,0 +1,125 @@
+"""Who was trained on: statistics of single samples, and how well they tell members from others."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.attacks.base import Curve
+
+__all__ = ["Rates", "fedmia", "lira", "margins", "rates", "tpr_at"]
+
+Floats = NDArray[np.float64]
+
+POOLED_BELOW = 64
+"""Shadow models below which all samples share one deviation."""
+
+PER_RATE = 10
+"""False alarms of which a rate must allow so many among the non-members, else it is not measured."""
+
+
+def margins(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> Floats:
+    """log p_y - log sum_{k != y} p_k, (n,), of logits (n, classes), as a difference of logits (Carlini et al. 2022)."""
+    from scipy.special import logsumexp
+
+    scores, place = np.array(logits, dtype=np.float64), np.arange(len(labels))
+    own = scores[place, labels].copy()
+    scores[place, labels] = -np.inf
+    return own - logsumexp(scores, axis=1)
+
+
+def lira(target: Floats, shadows: Floats, inside: NDArray[np.bool_], online: bool) -> Floats:
+    """The likelihood-ratio statistic of each sample, (n,); larger = more likely a member (Carlini et al. 2022).
+
+    Means are of each sample; of fewer than 64 shadow models the deviations from them are pooled over the samples.
+    Offline it is one-sided: how far the target lies above what models without the sample say.
+
+    Args:
+        target: the margin under the attacked model, (n,).
+        shadows: under each shadow model, (M, n).
+        inside: whether the shadow model was trained on the sample, (M, n); every sample both ways.
+        online: use the models that were trained on a sample, too.
+    """
+    out, away = _normal(shadows, ~inside)
+    if not online:
+        return (target - out) / away
+    mean, near = _normal(shadows, inside)
+    return (np.log(away) + ((target - out) / away) ** 2 / 2) - (np.log(near) + ((target - mean) / near) ** 2 / 2)
+
+
+def _normal(shadows: Floats, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Means (n,) and deviations (n,) of the chosen entries of each column."""
+    count = chosen.sum(axis=0)
+    if not count.all():
+        raise ValueError("a sample needs shadow models with it and without it")
+    mean = np.where(chosen, shadows, 0).sum(axis=0) / count
+    squares = np.where(chosen, np.square(shadows - mean), 0)
+    if len(shadows) < POOLED_BELOW:
+        spread = np.full(len(count), squares.sum() / max(int((count - 1).sum()), 1))
+    else:
+        spread = squares.sum(axis=0) / np.maximum(count - 1, 1)
+    return mean, np.sqrt(spread) + 1e-30
+
+
+def fedmia(own: Floats, others: Floats) -> Floats:
+    """Phi((phi_i - mu) / sigma), (n,): the rank of a client's margins among those of other clients' models.
+
+    Args:
+        own: under the client's recovered model, (n,).
+        others: under at least two others, (m, n). Reference: Zhu et al. 2024 (FedMIA).
+    """
+    from scipy.stats import norm
+
+    found: Floats = norm.cdf((own - others.mean(axis=0)) / (others.std(axis=0, ddof=1) + 1e-30))
+    return found
+
+
+class Rates(NamedTuple):
+    """How well a statistic tells members from others.
+
+    Attributes:
+        auc: area under the curve.
+        auc_error: its standard error where members and others do not differ.
+        balanced: balanced accuracy at the best threshold.
+        curve: the rates of false and of true alarms.
+        members, others: their numbers.
+    """
+
+    auc: float
+    auc_error: float
+    balanced: float
+    curve: Curve
+    members: int
+    others: int
+
+
+def rates(statistic: Floats, member: NDArray[np.bool_], title: str = "") -> Rates:
+    """
+    Args:
+        statistic: of each sample, (n,); larger = said to be a member.
+        member: whether it is one.
+        title: of the curve.
+    """
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    false, true, _ = roc_curve(member, statistic, drop_intermediate=True)
+    inside, outside = int(member.sum()), int((~member).sum())
+    error = float(np.sqrt((inside + outside + 1) / (12 * inside * outside)))
+    balanced = float(((true + 1 - false) / 2).max())
+    return Rates(float(roc_auc_score(member, statistic)), error, balanced, Curve(title, false, true), inside, outside)
+
+
+def tpr_at(found: Rates, false: float) -> tuple[float, float, float]:
+    """The rate of true alarms at a rate of false ones of at most ``false``, and its 95 % Clopper-Pearson interval.
+
+    NaN where there are fewer non-members than 10 / false: the threshold would be a few samples' luck.
+    """
+    from scipy.stats import beta
+
+    if found.others * false < PER_RATE:
+        return float("nan"), float("nan"), float("nan")
+    rate = float(found.curve.true[found.curve.false <= false].max(initial=0.0))
+    hits, n = round(rate * found.members), found.members
+    low = float(beta.ppf(0.025, hits, n - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(0.975, hits + 1, n - hits)) if hits < n else 1.0
+    return rate, low, high

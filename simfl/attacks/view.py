@@ -1,0 +1,61 @@
+"""What is seen of an aggregation, as linear equations in the clients' updates: rows times updates = values."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.attacks.base import Seen
+
+__all__ = ["View", "rows", "viewed"]
+
+View = Literal["server", "public"]
+
+
+def rows(seen: Seen, clients: int, view: View) -> NDArray[np.float64]:
+    """The weights of the equations, (m, N).
+
+    A server that is shown single updates has an equation for each; else there is one a sum, scaled so that an update
+    which counts like the average one has weight 1.
+    """
+    total = seen.total
+    n = len(total.clients)
+    assert total.shares is not None, "who sums fills them in"
+    if view == "server" and seen.vectors is not None:
+        found = np.zeros((n, clients))
+        found[np.arange(n), total.clients] = 1
+        return found
+    found = np.zeros((1, clients))
+    found[0, total.clients] = total.shares * n
+    return found
+
+
+class Equations(NamedTuple):
+    """Rows (m, N) and values (m, c) of one aggregation."""
+
+    rows: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+def viewed(seen: Seen, clients: int, view: View, coordinates: NDArray[np.int64] | slice) -> Equations:
+    """What an aggregation tells.
+
+    ``server``: each update as it arrived, with its own noise, where the protocol shows them; else the sum, with the
+    noise that the clients put into it. Noise that the server adds itself does not protect against it. ``public``: the
+    change of the global model, taken for the mean update.
+
+    Args:
+        seen: the aggregation.
+        clients: N.
+        view: whose it is.
+        coordinates: of the model, c of them.
+    """
+    made, n = rows(seen, clients, view), len(seen.total.clients)
+    if view == "public":
+        values = (seen.model[coordinates].astype(np.float64) - seen.before[coordinates])[None] * n
+    elif seen.vectors is not None:
+        members = np.isin([job.client for job in seen.jobs], seen.total.clients)
+        values = seen.vectors[members][:, coordinates].astype(np.float64)
+    else:
+        values = seen.read[coordinates].astype(np.float64)[None] * n
+    return Equations(made, values)

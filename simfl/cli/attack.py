@@ -1,0 +1,74 @@
+"""``simfl attack``"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simfl.cli.shared import as_json, print_json
+from simfl.errors import SimflError
+
+__all__ = ["command"]
+
+LIRA = "lira"
+"""Plays scenarios rather than looking on, so that it is no plugin."""
+
+
+@click.command("attack")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("name")
+@click.argument("overrides", nargs=-1, metavar="[FIELD=VALUE]...")
+@click.option("--rounds", metavar="FIRST:STOP", help="Rounds FIRST .. STOP - 1 only; either may be left out.")
+@click.option("--shadows", type=click.IntRange(min=16), default=16, show_default=True, help="Of lira: federations.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Of lira: processes.")
+@as_json
+def command(
+    folder: Path, name: str, overrides: tuple[str, ...], rounds: str | None, shadows: int, jobs: int, as_json: bool
+) -> None:
+    """Attack a finished run with what its server saw.
+
+    FOLDER is the results folder of a run played with trace=aggregates; NAME one of `simfl list attack`. The truth that
+    the attack is measured against is trained anew: by all clients, from the model in the middle of the window.
+
+    NAME lira is the likelihood-ratio attack on the final model: it plays the scenario again with other data, as often
+    as there are shadows, and needs no recorded sums.
+    """
+    if name == LIRA:
+        from simfl.attacking.shadows import likelihood
+
+        found = {kind: each.numbers for kind, each in likelihood(folder, shadows, jobs=jobs).items()}
+        document: dict[str, Any] = {"shadows": shadows, "findings": found}
+        numbers = {f"{kind} {key}": value for kind, each in found.items() for key, value in each.items()}
+        title = f"{name}: {shadows} shadow federations"
+    else:
+        from simfl.attacking.replay import attack
+
+        replayed = attack(folder, name, overrides, *_window(rounds))
+        document, numbers = replayed.to_json(), {**replayed.errors, **replayed.finding.numbers}
+        window = f"rounds {replayed.first} to {replayed.last}, {replayed.aggregations} aggregations"
+        title = f"{name}: {window}; truth trained from the model before round {replayed.middle}"
+    if as_json:
+        print_json(_without_nan(document))
+        return
+    click.echo(title)
+    for key, value in numbers.items():
+        click.echo(f"{key:<40}{value:.6g}")
+
+
+def _without_nan(value: Any) -> Any:
+    """null for numbers that were not measured."""
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return None if isinstance(value, float) and value != value else value
+
+
+def _window(text: str | None) -> tuple[int, int | None]:
+    """``100:150`` as (100, 150)."""
+    if text is None:
+        return 0, None
+    if not (found := re.fullmatch(r"(\d{0,9}):(\d{0,9})", text)):
+        raise SimflError(f"--rounds: '{text}' is no FIRST:STOP, e.g. 100:150")
+    first, stop = found.groups()
+    return int(first or 0), int(stop) if stop else None

@@ -1,0 +1,58 @@
+"""Training samples beside what inversion makes of them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.report import style
+from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.study import Study
+
+SAMPLES = 6
+GROUPS = 5
+KINDS = {"true": "sample", "guess": "mean"}
+
+
+@figure("inversion", "Recovered samples", "Attacks", wide=True)
+def draw(study: Study) -> Any:
+    """Training samples, the mean sample that anybody could name without an attack, and what inversion makes of the
+    updates that a server recovers under each group; of the first runs.
+    """
+    from pandas import DataFrame
+
+    shown = [(group, found) for group in study.groups for found in group.first.findings if found["pictures"]][:GROUPS]
+    if not shown:
+        raise NothingToDraw("no run was attacked by inversion")
+    rows = [{"group": group.label, "attack": found["attack"], **found["numbers"]} for group, found in shown]
+    first = [picture for picture in shown[0][1]["pictures"] if _drawable(picture["true"])][:SAMPLES]
+    if not first:
+        raise NothingToDraw("the samples are no pictures")
+    lines = [(name, [picture[key] for picture in first]) for key, name in KINDS.items()]
+    titles = [picture["title"] for picture in first]
+    for group, found in shown:
+        known = {picture["title"]: picture["found"] for picture in found["pictures"]}
+        lines.append((group.label, [known.get(title) for title in titles]))
+    fig, grid = style.figure(len(lines), len(first), wide=True, height_in=0.35 + 0.95 * len(lines))
+    for axes_row, (name, pictures) in zip(grid, lines, strict=True):
+        for axes, picture, title in zip(axes_row, pictures, titles, strict=True):
+            axes.set(xticks=[], yticks=[])
+            axes.grid(False)
+            if picture is not None:
+                axes.imshow(_image(picture), cmap="gray", vmin=0, vmax=255, interpolation="none")
+            if axes_row is grid[0]:
+                style.title(axes, title)
+        axes_row[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=7)
+    return fig, DataFrame(rows)
+
+
+def _drawable(picture: Any) -> bool:
+    return np.ndim(picture) == 3 or (np.ndim(picture) == 1 and int(len(picture) ** 0.5) ** 2 == len(picture))
+
+
+def _image(picture: Any) -> NDArray[np.uint8]:
+    """A picture as (height, width) or (height, width, 3); a flat one that is square is taken for grey."""
+    pixels = np.asarray(picture, dtype=np.uint8)
+    if pixels.ndim == 1:
+        return pixels.reshape(int(len(pixels) ** 0.5), -1)
+    return pixels[0] if len(pixels) == 1 else pixels[:3].transpose(1, 2, 0)
