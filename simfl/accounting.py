@@ -17,7 +17,9 @@ __all__ = ["accounts", "extra_columns", "history"]
 
 def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
     """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
-    owners = (scenario.secagg, *_accountants(scenario), *scenario.privacy.stages, *scenario.metrics)
+    rule, learning = scenario.training, scenario.learning
+    owners = (rule.aggregate, rule.personal, learning, scenario.secagg, *_accountants(scenario),
+              *scenario.privacy.stages, *scenario.metrics)  # fmt: skip
     known = {column.name for column in ROUND_COLUMNS}
     added = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
     return tuple(added.values())

@@ -99,7 +99,8 @@ class Aggregator:
         if found is not None:
             clients, weights = found.total.clients, found.total.weights
             if self.parts.learner.dimension:
-                self.model, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
+                after, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
+                self.model = after if found.mask is None else _masked(before, after, found.mask)
         errors = [] if found is None else self._observed(t, now_s, found)
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
@@ -182,6 +183,11 @@ class Aggregator:
         for version, model in under("version", state).items():
             learner.put(int(version), model)
         learner.put(self.version, self.model)
+
+
+def _masked(before: NDArray[np.float32], after: NDArray[np.float32], mask: Any) -> NDArray[np.float32]:
+    """The step from one model to the other, multiplied by a mask; where that is 1, exactly the other."""
+    return np.where(mask == 1, after, before + mask * (after - before))
 
 
 def _ages(staleness: NDArray[np.int64]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ class Sum:
         given: what was added up.
         updates: what training made.
         facts: of each stage.
-        row: the stages' and the protocol's columns of rounds.csv.
+        row: the training's, the stages', the protocol's and the aggregate's columns of rounds.csv.
+        mask: what the server's step is multiplied with, float32 (d,) or one number; None = nothing.
     """
 
     total: Total
@@ -36,6 +37,7 @@ class Sum:
     updates: Updates
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
+    mask: Any = None
 
 
 class Summing:
@@ -83,6 +85,10 @@ class Summing:
         if not held.any():
             return None
         total = total._replace(clients=total.clients[held], weights=total.weights[held])
+        factor = parts.rule.aggregate.factor(given.vectors, given.weights, given.holds, parts.learner.tensors)
+        mask = factor.values if factor is not None and factor.on_step else None
+        if factor is not None and mask is None:
+            total = total._replace(vector=factor.values * total.vector)
         members = Members(number, given.jobs, given.weights, given.divisor(given.weights))
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
         change = total.vector
@@ -90,7 +96,8 @@ class Summing:
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
-        return Sum(total, change, given, updates, facts, row | dict(total.row))
+        row |= {**updates.row, **total.row, **(factor.row if factor else {})}
+        return Sum(total, change, given, updates, facts, row, mask)
 
     def _given(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], model: NDArray[np.float32]

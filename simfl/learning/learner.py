@@ -1,7 +1,8 @@
 """The supervised learner. Imported only when one is built, because it imports torch."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,13 +11,17 @@ from numpy.typing import NDArray
 from simfl.errors import MissingError, ScenarioError
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, Task
+from simfl.learning.base import Sizes
 from simfl.learning.histogram import label_histogram
+from simfl.learning.holdout import Holdings, Holdout
 from simfl.learning.measure import Measure
 from simfl.learning.memory import Memory
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, refuse_shared_statistics, refuse_single_samples
 from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
-from simfl.learning.scores import class_scores, client_scores, correct, overall_scores
+from simfl.learning.own import OwnSamples
+from simfl.learning.partitions.base import Split
+from simfl.learning.scores import class_scores, client_scores, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -25,21 +30,28 @@ from simfl.variant import Begun, Done, Visit
 
 __all__ = ["SupervisedLearner"]
 
+TUNED = 64
+"""Clients that tune a model at once."""
+
+MEASURED = ("accuracy", "trained", "has_trained")
+
 
 class SupervisedLearner:
     """Implements :class:`simfl.learning.base.Learner` for one scenario.
 
     Attributes:
         partition: every client's training samples, a :class:`simfl.learning.partitions.Split`.
-        data: the data set.
+        data: the data set, transformed.
+        accuracy, trained: what :meth:`accuracies` gives; ``has_trained`` says of whom there is the latter.
     """
 
     def __init__(self, choice: Any, scenario: Setting, streams: Streams) -> None:
         torch.set_num_threads(1)  # the bits of a sum depend on the thread count
         self.choice, self.local, self.streams = choice, scenario.training, streams
         self.device = _device(choice.device)
-        self.data = choice.data.load(scenario, streams)
-        self.partition = choice.partition.split(self.data, scenario.clients, streams("partition"))
+        self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)
+        self.holdings = self._holdings(choice.partition.split(self.data, scenario.clients, streams("partition")))
+        self.partition = self.holdings.training
         self.samples = self.partition.sizes
         self.augment = self._augment()
         module = build(choice.model, self.data.shape, self.data.classes)
@@ -50,14 +62,40 @@ class SupervisedLearner:
         self.measure = Measure(module, self.device)
         self.task = self._task(module.to(self.device))
         self.engine = choice.backend.build(self.task)
-        self.variant = self.local.client
+        self.variant = self.local.variant.fitted(parameters(module), self.start)
+        self._check_statistics(module)
         common = self.variant.common(parameters(module), self.dimension)
         self.memory = Memory(self.variant, scenario.clients, common)
         self.model_bytes = 4 * self.dimension
         self.sizes_vary = not self.variant.dense
-        self.early: dict[int, tuple[Done, float]] = {}
+        self.tensors = tuple(parameter.elements for parameter in parameters(module))
+        self.early: dict[int, _Finished] = {}
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
+        self.validated, self.judged = self._own(self.holdings.validation), self._own(self.holdings.test)
+        self.accuracy = np.full(scenario.clients, np.nan)
+        self.trained = np.full(scenario.clients, np.nan)
+        self.has_trained = np.zeros(scenario.clients, dtype=bool)
+
+    def _holdings(self, held: Split) -> Holdings:
+        return (self.choice.holdout or Holdout()).split(self.data, held, self.streams("holdout"))
+
+    def _own(self, split: Split) -> OwnSamples:
+        """Clients' own samples: these or, where no client has any, those that they train on."""
+        if not len(split.indices):
+            return OwnSamples(self.measure, self.task.x, self.task.y, self.partition)
+        x, y = self.task.x, self.task.y
+        if split is self.holdings.test and self.holdings.foreign:
+            x, y = (torch.from_numpy(part).to(self.device) for part in (self.data.x_test, self.data.y_test))
+        return OwnSamples(self.measure, x, y, split)
+
+    def _check_statistics(self, module: torch.nn.Module) -> None:
+        """Norm layers with statistics stay with the clients, and never see a single sample."""
+        if all(not parameter.statistic for parameter in parameters(module)):
+            return
+        if self.choice.norm_statistics == "private":
+            refuse_shared_statistics(parameters(module), self.variant.private)
+        refuse_single_samples(self.samples, self.local.batch_size)
 
     def _augment(self) -> Augment | None:
         augment = self.choice.augment
@@ -71,7 +109,7 @@ class SupervisedLearner:
             torch.from_numpy(self.data.x_train).to(self.device),
             torch.from_numpy(self.data.y_train).to(self.device),
             min(local.batch_size or largest, largest),
-            Sgd(local.momentum, local.weight_decay, local.clip_norm, local.client.proximal),
+            Sgd(local.momentum, local.weight_decay, local.clip_norm),
             augment.crop,
             augment.flip,
             self.choice.bf16,
@@ -102,72 +140,83 @@ class SupervisedLearner:
     def drop(self, version: int) -> None:
         self.models.pop(version, None)
 
-    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
+    def sizes(self, jobs: Sequence[Job]) -> Sizes:
+        variant, dense, n = self.variant, self.model_bytes, len(jobs)
         if not self.sizes_vary:
-            return self.variant.bytes_down(self.model_bytes, {}), self.variant.bytes_up(self.model_bytes, {}, None)
-        if self.variant.sized_by_training:
-            self.early |= zip((job.id for job in jobs), self._finished(jobs), strict=True)
+            return Sizes(variant.bytes_down(dense, {}), variant.bytes_up(dense, {}, None), variant.passes)
+        if variant.sized_by_training:
+            late = [job for job in jobs if job.id not in self.early]
+            self.early |= zip((job.id for job in late), self._finished(late), strict=True)
         own = [self.memory.own(job.client) for job in jobs]
-        done = [self.early[job.id][0] if job.id in self.early else None for job in jobs]
-        dense, n = self.model_bytes, len(jobs)
-        down = (self.variant.bytes_down(dense, mine) for mine in own)
-        up = (self.variant.bytes_up(dense, mine, end) for mine, end in zip(own, done, strict=True))
-        return np.fromiter(down, np.int64, n), np.fromiter(up, np.int64, n)
+        ends = [self.early.get(job.id) for job in jobs]
+        down = (variant.bytes_down(dense, mine) for mine in own)
+        up = (variant.bytes_up(dense, mine, end and end.done) for mine, end in zip(own, ends, strict=True))
+        passes = (variant.passes if end is None else end.passes for end in ends)
+        return Sizes(np.fromiter(down, np.int64, n), np.fromiter(up, np.int64, n), np.fromiter(passes, np.float64, n))
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         late = [job for job in jobs if job.id not in self.early]
         known = self.early | dict(zip((job.id for job in late), self._finished(late), strict=True))
         self.forget(jobs)
-        ends = [known[job.id][0] for job in jobs]
+        ends = [known[job.id].done for job in jobs]
+        row: Counter[str] = Counter()
         for job, end in zip(jobs, ends, strict=True):
             self.memory.end(job.client, end)
-        examples = self.samples[np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))]
-        loss = np.array([known[job.id][1] for job in jobs])
+            row.update(end.row)
+        clients = np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))
+        examples = self.samples[clients]
+        if self.choice.evaluate.per_client:
+            self.trained[clients] = [known[job.id].accuracy for job in jobs]
+            self.has_trained[clients] = (examples > 0) & self.judged.holders[clients]
+        loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([end.delta for end in ends])
-        return Updates(deltas, examples, loss, _holds(ends, deltas.shape))
+        return Updates(deltas, examples, loss, _holds(ends, deltas.shape), dict(row))
 
     def forget(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             self.early.pop(job.id, None)
 
-    def _finished(self, jobs: Sequence[Job]) -> list[tuple[Done, float]]:
-        """Each job's end and its loss in the last pass; a client without samples changes nothing."""
-        found: list[tuple[Done, float]] = [(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan)] * len(jobs)
+    def _finished(self, jobs: Sequence[Job]) -> "list[_Finished]":
+        """How each job ends; a client without samples changes nothing."""
+        idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
+        found = [idle] * len(jobs)
         visits = {i: self._visit(job) for i, job in enumerate(jobs) if self.samples[job.client]}
         begun = {i: self.variant.begin(visit) for i, visit in visits.items()}
-        turn = 0
+        turn, passes = 0, dict.fromkeys(begun, 0.0)
         while begun:
             works = [self._work(visits[i].job, this, turn) for i, this in begun.items()]
             deltas, losses = self.engine.train(works)
             again = {}
             for (i, this), made, delta, loss in zip(begun.items(), works, deltas, losses.tolist(), strict=True):
                 end = self.variant.end(visits[i], this, delta, made.steps, made.rate)
+                passes[i] += 1.0 if this.epochs is None else this.epochs / self.local.local_epochs
                 if isinstance(end, Begun):
                     again[i] = end
                 else:
-                    found[i] = (end, loss)
+                    accuracy = self._judge(jobs[i].client, this.start + delta)
+                    found[i] = _Finished(end, loss, passes[i], accuracy)
             begun, turn = again, turn + 1
         return found
 
+    def _judge(self, client: int, model: NDArray[np.float32]) -> float:
+        """Accuracy of a trained model on its client's own samples, where anybody asked for it."""
+        if not (self.choice.evaluate.per_client and self.judged.holders[client]):
+            return np.nan
+        return self.judged.accuracy(model, client)
+
     def _visit(self, job: Job) -> Visit:
         self.memory.begin(job.version)
-        held = self.partition[job.client]
         return Visit(
             job,
             self.models[job.version],
             self.memory.own(job.client),
             self.memory.common,
-            lambda model: float(self._right(model, held).mean()),
+            lambda model: self.validated.accuracy(model, job.client),
         )
 
-    def _work(self, job: Job, begun: Begun, turn: int) -> Work:
-        return work(job, self.partition[job.client], begun, self.local, self.streams, self.augment, turn)
-
-    def _right(self, model: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Whether a model classifies these training samples rightly (:func:`simfl.learning.scores.correct`)."""
-        index = torch.from_numpy(chosen).to(self.device)
-        loss, predicted = self.measure(model, self.task.x[index], self.task.y[index])
-        return correct(loss, predicted, self.data.y_train[chosen])
+    def _work(self, job: Job, begun: Begun, turn: int = 0, purpose: str = "") -> Work:
+        held = self.partition[job.client]
+        return work(job, held, begun, self.local, self.streams, self.augment, turn, purpose)
 
     def evaluate(self, version: int) -> dict[str, float]:
         model, classes = self.models[version], self.data.classes
@@ -178,9 +227,34 @@ class SupervisedLearner:
         if self.choice.evaluate.per_class:
             scores |= class_scores(loss, predicted, labels, classes)
         if self.choice.evaluate.per_client:
-            owners = np.repeat(np.arange(len(self.partition)), self.samples)
-            scores |= client_scores(self._right_for_each(model), owners, len(self.partition))
+            scores |= self._measure_clients(version)
         return scores
+
+    def _measure_clients(self, version: int) -> dict[str, float]:
+        model, variant, memory = self.models[version], self.variant, self.memory
+        self.accuracy = self.judged.accuracies(model, lambda client: variant.personal(model, memory.own(client)))
+        self._tune(version)
+        scores = client_scores(self.accuracy[self.judged.holders], "accuracy")
+        return scores | client_scores(self.trained[self.has_trained], "trained_accuracy")
+
+    def _tune(self, version: int) -> None:
+        """What clients train just to be measured."""
+        who = np.flatnonzero(self.judged.holders & (self.samples > 0)).tolist()
+        for first in range(0, len(who), TUNED):
+            jobs = [Job(version << 32 | client, client, version, 0.0) for client in who[first : first + TUNED]]
+            begun = [(job, self.variant.tune(self._visit(job))) for job in jobs]
+            tuned = [(job, this) for job, this in begun if this is not None]
+            if not tuned:
+                return
+            deltas, _ = self.engine.train([self._work(job, this, purpose="tune/") for job, this in tuned])
+            for (job, this), delta in zip(tuned, deltas, strict=True):
+                self.trained[job.client] = self._judge(job.client, this.start + delta)
+                self.has_trained[job.client] = True
+
+    def accuracies(self) -> dict[str, NDArray[np.float64]] | None:
+        if not self.choice.evaluate.per_client:
+            return None
+        return {"accuracy": self.accuracy, "trained": np.where(self.has_trained, self.trained, np.nan)}
 
     def predictions(self, model: NDArray[np.float32]) -> Predictions:
         x, y = self.tested
@@ -193,22 +267,26 @@ class SupervisedLearner:
         _, predicted = self.measure(self.start, x, y)
         return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
 
-    def _right_for_each(self, model: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Whether each client's samples, client after client, are classified rightly by the model that it uses."""
-        loss, predicted = self.measure(model, self.task.x, self.task.y)
-        right = correct(loss, predicted, self.data.y_train)[self.partition.indices]
-        edges = np.append(0, np.cumsum(self.samples))
-        for client in np.flatnonzero(self.samples):
-            personal = self.variant.personal(model, self.memory.own(int(client)))
-            if personal is not None:
-                right[edges[client] : edges[client + 1]] = self._right(personal, self.partition[int(client)])
-        return right
-
     def state(self) -> dict[str, NDArray[Any]]:
-        return self.memory.state()
+        if not self.choice.evaluate.per_client:
+            return self.memory.state()
+        measured = {f"measured/{name}": getattr(self, name).copy() for name in MEASURED}
+        return self.memory.state() | measured
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.memory.restore(state)
+        for name in MEASURED:
+            if f"measured/{name}" in state:
+                setattr(self, name, np.array(state[f"measured/{name}"]))
+
+
+class _Finished(NamedTuple):
+    """A job that has been computed: its end, its loss in the last pass, and passes and accuracy that it came to."""
+
+    done: Done
+    loss: float
+    passes: float
+    accuracy: float
 
 
 def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:

@@ -20,7 +20,7 @@ class Measure:
     """
 
     def __init__(self, module: torch.nn.Module, device: torch.device) -> None:
-        self.module = copy.deepcopy(module).to(device)
+        self.module = copy.deepcopy(module).to(device).eval()
         self.flat = torch.zeros(size(layout(module)), device=device)
         attach(self.module, self.flat)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.learning.base import LEARNING
+from simfl.learning.base import LEARNING, Sizes
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Updates
@@ -41,6 +41,7 @@ class IdleLearner:
     samples: NDArray[np.int64]
     dimension: int = field(default=0, init=False)
     labels: None = field(default=None, init=False)
+    tensors: tuple[slice, ...] = field(default=(), init=False)
     sizes_vary: bool = field(default=False, init=False)
 
     def initial(self) -> NDArray[np.float32]:
@@ -55,8 +56,8 @@ class IdleLearner:
     def drop(self, version: int) -> None:
         pass
 
-    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
-        return self.model_bytes, self.model_bytes
+    def sizes(self, jobs: Sequence[Job]) -> Sizes:
+        return Sizes(self.model_bytes, self.model_bytes)
 
     def forget(self, jobs: Iterable[Job]) -> None:
         pass
@@ -72,6 +73,9 @@ class IdleLearner:
         return None
 
     def no_skill_accuracy(self) -> None:
+        return None
+
+    def accuracies(self) -> None:
         return None
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -1,6 +1,6 @@
 """Partitions of the training samples over the clients: one file a way."""
 
-from simfl.learning.partitions import dirichlet, iid, label_skew, natural, quantity, shards
+from simfl.learning.partitions import dirichlet, few_classes, iid, label_skew, natural, quantity, shards
 from simfl.learning.partitions.base import PARTITIONS, Partition, Split
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Partition",
     "Split",
     "dirichlet",
+    "few_classes",
     "iid",
     "label_skew",
     "natural",
