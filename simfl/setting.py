@@ -76,7 +76,11 @@ class ChosenLearning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
+        validates: clients keep samples for validation.
     """
+
+    @property
+    def validates(self) -> bool: ...
 
     @property
     def evaluate_every(self) -> int: ...

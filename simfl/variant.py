@@ -75,6 +75,7 @@ class Begun:
         mask: bool (d,): coordinates that move; None = all.
         proximal: mu of the term mu/2 * |x - start|^2 added to the local loss.
         epochs: passes over the samples; None = as many as the training rule says.
+        repeats: the samples come in the order of the job's first pass.
         memo: whatever the variant wants to find again when the pass has ended.
     """
 
@@ -83,6 +84,7 @@ class Begun:
     mask: NDArray[np.bool_] | None = None
     proximal: float = 0.0
     epochs: int | None = None
+    repeats: bool = False
     memo: Any = None
 
 
@@ -177,6 +179,17 @@ class ClientVariant(Protocol):
     def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
         """The model a client itself uses, (d,), given the global one; None = the global one."""
         return None
+
+    def apart(self) -> "tuple[int, ClientVariant] | None":
+        """Rounds that every client trains by itself before the first one, and the variant that it then plays.
+
+        The best model found so becomes x(0), and what :meth:`handed_on` says everybody's first arrays. None = none.
+        """
+        return None
+
+    def handed_on(self, own: Mapping[str, NDArray[Any]]) -> Arrays:
+        """Which of the arrays of the client whose model was best everybody begins with."""
+        return {}
 
     def tune(self, visit: Visit) -> Begun | None:
         """What a client trains from the global model when it is measured; nothing of it is kept. None = nothing."""

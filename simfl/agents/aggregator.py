@@ -51,6 +51,11 @@ class Aggregator:
         """The current model's version: rounds so far."""
         return self.tally.rounds
 
+    def begin_with(self, model: NDArray[np.float32]) -> None:
+        """Another initial model, (d,), before the first round."""
+        self.model = model
+        self.parts.learner.put(0, model)
+
     def hold(self, version: int, times: int = 1) -> None:
         """Keeps a version until it has been released as many times."""
         self.holders[version] += times

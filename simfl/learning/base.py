@@ -73,6 +73,16 @@ class Learner(Protocol):
         """
         ...
 
+    def apart(self) -> Any:
+        """What clients have done alone before the first round: ``sizes`` of all clients' jobs, and ``best(heard)``, the
+        client whose model to begin with, or None; None where they do nothing.
+        """
+        ...
+
+    def begin_with(self, apart: Any, client: int) -> NDArray[np.float32]:
+        """The model of this client, (d,); what everybody begins with is kept."""
+        ...
+
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Local training of all jobs from their versions; these jobs count, so that what their clients keep is kept.
 

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from simfl.errors import MissingError, ScenarioError
+from simfl.learning.apart import Apart
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, Task
 from simfl.learning.base import Sizes
@@ -26,7 +27,7 @@ from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Labels, Predictions, Updates
-from simfl.variant import Begun, Done, Visit
+from simfl.variant import Begun, ClientVariant, Done, Visit
 
 __all__ = ["SupervisedLearner"]
 
@@ -179,24 +180,46 @@ class SupervisedLearner:
     def _finished(self, jobs: Sequence[Job]) -> "list[_Finished]":
         """How each job ends; a client without samples changes nothing."""
         idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
-        found = [idle] * len(jobs)
-        visits = {i: self._visit(job) for i, job in enumerate(jobs) if self.samples[job.client]}
-        begun = {i: self.variant.begin(visit) for i, visit in visits.items()}
+        visits = [self._visit(job) for job in jobs if self.samples[job.client]]
+        busy = iter(self._played(visits, self.variant))
+        return [next(busy) if self.samples[job.client] else idle for job in jobs]
+
+    def _played(self, visits: Sequence[Visit], variant: ClientVariant, purpose: str = "") -> "list[_Finished]":
+        """All passes of the clients' work, each pass of all of them in one batch."""
+        found: dict[int, _Finished] = {}
+        begun = {i: variant.begin(visit) for i, visit in enumerate(visits)}
         turn, passes = 0, dict.fromkeys(begun, 0.0)
         while begun:
-            works = [self._work(visits[i].job, this, turn) for i, this in begun.items()]
+            works = [self._work(visits[i].job, this, turn, purpose) for i, this in begun.items()]
             deltas, losses = self.engine.train(works)
             again = {}
             for (i, this), made, delta, loss in zip(begun.items(), works, deltas, losses.tolist(), strict=True):
-                end = self.variant.end(visits[i], this, delta, made.steps, made.rate)
+                end = variant.end(visits[i], this, delta, made.steps, made.rate)
                 passes[i] += 1.0 if this.epochs is None else this.epochs / self.local.local_epochs
                 if isinstance(end, Begun):
                     again[i] = end
                 else:
-                    accuracy = self._judge(jobs[i].client, this.start + delta)
+                    accuracy = np.nan if purpose else self._judge(visits[i].job.client, this.start + delta)
                     found[i] = _Finished(end, loss, passes[i], accuracy)
             begun, turn = again, turn + 1
-        return found
+        return [found[i] for i in range(len(visits))]
+
+    def apart(self) -> Apart | None:
+        if (alone := self.variant.apart()) is None:
+            return None
+        rounds, variant = alone
+
+        def play(visits: Sequence[Visit], variant: ClientVariant) -> list[tuple[Done, float]]:
+            return [(end.done, end.passes) for end in self._played(visits, variant, "apart/")]
+
+        who = np.flatnonzero(self.samples).tolist()
+        return Apart(rounds, variant, self.start, who, len(self.samples), self.validated, play)
+
+    def begin_with(self, apart: Apart, client: int) -> NDArray[np.float32]:
+        first = self.variant.handed_on(apart.own[client])
+        for each in range(len(self.samples)):
+            self.memory.end(each, Done(self.start, dict(first)))
+        return apart.models[client]
 
     def _judge(self, client: int, model: NDArray[np.float32]) -> float:
         """Accuracy of a trained model on its client's own samples, where anybody asked for it."""

@@ -59,6 +59,12 @@ class IdleLearner:
     def sizes(self, jobs: Sequence[Job]) -> Sizes:
         return Sizes(self.model_bytes, self.model_bytes)
 
+    def apart(self) -> None:
+        return None
+
+    def begin_with(self, apart: Any, client: int) -> NDArray[np.float32]:
+        return self.initial()
+
     def forget(self, jobs: Iterable[Job]) -> None:
         pass
 

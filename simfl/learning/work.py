@@ -58,13 +58,13 @@ def work(
 ) -> Work:
     """One pass of a job whose client holds the training samples ``held``, at least one.
 
-    Its draws come from the streams "shuffle" and "augment" of the job's number and, after the first pass, its turn;
-    those of a ``purpose`` of its own from streams that begin with its name.
+    Its draws come from the streams "shuffle" and "augment" of the job's number and, after the first pass, of its
+    turn unless it repeats the first; those of a ``purpose`` of its own from streams that begin with its name.
     """
     if begun.epochs is not None:
         local = replace(local, local_epochs=begun.epochs, local_steps=None)
     bounds, last_pass, passes = _steps(len(held), local)
-    key = (job.id, turn) if turn else (job.id,)
+    key = (job.id, turn) if turn and not begun.repeats else (job.id,)
     rng = streams(f"{purpose}shuffle", *key)
     order = rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
     order = order[: bounds[-1]]

@@ -19,7 +19,8 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     """The module of a model choice, tried on two blank samples.
 
     Raises:
-        ScenarioError: it is too large; its output has the wrong shape; it averages all batches it saw, or draws random numbers.
+        ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
+            draws random numbers.
     """
     check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
@@ -105,8 +106,8 @@ def refuse_single_samples(samples: NDArray[np.int64], batch_size: int | None) ->
     valid = next((f"; the nearest valid value is {size}" for size in near if not lone(size).size), "")
     raise ScenarioError(
         "training.batch_size",
-        f"is {batch_size}: client {alone[0]} holds {samples[alone[0]]} training samples, and a step of one sample has no "
-        f"variance to normalise by{valid}",
+        f"is {batch_size}: client {alone[0]} holds {samples[alone[0]]} training samples, and a step of one sample has "
+        f"no variance to normalise by{valid}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Residual networks for small images: with group normalisation for averages, with batch normalisation for private norms."""
+"""Residual networks for small images: group normalisation for averages, batch normalisation for private norms."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

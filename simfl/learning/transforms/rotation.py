@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.ndimage import map_coordinates
 
 from simfl.errors import ScenarioError
 from simfl.learning.data.base import Dataset
@@ -55,6 +54,8 @@ class Rotation(Transform):
 
 def _turned(images: NDArray[np.float32], degrees: NDArray[np.float64], outside: float) -> NDArray[np.float32]:
     """Images (n, channels, height, width), each turned about its centre."""
+    from scipy.ndimage import map_coordinates
+
     height, width = images.shape[2:]
     rows, columns = np.meshgrid(np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij")
     turned = np.empty_like(images)
