@@ -31,6 +31,7 @@ from simfl.learning.work import work
 from simfl.local import LocalTraining
 from simfl.rng import Streams
 from simfl.types import Job
+from simfl.variant import Begun
 
 K, SAMPLES, BATCH = 12, 500, 100
 CASES = {
@@ -47,7 +48,8 @@ BEST = {"digits": "dense", "logistic": "dense", "mlp": "dense", "lenet5": "seque
 def round_of(start, held):
     """The twelve works of a round."""
     local, streams = LocalTraining(batch_size=BATCH, learning_rate=0.05), Streams(0)
-    return [work(Job(i, i, 0, 0.0), np.arange(i * held, (i + 1) * held), start, local, streams) for i in range(K)]
+    begun = Begun(start)
+    return [work(Job(i, i, 0, 0.0), np.arange(i * held, (i + 1) * held), begun, local, streams) for i in range(K)]
 
 
 def prepare(model, shape, held):

@@ -13,6 +13,7 @@ import numpy as np
 from simfl import checkpoint
 from simfl.accounting import extra_columns
 from simfl.agents import SERVERS, Measuring, Parts, Round, Server
+from simfl.clients import write_accuracies
 from simfl.columns import ROUND_COLUMNS
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
@@ -131,6 +132,7 @@ class Play:
         theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.no_skill_accuracy()
+        write_accuracies(self.folder, self.parts)
         columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples)  # fmt: skip

@@ -14,13 +14,26 @@ from typing import Any
 from simfl.disk import sha256
 from simfl.errors import IntegrityError, SimflError
 
-__all__ = ["CLIENTS", "LATENCY", "OWN", "SCENARIO", "SUMMARY", "Stored", "is_finished", "refuse_own", "sealed"]
+__all__ = [
+    "ACCURACIES",
+    "CLIENTS",
+    "LATENCY",
+    "OWN",
+    "SCENARIO",
+    "SUMMARY",
+    "Stored",
+    "is_finished",
+    "refuse_own",
+    "sealed",
+]
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
+ACCURACIES = "accuracies.csv"
 
 OWN = (
-    SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "phases.csv",
-    "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", "machine.json", "failed.json", SUMMARY,
+    SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
+    "phases.csv", "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", "machine.json",
+    "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

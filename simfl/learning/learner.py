@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simfl.errors import MissingError, ScenarioError
+from simfl.errors import ScenarioError
 from simfl.learning.apart import Apart
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, Task
 from simfl.learning.base import Sizes
+from simfl.learning.device import device
 from simfl.learning.histogram import label_histogram
 from simfl.learning.holdout import Holdings, Holdout
 from simfl.learning.measure import Measure
@@ -20,9 +21,9 @@ from simfl.learning.memory import Memory
 from simfl.learning.models.build import build, refuse_shared_statistics, refuse_single_samples
 from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
-from simfl.learning.own import OwnSamples
+from simfl.learning.own import OwnSamples, Record
 from simfl.learning.partitions.base import Split
-from simfl.learning.scores import class_scores, client_scores, overall_scores
+from simfl.learning.scores import class_scores, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -34,8 +35,6 @@ __all__ = ["SupervisedLearner"]
 TUNED = 64
 """Clients that tune a model at once."""
 
-MEASURED = ("accuracy", "trained", "has_trained")
-
 
 class SupervisedLearner:
     """Implements :class:`simfl.learning.base.Learner` for one scenario.
@@ -43,13 +42,13 @@ class SupervisedLearner:
     Attributes:
         partition: every client's training samples, a :class:`simfl.learning.partitions.Split`.
         data: the data set, transformed.
-        accuracy, trained: what :meth:`accuracies` gives; ``has_trained`` says of whom there is the latter.
+        record: how good the clients' models are, where that was asked for.
     """
 
     def __init__(self, choice: Any, scenario: Setting, streams: Streams) -> None:
         torch.set_num_threads(1)  # the bits of a sum depend on the thread count
         self.choice, self.local, self.streams = choice, scenario.training, streams
-        self.device = _device(choice.device)
+        self.device = device(choice.device)
         self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)
         self.holdings = self._holdings(choice.partition.split(self.data, scenario.clients, streams("partition")))
         self.partition = self.holdings.training
@@ -74,9 +73,7 @@ class SupervisedLearner:
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
         self.validated, self.judged = self._own(self.holdings.validation), self._own(self.holdings.test)
-        self.accuracy = np.full(scenario.clients, np.nan)
-        self.trained = np.full(scenario.clients, np.nan)
-        self.has_trained = np.zeros(scenario.clients, dtype=bool)
+        self.record = Record(self.judged, choice.evaluate.per_client)
 
     def _holdings(self, held: Split) -> Holdings:
         return (self.choice.holdout or Holdout()).split(self.data, held, self.streams("holdout"))
@@ -166,9 +163,7 @@ class SupervisedLearner:
             row.update(end.row)
         clients = np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))
         examples = self.samples[clients]
-        if self.choice.evaluate.per_client:
-            self.trained[clients] = [known[job.id].accuracy for job in jobs]
-            self.has_trained[clients] = (examples > 0) & self.judged.holders[clients]
+        self.record.note(clients[examples > 0], [known[job.id].accuracy for job in jobs if self.samples[job.client]])
         loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([end.delta for end in ends])
         return Updates(deltas, examples, loss, _holds(ends, deltas.shape), dict(row))
@@ -199,7 +194,7 @@ class SupervisedLearner:
                 if isinstance(end, Begun):
                     again[i] = end
                 else:
-                    accuracy = np.nan if purpose else self._judge(visits[i].job.client, this.start + delta)
+                    accuracy = np.nan if purpose else self.record.judge(visits[i].job.client, this.start + delta)
                     found[i] = _Finished(end, loss, passes[i], accuracy)
             begun, turn = again, turn + 1
         return [found[i] for i in range(len(visits))]
@@ -220,12 +215,6 @@ class SupervisedLearner:
         for each in range(len(self.samples)):
             self.memory.end(each, Done(self.start, dict(first)))
         return apart.models[client]
-
-    def _judge(self, client: int, model: NDArray[np.float32]) -> float:
-        """Accuracy of a trained model on its client's own samples, where anybody asked for it."""
-        if not (self.choice.evaluate.per_client and self.judged.holders[client]):
-            return np.nan
-        return self.judged.accuracy(model, client)
 
     def _visit(self, job: Job) -> Visit:
         self.memory.begin(job.version)
@@ -250,15 +239,10 @@ class SupervisedLearner:
         if self.choice.evaluate.per_class:
             scores |= class_scores(loss, predicted, labels, classes)
         if self.choice.evaluate.per_client:
-            scores |= self._measure_clients(version)
+            self._tune(version)
+            variant, memory = self.variant, self.memory
+            scores |= self.record.measure(model, lambda client: variant.personal(model, memory.own(client)))
         return scores
-
-    def _measure_clients(self, version: int) -> dict[str, float]:
-        model, variant, memory = self.models[version], self.variant, self.memory
-        self.accuracy = self.judged.accuracies(model, lambda client: variant.personal(model, memory.own(client)))
-        self._tune(version)
-        scores = client_scores(self.accuracy[self.judged.holders], "accuracy")
-        return scores | client_scores(self.trained[self.has_trained], "trained_accuracy")
 
     def _tune(self, version: int) -> None:
         """What clients train just to be measured."""
@@ -271,13 +255,10 @@ class SupervisedLearner:
                 return
             deltas, _ = self.engine.train([self._work(job, this, purpose="tune/") for job, this in tuned])
             for (job, this), delta in zip(tuned, deltas, strict=True):
-                self.trained[job.client] = self._judge(job.client, this.start + delta)
-                self.has_trained[job.client] = True
+                self.record.note([job.client], [self.record.judge(job.client, this.start + delta)])
 
     def accuracies(self) -> dict[str, NDArray[np.float64]] | None:
-        if not self.choice.evaluate.per_client:
-            return None
-        return {"accuracy": self.accuracy, "trained": np.where(self.has_trained, self.trained, np.nan)}
+        return self.record.found() if self.record.wanted else None
 
     def predictions(self, model: NDArray[np.float32]) -> Predictions:
         x, y = self.tested
@@ -291,16 +272,11 @@ class SupervisedLearner:
         return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        if not self.choice.evaluate.per_client:
-            return self.memory.state()
-        measured = {f"measured/{name}": getattr(self, name).copy() for name in MEASURED}
-        return self.memory.state() | measured
+        return self.memory.state() | self.record.state()
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.memory.restore(state)
-        for name in MEASURED:
-            if f"measured/{name}" in state:
-                setattr(self, name, np.array(state[f"measured/{name}"]))
+        self.record.restore(state)
 
 
 class _Finished(NamedTuple):
@@ -317,13 +293,3 @@ def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | 
     if all(end.holds is None for end in ends):
         return None
     return np.stack([np.ones(shape[1], dtype=bool) if end.holds is None else end.holds for end in ends])
-
-
-def _device(name: str) -> torch.device:
-    if name == "cuda" and not torch.cuda.is_available():
-        raise MissingError("learning.device: no CUDA device found; use device: cpu, or a torch built for CUDA")
-    if name == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.allow_tf32 = False  # float32 means float32; bf16 is the choice for speed
-    return torch.device("cuda")

@@ -1,6 +1,6 @@
 """Models measured on samples that belong to clients. Imported only where torch is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from simfl.learning.measure import Measure
 from simfl.learning.partitions.base import Split
-from simfl.learning.scores import correct
+from simfl.learning.scores import client_scores, correct
+from simfl.types import Arrays
 
-__all__ = ["OwnSamples"]
+__all__ = ["OwnSamples", "Record"]
 
 Vector = NDArray[np.float32]
 
@@ -63,3 +64,50 @@ class OwnSamples:
         index = torch.from_numpy(chosen).to(self.x.device)
         loss, predicted = self.measure(model, self.x[index], self.y[index])
         return correct(loss, predicted, self.labels[chosen])
+
+
+class Record:
+    """How good the models of clients are: those that they use, and those that their last training left.
+
+    Args:
+        samples: what they are measured on.
+        wanted: whether anybody asked for it; else nothing is measured.
+    """
+
+    def __init__(self, samples: OwnSamples, wanted: bool) -> None:
+        self.samples, self.wanted = samples, wanted
+        self.accuracy = np.full(len(samples.split), np.nan)
+        self.trained = self.accuracy.copy()
+        self.known = np.zeros(len(samples.split), dtype=bool)  # a model that diverged has NaN, too
+
+    def judge(self, client: int, model: Vector) -> float:
+        """Accuracy of a model that training left; NaN where it is not wanted or there are no samples."""
+        return self.samples.accuracy(model, client) if self.wanted and self.samples.holders[client] else np.nan
+
+    def note(self, clients: Sequence[int] | NDArray[np.int64], accuracies: Sequence[float]) -> None:
+        """These are the accuracies of the models that these clients' training left."""
+        self.trained[clients] = accuracies
+        self.known[clients] = self.samples.holders[clients]
+
+    def measure(self, model: Vector, personal: Callable[[int], Vector | None]) -> dict[str, float]:
+        """Measures the models in use, see :meth:`OwnSamples.accuracies`; the columns' values of both kinds."""
+        self.accuracy = self.samples.accuracies(model, personal)
+        scores = client_scores(self.accuracy[self.samples.holders], "accuracy")
+        return scores | client_scores(self.trained[self.known], "trained_accuracy")
+
+    def found(self) -> dict[str, NDArray[np.float64]]:
+        """Both kinds, (clients,) each, NaN where there is none."""
+        return {"accuracy": self.accuracy, "trained": np.where(self.known, self.trained, np.nan)}
+
+    def state(self) -> Arrays:
+        """For checkpoints."""
+        if not self.wanted:
+            return {}
+        return {"accuracy": self.accuracy, "trained": self.trained.copy(), "known": self.known.copy()}
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        if self.wanted:
+            self.accuracy, self.trained, self.known = (
+                np.array(state[name]) for name in ("accuracy", "trained", "known")
+            )

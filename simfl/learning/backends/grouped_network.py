@@ -7,7 +7,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from simfl.learning.backends.copies import Copies
-from simfl.learning.models.flat import STATISTICS
 from simfl.learning.models.resnet import Block
 
 __all__ = ["GroupedNetwork", "unsupported"]
@@ -126,12 +125,9 @@ class _Layers:
         if layer.track_running_stats:
             with torch.no_grad():
                 n = (self.weight > 0).sum(1, keepdim=True) * (x.shape[3] * x.shape[4])
-                for block, value in zip(
-                    [next(self.statistics) for _ in STATISTICS],
-                    (mean, variance * n / (n - 1).clamp(min=1)),
-                    strict=True,
-                ):
-                    block.lerp_(value.detach(), layer.momentum)
+                share = layer.momentum * (n > 0)  # a model that makes no step stays as it is
+                for value in (mean, variance * n / (n - 1).clamp(min=1)):
+                    next(self.statistics).lerp_(value.detach(), share)
         factor = (variance + layer.eps).rsqrt()
         if own:
             factor = factor * own[0]

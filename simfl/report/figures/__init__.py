@@ -4,6 +4,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     accuracy,
     accuracy_time,
     cardinality,
+    clients,
     concurrency,
     differences,
     effect,
@@ -23,8 +24,8 @@ from simfl.report.figures.base import FIGURES, Kind, NothingToDraw, broken
 __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
-    "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "cardinality",
-    "fairness", "participation", "timeline", "latency", "concurrency", "staleness", "plugins",
+    "effect", "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff",
+    "cardinality", "fairness", "participation", "timeline", "latency", "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 
