@@ -4,10 +4,13 @@ import csv
 
 import numpy as np
 import pytest
+from test_learning import jobs
 from test_training import combine
 
-from simfl.run import run
+from simfl.agents import Aggregator, Cost
+from simfl.run import build, run
 from simfl.scenario import Scenario
+from simfl.secagg.base import Summed
 from simfl.training import AGGREGATES
 from simfl.training.masked import sign_mask
 
@@ -90,19 +93,10 @@ def test_without_an_optimisers_memory_masking_the_step_is_masking_the_update(tmp
 
 def test_a_masked_step_leaves_adams_moments_as_they_would_be(tmp_path):
     """From one model and the same updates: the moments are the unmasked run's, the step is its times the mask."""
-    from test_learning import build, jobs
-
-    from simfl.agents.parts import Cost
-    from simfl.run import build as built
-    from simfl.secagg.base import Summed
-
-    assert build and jobs
     states, models, start = {}, {}, None
     for masks in ("mean", "{name: masked, tau: 1, masks: step}", "{name: masked, tau: 1}"):
         text = ["training.server_optimiser=adam", "training.server_learning_rate=0.1", f"training.aggregate={masks}"]
-        parts = built(Scenario.parse(SCENARIO, "masks", text))
-        from simfl.agents import Aggregator
-
+        parts = build(Scenario.parse(SCENARIO, "masks", text))
         server = Aggregator(parts)
         start = server.model.copy()
         server.aggregate(jobs(range(10)), None, Summed(np.ones(10, dtype=bool)), 0.0, Cost())
