@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.setting import Setting
-from simfl.variant import CLIENTS, PERSONAL, ClientVariant, Personal
+from simfl.variant import CLIENTS, PERSONAL, ClientVariant
 
 __all__ = ["LocalTraining", "PlainSgd", "Shared"]
 
@@ -23,7 +23,7 @@ class PlainSgd(ClientVariant):
 
 @PERSONAL("none")
 @dataclass(frozen=True)
-class Shared(Personal):
+class Shared(ClientVariant):
     """All clients use the global model."""
 
     def over(self, client: ClientVariant) -> ClientVariant:

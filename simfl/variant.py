@@ -16,7 +16,7 @@ from simfl.columns import Column
 from simfl.registry import Registry
 from simfl.types import Arrays, Job
 
-__all__ = ["CLIENTS", "PERSONAL", "Begun", "ClientVariant", "Done", "Parameter", "Personal", "Visit"]
+__all__ = ["CLIENTS", "PERSONAL", "Begun", "ClientVariant", "Done", "Parameter", "Visit"]
 
 Vector = NDArray[np.float32]
 
@@ -130,6 +130,10 @@ class ClientVariant(Protocol):
     columns: tuple[Column, ...] = ()
     private: NDArray[np.bool_] | None = None
 
+    def over(self, client: "ClientVariant") -> "ClientVariant":
+        """What clients play where ``training.personal`` names this variant and ``training.client`` the other one."""
+        return self
+
     def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> "ClientVariant":
         """The variant for a model with these parameters and the initial values x(0), (d,); asked once, first of all.
 
@@ -197,14 +201,5 @@ class ClientVariant(Protocol):
 
 
 CLIENTS = Registry("client", protocol=ClientVariant)
-
-
-class Personal(ClientVariant, Protocol):
-    """A way to personal models: a client variant that stands for the rule's ``client``, unless it says otherwise."""
-
-    def over(self, client: ClientVariant) -> ClientVariant:
-        """The variant that clients play, where the rule's is ``client``."""
-        return self
-
-
-PERSONAL = Registry("personal", protocol=Personal)
+PERSONAL = Registry("personal", protocol=ClientVariant)
+"""Variants that are ways to personal models."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Personal, Visit
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["Ditto"]
 
@@ -17,7 +17,7 @@ Vector = NDArray[np.float32]
 
 @PERSONAL("ditto")
 @dataclass(frozen=True)
-class Ditto(Personal):
+class Ditto(ClientVariant):
     """Beside its work for FedAvg a client trains v <- v - rate (gradient(v) + strength (v - x)) of its own.
 
     x is the global model that it downloaded; v begins at the common initial values and never leaves the client. Both

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from simfl.errors import ScenarioError
 from simfl.learning.personal.private_layers import KeptApart, norms
-from simfl.variant import PERSONAL, ClientVariant, Parameter, Personal
+from simfl.variant import PERSONAL, ClientVariant, Parameter
 
 __all__ = ["FedBn"]
 
 
 @PERSONAL("fedbn")
 @dataclass(frozen=True)
-class FedBn(Personal):
+class FedBn(ClientVariant):
     """FedAvg of all layers but the normalising ones, which every client keeps, statistics included.
 
     Reference: Li et al., "FedBN: Federated Learning on Non-IID Features via Local Batch Normalization", ICLR 2021.

@@ -12,7 +12,7 @@ from simfl.learning.personal.masks import Mask, prunable, pruned, unpacked
 from simfl.learning.personal.private_layers import merged, norms
 from simfl.learning.personal.sparse import COLUMNS, hidden, kept, sent_bytes, told
 from simfl.setting import Setting
-from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Personal, Visit
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["FedLtn", "Tickets"]
 
@@ -23,7 +23,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 @PERSONAL("fedltn")
 @dataclass(frozen=True)
-class FedLtn(Personal):
+class FedLtn(ClientVariant):
     """Every client finds a sparse model of its own, and keeps its norm layers.
 
     It trains the weights that its mask leaves of the global model, held near them. Where the trained model's validation

@@ -5,14 +5,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfl.variant import PERSONAL, Begun, Personal, Visit
+from simfl.variant import PERSONAL, Begun, ClientVariant, Visit
 
 __all__ = ["FineTune"]
 
 
 @PERSONAL("fine_tune")
 @dataclass(frozen=True)
-class FineTune(Personal):
+class FineTune(ClientVariant):
     """FedAvg; whenever clients are measured, each first trains the global model on its own samples.
 
     Nothing of it is kept or sent, and it costs no simulated time. References: Yu et al. 2020 (arXiv 2002.04758);

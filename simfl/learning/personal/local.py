@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Personal, Visit
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["Local"]
 
@@ -16,7 +16,7 @@ Vector = NDArray[np.float32]
 
 @PERSONAL("local")
 @dataclass(frozen=True)
-class Local(Personal):
+class Local(ClientVariant):
     """Every client trains a model of its own from the common initial values, and sends nothing."""
 
     def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:

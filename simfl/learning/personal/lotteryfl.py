@@ -11,7 +11,7 @@ from pydantic import Field
 from simfl.learning.personal.masks import Mask, prunable, pruned, unpacked
 from simfl.learning.personal.sparse import COLUMNS, kept, sent_bytes, told
 from simfl.setting import Setting
-from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Personal, Visit
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["LotteryFl"]
 
@@ -22,7 +22,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 @PERSONAL("lotteryfl")
 @dataclass(frozen=True)
-class LotteryFl(Personal):
+class LotteryFl(ClientVariant):
     """Every client finds a sparse model of its own before it trains.
 
     Where the weights that its mask leaves of the global model have a validation accuracy above ``threshold`` and less

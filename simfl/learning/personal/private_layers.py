@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.errors import ScenarioError
-from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Personal, Visit
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["KeptApart", "PrivateLayers", "merged", "norms"]
 
@@ -19,7 +19,7 @@ Own = Mapping[str, NDArray[Any]]
 
 @PERSONAL("private_layers")
 @dataclass(frozen=True)
-class PrivateLayers(Personal):
+class PrivateLayers(ClientVariant):
     """FedAvg of all layers but some, which every client keeps for itself; they are neither sent nor averaged.
 
     ``norm`` = all normalisation layers with their running statistics, told by their class; ``head`` = the last layer
