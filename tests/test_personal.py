@@ -439,6 +439,55 @@ def test_fine_tuning_is_training_from_the_global_model(tmp_path):
     assert before.keys() == after.keys() and not learner.memory._own
 
 
+def test_many_models_at_once_are_measured_as_one_by_one():
+    for model in ("{name: mlp, hidden: [12]}", "{name: resnet8, width: 2}"):
+        learner = build(scenario(f"learning.model={model}", "training.personal={name: private_layers, keep: [all]}",
+                                 "learning.holdout={validation: 0.3, test: 0.33}", "clients=19",
+                                 "learning.data.samples=1200")).learner  # fmt: skip
+        rng = np.random.default_rng(0)
+        models = {c: learner.initial() + rng.normal(0, 0.3, learner.dimension).astype(np.float32) for c in range(17)}
+        models = {c: np.abs(v) if "resnet" in model else v for c, v in models.items()}  # variances are positive
+        own, found = learner.judged, {}
+        for many in (True, False):
+            own.measure.many = many
+            found[many] = own.accuracies(learner.initial(), models.get)
+        assert np.array_equal(found[True], found[False]) and np.isfinite(found[True]).all()
+        one = [own.accuracy(models.get(client, learner.initial()), client) for client in range(19)]
+        assert found[False].tolist() == one
+
+
+def test_the_distribution_over_clients_is_drawn(tmp_path):
+    from simfl.report import draw
+    from simfl.report.figures.base import NothingToDraw
+
+    _, _, folder = play(tmp_path, "training.personal=local")
+    _, table = draw("clients", folder)
+    with open(folder / "accuracies.csv", newline="") as file:
+        known = sorted(float(row["accuracy"]) for row in csv.DictReader(file))
+    rows = table[table.model == "accuracy"]
+    assert rows.accuracy.tolist() == known and rows.share.tolist() == [(i + 1) / 6 for i in range(6)]
+    with pytest.raises(NothingToDraw, match="per_client"):
+        draw("clients", play(tmp_path, "learning.evaluate=2")[2])
+
+
+def test_published_megabytes_at_ninety_per_cent(tmp_path):
+    """Table 4.1's schedule, pruning in every job: the thesis prints 3,753.9 of 11,150 MB; by the rule it is 0.336."""
+    _, rows, _ = play(tmp_path, "clients=10", "selection.k=5", "training.rounds=50", "learning.evaluate=0",
+                      "learning.data={name: synthetic, samples: 700, test_samples: 10, shape: [900], classes: 3}",
+                      "learning.model=logistic", "training.batch_size=null", "training.local_epochs=1",
+                      "training.personal={name: fedltn, threshold: 0, step: 0.1, target: 0.9}")  # fmt: skip
+    dense = 250 * 4 * 2703 / 1e6
+    assert sum(column(rows, "published_mb")) / dense == pytest.approx(0.336, abs=0.015)
+
+
+def test_dense_personal_models_are_summed_securely(tmp_path):
+    personal = f"training.personal={PRUNING.replace('}', ', compress: false}')}"
+    plain, _, _ = play(tmp_path, personal, "training.rounds=2")
+    secure, rows, _ = play(tmp_path, personal, "training.rounds=2", "secagg=secagg")
+    assert len(rows) == 2
+    np.testing.assert_allclose(secure, plain, atol=1e-2)
+
+
 # -- everywhere -----------------------------------------------------------------------------------------
 
 KINDS = {

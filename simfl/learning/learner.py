@@ -175,7 +175,11 @@ class SupervisedLearner:
     def _finished(self, jobs: Sequence[Job]) -> "list[_Finished]":
         """How each job ends; a client without samples changes nothing."""
         idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
-        visits = [self._visit(job) for job in jobs if self.samples[job.client]]
+        visits = []
+        for job in jobs:
+            self.memory.begin(job.version)
+            if self.samples[job.client]:
+                visits.append(self._visit(job))
         busy = iter(self._played(visits, self.variant))
         return [next(busy) if self.samples[job.client] else idle for job in jobs]
 
@@ -217,7 +221,6 @@ class SupervisedLearner:
         return apart.models[client]
 
     def _visit(self, job: Job) -> Visit:
-        self.memory.begin(job.version)
         return Visit(
             job,
             self.models[job.version],

@@ -15,6 +15,9 @@ __all__ = ["OwnSamples", "Record"]
 
 Vector = NDArray[np.float32]
 
+AT_ONCE = 16
+"""Models that are measured at once."""
+
 
 class OwnSamples:
     """Accuracies on every client's own samples.
@@ -49,16 +52,47 @@ class OwnSamples:
             personal: a client's own model; None = the global one.
         """
         found = np.full(len(self.split), np.nan)
-        shared = None
-        for client in np.flatnonzero(self.holders).tolist():
+        holders = np.flatnonzero(self.holders)
+        at_once = AT_ONCE if self.measure.many else 1
+        shared: list[int] = []
+        waiting: dict[int, Vector] = {}
+        for client in holders.tolist():
             own = personal(client)
-            if own is not None:
-                found[client] = self.accuracy(own, client)
+            if own is None:
+                shared.append(client)
                 continue
-            if shared is None:
-                shared = self._right(model, self.used)
-            found[client] = shared[self.place[client]].mean()
+            waiting[client] = own
+            if len(waiting) == at_once:
+                self._fill(found, waiting)
+        if waiting:
+            self._fill(found, waiting)
+        if shared:
+            right = self._right(model, self.used)
+            found[shared] = [right[self.place[client]].mean() for client in shared]
         return found
+
+    def _fill(self, found: NDArray[np.float64], waiting: dict[int, Vector]) -> None:
+        """Measures the models of these clients, many at once or one by one."""
+        if self.measure.many:
+            found[list(waiting)] = self._many(waiting)
+        else:
+            for client, own in waiting.items():
+                found[client] = self.accuracy(own, client)
+        waiting.clear()
+
+    def _many(self, models: dict[int, Vector]) -> NDArray[np.float64]:
+        """Always as many models of as many samples, so that rounding does not depend on the company."""
+        most = int(self.split.sizes.max())
+        index = np.zeros((AT_ONCE, most), dtype=np.int64)
+        held = np.zeros((AT_ONCE, most), dtype=bool)
+        stacked = np.zeros((AT_ONCE, len(next(iter(models.values())))), dtype=np.float32)
+        for row, (client, own) in enumerate(models.items()):
+            chosen = self.split[client]
+            index[row, : len(chosen)], held[row, : len(chosen)], stacked[row] = chosen, True, own
+        at = torch.from_numpy(index).to(self.x.device)
+        loss, predicted = self.measure.each(stacked, self.x[at], self.y[at])
+        right = np.where(held, correct(loss, predicted, self.labels[index]), 0)
+        return (right.sum(axis=1) / np.maximum(held.sum(axis=1), 1))[: len(models)]
 
     def _right(self, model: Vector, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         index = torch.from_numpy(chosen).to(self.x.device)
