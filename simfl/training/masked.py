@@ -17,7 +17,7 @@ from simfl.training.aggregates import AGGREGATES, Aggregate, Factor, Mean
 
 __all__ = ["Masked", "Shrunk", "sign_mask"]
 
-BLOCK = 1 << 15
+BLOCK = 1 << 13
 """Coordinates that are voted on at once: a block of a dozen updates stays in the processor's cache."""
 
 Tau = Annotated[float, Field(ge=0, le=1, description="agreement above which a coordinate keeps its mean")]
@@ -114,7 +114,7 @@ def sign_mask(
         signs = (part > 0).view(np.int8) - (part < 0).view(np.int8)
         votes = np.abs(np.add.reduce(signs, axis=0, dtype=few))
         if holds is None:
-            mask[now] = levels[votes]
+            np.take(levels, votes, out=mask[now], mode="clip")
         else:
             share = votes / np.maximum(holds[:, now].sum(axis=0), 1)
             mask[now] = np.where(share >= tau, 1, share)

@@ -76,7 +76,7 @@ class _Step:
         self.gradient = torch.zeros_like(self.x)
         self.parts = views(self.gradient, engine.trained)
         self.shift = None if work.shift is None else torch.from_numpy(work.shift[:n]).to(self.x.device)
-        self.mask = None if work.mask is None else torch.from_numpy(work.mask[:n]).to(self.x.device)
+        self.mask = None if work.mask is None else torch.from_numpy(work.mask[:n]).to(self.x)
         self.velocity: torch.Tensor | None = None
 
     def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
