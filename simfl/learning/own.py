@@ -1,6 +1,7 @@
 """Models measured on samples that belong to clients. Imported only where torch is."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -32,8 +33,12 @@ class OwnSamples:
     def __init__(self, measure: Measure, x: torch.Tensor, y: torch.Tensor, split: Split) -> None:
         self.measure, self.x, self.y, self.split = measure, x, y, split
         self.labels = y.cpu().numpy()
-        self.used, place = np.unique(split.indices, return_inverse=True)
-        self.place = Split(split.offsets, place.astype(np.int64))
+
+    @cached_property
+    def _used(self) -> tuple[NDArray[np.int64], Split]:
+        """The samples that anybody has, once each, and where each client's are among them."""
+        used, place = np.unique(self.split.indices, return_inverse=True)
+        return used, Split(self.split.offsets, place.astype(np.int64))
 
     @property
     def holders(self) -> NDArray[np.bool_]:
@@ -67,8 +72,9 @@ class OwnSamples:
         if waiting:
             self._fill(found, waiting)
         if shared:
-            right = self._right(model, self.used)
-            found[shared] = [right[self.place[client]].mean() for client in shared]
+            used, place = self._used
+            right = self._right(model, used)
+            found[shared] = [right[place[client]].mean() for client in shared]
         return found
 
     def _fill(self, found: NDArray[np.float64], waiting: dict[int, Vector]) -> None:
