@@ -7,7 +7,8 @@
 * a pruning round: five FedLTN clients of which every one prunes, over five FedAvg clients (bar: 2.2);
 * memory: what 100 clients with ResNet-8s of their own keep after a job each, and the process's peak (bar: 2 GB).
 
-Each one's least processor time counts (one thread): other load on the machine only ever adds to it. Exit status 1 if a bar is missed.
+Each one's least processor time counts (one thread): other load on the machine only ever adds to it. Exit status 1 if a
+bar is missed.
 """
 
 import argparse

@@ -167,7 +167,10 @@ def scenarios(count: int, seed: int, scratch: Path) -> int:
     told = ", ".join(f"{number} {end}" for end, number in sorted(ends.items()))
     rate = len(wrong) / max(1, count)
     seconds = time.monotonic() - begin
-    print(f"random scenarios: {count} ({told}); {len(wrong)} violate an invariant ({rate:.2%}); {seconds:.0f} s")
+    print(
+        f"random scenarios: {count} ({told}); {len(wrong)} violate an invariant ({rate:.2%}); {seconds:.0f} s",
+        flush=True,
+    )
     return len(wrong)
 
 
@@ -182,7 +185,7 @@ def kills(count: int, seed: int, scratch: Path) -> int:
     for each in wrong[:20]:
         print(f"  {each}")
     seconds = time.monotonic() - begin
-    print(f"kills: {done} of {number} random scenarios; {len(wrong)} gave other bytes; {seconds:.0f} s")
+    print(f"kills: {done} of {number} random scenarios; {len(wrong)} gave other bytes; {seconds:.0f} s", flush=True)
     return len(wrong)
 
 

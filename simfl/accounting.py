@@ -1,4 +1,4 @@
-"""What a run's accountants are told, and the columns of rounds.csv that they and other plugins fill."""
+"""What a run's accountants are told, and what they say."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,22 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.columns import ROUND_COLUMNS, Column
-from simfl.privacy.base import Accountant, History
+from simfl.privacy.base import History
 from simfl.results import participation_matrices
 from simfl.scenario import Scenario
+from simfl.scenario.owned import accountants
 
-__all__ = ["accounts", "extra_columns", "history"]
-
-
-def extra_columns(scenario: Scenario) -> tuple[Column, ...]:
-    """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
-    rule, learning = scenario.training, scenario.learning
-    owners = (rule.aggregate, rule.personal, learning, scenario.secagg, *_accountants(scenario),
-              *scenario.privacy.stages, *scenario.metrics)  # fmt: skip
-    known = {column.name for column in ROUND_COLUMNS}
-    added = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
-    return tuple(added.values())
+__all__ = ["accounts", "history"]
 
 
 def accounts(
@@ -38,7 +28,7 @@ def accounts(
     """
     seen = history(scenario, folder, rounds, samples)
     found: dict[str, Iterable[Any]] = {}
-    for accountant in _accountants(scenario):
+    for accountant in accountants(scenario):
         found |= accountant.accounts(seen)
     return found
 
@@ -49,10 +39,6 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
     rule = scenario.training
     return History(participation, facts, not rule.aggregate.sum_only, samples if rule.by_samples else None)
-
-
-def _accountants(scenario: Scenario) -> tuple[Accountant, ...]:
-    return (scenario.privacy, *scenario.privacy.accountants)
 
 
 def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, get_args
 from simfl.errors import IntegrityError
 
 __all__ = [
-    "FILE", "GUARANTEES", "ROUND_COLUMNS", "SUMMARY_COLUMNS", "TARGET_COLUMNS", "Column", "described", "document",
-    "markdown", "telling", "unknown",
+    "FILE", "GUARANTEES", "MASKED_COLUMNS", "ROUND_COLUMNS", "SUMMARY_COLUMNS", "TARGET_COLUMNS", "Column", "described",
+    "document", "failing", "markdown", "telling", "unknown",
 ]  # fmt: skip
 
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
@@ -98,6 +98,35 @@ ROUND_COLUMNS: tuple[Column, ...] = (
     Column("test_accuracy", "Accuracy", "share", "Test accuracy of the global model.", 1),
 )  # fmt: skip
 """What every rounds.csv begins with; plugins' columns follow."""
+
+MASKED_COLUMNS: tuple[Column, ...] = (
+    Column("secagg_bytes", "Secure aggregation", "bytes",
+           "Bytes of the secure aggregation's own phases, in both directions.", -1, "sum", shown=False),
+    Column("secagg_s", "Time of secure aggregation", "seconds",
+           "Simulated time of the secure aggregation's own phases; those of several units add up.", -1, "sum",
+           shown=False),
+    Column("clear_bytes", "Bytes in clear", "bytes",
+           "Bytes that the same models and updates take without secure aggregation, in both directions.", -1, "sum",
+           shown=False),
+    Column("secagg_failed", "Failed sums", "count",
+           "Sums, and units' preparations, that the protocol could not bring to a good end.", -1, "sum", shown=False),
+    Column("failed_upload", "Failed in upload", "count",
+           "Clients that were sent the model and failed, or whose update was too late.", -1, "sum", shown=False),
+    Column("clipped", "Clipped coordinates", "count",
+           "Coordinates of the updates in the sum that were clipped before it.", -1, "sum", shown=False),
+    Column("wrapped", "Wrapped coordinates", "count",
+           "Coordinates of the sum that wrapped around; only a fixed scale lets them.", -1, "sum", shown=False),
+)  # fmt: skip
+"""What rounds.csv tells of protocols of masks, besides :func:`failing` for each of their phases."""
+
+
+def failing(phase: str) -> Column:
+    """How many clients an aggregation protocol's phase has lost."""
+    return Column(
+        f"failed_{phase}", f"Failed in {phase}", "count",
+        f"Clients that were asked in the phase '{phase}' and failed, or were too late.", -1, "sum", shown=False,
+    )  # fmt: skip
+
 
 GUARANTEES: tuple[Column, ...] = tuple(
     Column(
@@ -218,6 +247,10 @@ units and directions. A finished run describes its own columns, plugins' too, in
 
 _PARTS = (
     ("`rounds.csv`, and its final values in `summary.json` and `index.csv`", ROUND_COLUMNS),
+    (
+        "`rounds.csv` with secure aggregation; there is a `failed_...` for each phase of the protocol",
+        (*MASKED_COLUMNS, *map(failing, ("advertise", "share", "deliver", "unmask"))),
+    ),
     ("`summary.json` and `index.csv`", SUMMARY_COLUMNS),
     ("`comparison.csv` and `paired.csv`, given a target accuracy", TARGET_COLUMNS),
 )

@@ -24,11 +24,13 @@ class Examined:
         problems: why it cannot be built, each with its place.
         missing: what is not here (data, extras, devices) and how to get it.
         unchecked: what was not looked at.
+        cautions: what works, but is perhaps not what was meant.
     """
 
     problems: list["Problem"] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
 
 
 def examine(scenario: "Scenario", deep: bool = False) -> Examined:
@@ -37,7 +39,7 @@ def examine(scenario: "Scenario", deep: bool = False) -> Examined:
     Fast, and without torch as far as the built-in choices go. With ``deep`` everything is loaded and built as for a
     run.
     """
-    found = Examined()
+    found = Examined(cautions=[f"secagg: {text}" for text in scenario.secagg.cautions(scenario)])
 
     def attempt(build: Callable[[], Any]) -> Any:
         try:

@@ -19,7 +19,7 @@ from simfl.disk import sha256, write_atomically
 from simfl.results import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
-from simfl.stored import ACCURACIES, CLIENTS, LATENCY, SCENARIO, SUMMARY, sealed
+from simfl.stored import ACCURACIES, CLIENTS, LATENCY, MACHINE, SCENARIO, SUMMARY, sealed
 from simfl.trace import Table
 
 __all__ = ["cell", "finish", "round_cells"]
@@ -65,7 +65,7 @@ def finish(
         np.save(buffer, model)
         write_atomically(folder / "model.npy", buffer.getvalue())
         digests["model.npy"] = sha256(folder / "model.npy")
-    jobs = summarise_jobs(folder / "jobs.csv", float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
+    jobs = summarise_jobs(folder, float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
     finals = summarise(rows, columns)
     summary = {
         "name": scenario.name,
@@ -87,7 +87,7 @@ def finish(
     others = (SCENARIO, CLIENTS, LATENCY, ACCURACIES, FILE)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
-    write_atomically(folder / "machine.json", _json(_versions(scenario)))
+    write_atomically(folder / MACHINE, _json(_versions(scenario)))
     write_atomically(folder / SUMMARY, data)
     return summary
 
@@ -127,8 +127,8 @@ def _json(content: Any) -> bytes:
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _versions(scenario: Scenario) -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
+def _versions(scenario: Scenario) -> dict[str, Any]:
+    found: dict[str, Any] = {"python": platform.python_version(), "machine": platform.machine()}
     for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
         try:
             found[package] = version(package)
@@ -138,4 +138,4 @@ def _versions(scenario: Scenario) -> dict[str, str | None]:
         if about := packages.loaded.get(cls.__module__):
             name, _, release = about.rpartition(" ")
             found[name] = release
-    return found
+    return found | {"origins": scenario.origins}

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from simfl import checkpoint
-from simfl.accounting import extra_columns
 from simfl.agents import SERVERS, Measuring, Parts, Round, Server
 from simfl.clients import write_accuracies
 from simfl.columns import ROUND_COLUMNS
@@ -19,6 +18,7 @@ from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.scenario import Scenario
+from simfl.scenario.owned import added
 from simfl.selection.theory import theory
 from simfl.stored import OWN
 from simfl.trace import ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, Table
@@ -27,10 +27,9 @@ from simfl.world import World
 __all__ = ["Phase", "Play", "Progress", "leftovers", "tidy"]
 
 CHECKPOINTS = 50
-"""Checkpoints in a run: one every rounds // CHECKPOINTS rounds (at least 1)."""
-
-OPEN_END = 10_000
-"""Rounds taken for that where nobody knows how many there will be."""
+"""The next checkpoint is due after one in so many rounds: of all or, where only something else ends the run (a target
+accuracy, say) and nobody knows their number, of those so far; but after one at the earliest.
+"""
 
 Progress = Callable[[int, int, float], None]
 Phase = Callable[[str, int], None]
@@ -45,12 +44,12 @@ class Play:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
         self.begins = begins
         self.rounds = parts.rule.most_rounds
-        self.every = max(1, (self.rounds or OPEN_END) // CHECKPOINTS)
-        self.row = (*ROUNDS, *(column.name for column in extra_columns(scenario)))
+        self.row = (*ROUNDS, *(column.name for column in added(scenario)))
         self.columns = _tables(parts, self.row, events)
         self.tables: dict[str, Table] = {}
         self.measuring = Measuring(parts)
         self.server = self._start()
+        self.due = self._next(self.server.tally.rounds)
 
     def play(self) -> dict[str, Any]:
         """Plays to the end; the summary."""
@@ -117,13 +116,18 @@ class Play:
         for name, found in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
             if found:
                 tables[name].append((t, i, key, cell(it)) for i, each in enumerate(found) for key, it in each.items())
-        if (done.number + 1) % self.every == 0 and not done.last:
+        if done.number + 1 >= self.due and not done.last:
+            self.due = self._next(done.number + 1)
             marks = {name: table.mark() for name, table in self.tables.items()}
             checkpoint.save(
                 self.folder / "checkpoint", done.number + 1, self.server.state() | self.measuring.state(), marks
             )
         if self.progress is not None:
             self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
+
+    def _next(self, rounds: int) -> int:
+        """After how many rounds the next checkpoint is due, if there is one after so many."""
+        return rounds + max(1, (self.rounds or rounds) // CHECKPOINTS)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -133,7 +137,7 @@ class Play:
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.no_skill_accuracy()
         write_accuracies(self.folder, self.parts)
-        columns = (*ROUND_COLUMNS, *extra_columns(self.scenario))
+        columns = (*ROUND_COLUMNS, *added(self.scenario))
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples)  # fmt: skip
         tidy(self.folder)

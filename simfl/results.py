@@ -135,22 +135,30 @@ def _number(value: Any) -> float | int:
         return float(text)
 
 
-def summarise_jobs(path: Path, until_s: float) -> dict[str, Any]:
-    """Final values of an asynchronous run from its ``jobs.csv``.
+def summarise_jobs(folder: Path, until_s: float) -> dict[str, Any]:
+    """Final values of an asynchronous run from its ``jobs.csv`` and ``participation.csv``.
 
-    ``client_updates`` aggregated, ``wasted_updates`` (failed, late, forfeited or stale), the number of jobs of each
-    outcome, the mean concurrency and the histogram of the staleness of aggregated updates.
+    ``client_updates`` in a sum, ``wasted_updates`` (failed, late, forfeited or stale), the number of jobs of each
+    outcome, the mean concurrency and the histogram of the staleness of the updates in a sum: a job that was
+    aggregated though its client holds no samples is in none.
     """
     import pandas
 
-    columns = ["started_s", "ended_s", "outcome", "staleness"]
-    jobs = pandas.read_csv(path, usecols=columns, dtype={"outcome": "category"})
+    columns = ["client", "started_s", "ended_s", "outcome", "round", "staleness"]
+    jobs = pandas.read_csv(folder / "jobs.csv", usecols=columns, dtype={"outcome": "category"})
     outcomes = {name: int(count) for name, count in sorted(jobs.outcome.value_counts().items()) if count}
-    aggregated = outcomes.get("aggregated", 0)
+    aggregated = jobs[jobs.outcome == "aggregated"]
+    members = pandas.read_csv(folder / "participation.csv", usecols=["round", "client"])
+    summed = aggregated[np.isin(_places(aggregated), _places(members))]
     return {
-        "client_updates": aggregated,
-        "wasted_updates": len(jobs) - aggregated - outcomes.get("open", 0),
+        "client_updates": len(summed),
+        "wasted_updates": len(jobs) - len(aggregated) - outcomes.get("open", 0),
         "jobs": outcomes,
         "mean_concurrency": mean_concurrency(jobs.started_s.to_numpy(), jobs.ended_s.to_numpy(), until_s),
-        "staleness_histogram": staleness_histogram(jobs.staleness[jobs.outcome == "aggregated"].to_numpy()),
+        "staleness_histogram": staleness_histogram(summed.staleness.to_numpy()),
     }
+
+
+def _places(table: Any) -> Any:
+    """Round and client of each row as one number."""
+    return table["round"].to_numpy().astype(np.int64) << 32 | table["client"].to_numpy().astype(np.int64)

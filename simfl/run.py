@@ -13,12 +13,13 @@ from simfl.disk import locked, refuse_link, write_atomically
 from simfl.errors import BusyError, IntegrityError
 from simfl.play import Phase, Play, Progress, leftovers, tidy
 from simfl.rng import Streams
-from simfl.scenario import Scenario
+from simfl.scenario import Scenario, datafiles
+from simfl.scenario.places import dotted
 from simfl.selection.base import shuffled
-from simfl.stored import OWN, SCENARIO, SUMMARY, Stored, is_finished
+from simfl.stored import MACHINE, OWN, SCENARIO, SUMMARY, Stored, is_finished
 from simfl.timeline import write_timeline
 
-__all__ = ["run", "verify", "Finished", "build"]
+__all__ = ["run", "verify", "changed", "Finished", "build"]
 
 LOCK = ".lock"
 """In a run's folder; whoever plays the run holds it."""
@@ -116,7 +117,8 @@ def run(
             tidy(folder)
     if timeline is not None:
         names = scenario.network.build(scenario, Streams(scenario.seed)).names
-        write_timeline(folder / "events.jsonl", timeline, names)
+        phases = folder / "phases.csv"
+        write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
     return finished
 
 
@@ -133,13 +135,33 @@ def verify(folder: Path) -> dict[str, bool]:
     with tempfile.TemporaryDirectory() as scratch, bypassed():
         timeline = Path(scratch) / "timeline.json" if "events.jsonl" in stored else None
         again = Stored.open(run(scenario, Path(scratch), timeline=timeline).path)
-    unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, "machine.json"}
+    unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, MACHINE}
     tables = sorted((stored.files.keys() | again.files.keys() | unnamed) - {SCENARIO})
     return {
         SUMMARY: _values(stored) == _values(again),
         SCENARIO: (folder / SCENARIO).read_bytes() == scenario.to_yaml(folder).encode(),
         **{name: stored.files.get(name) == again.files.get(name) and name in again for name in tables},
     }
+
+
+def changed(folder: Path) -> list[str]:
+    """What a finished run was made of that is something else today: why :func:`verify` cannot give the same; in words.
+
+    Raises:
+        SimflError: the folder holds no finished run.
+    """
+    stored = Stored.open(folder)
+    scenario = Scenario.load(folder / SCENARIO)
+    if stored.summary["digest"] == scenario.digest:
+        return []
+    before, now = stored.origins, scenario.origins
+    files = {dotted(path): f"{dotted(path)}: {name}" for path, name in datafiles.named(scenario)}
+    found = [
+        f"{files.get(what, what)} has changed since the run"
+        for what, content in now.items()
+        if before.get(what, content) != content
+    ]
+    return found or ["a file, plugin or version of simfl that it is made of has changed since the run"]
 
 
 def _values(run: Stored) -> dict[str, Any]:

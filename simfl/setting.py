@@ -77,6 +77,7 @@ class ChosenLearning(Protocol):
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
         validates: clients keep samples for validation.
+        everybody_holds_samples: whether every client certainly does, given enough data.
     """
 
     @property
@@ -84,6 +85,9 @@ class ChosenLearning(Protocol):
 
     @property
     def evaluate_every(self) -> int: ...
+
+    @property
+    def everybody_holds_samples(self) -> bool: ...
 
 
 class Setting(Protocol):

@@ -18,6 +18,7 @@ __all__ = [
     "ACCURACIES",
     "CLIENTS",
     "LATENCY",
+    "MACHINE",
     "OWN",
     "SCENARIO",
     "SUMMARY",
@@ -28,16 +29,18 @@ __all__ = [
 ]
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
-ACCURACIES = "accuracies.csv"
+ACCURACIES, MACHINE = "accuracies.csv", "machine.json"
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", "machine.json",
-    "failed.json", SUMMARY,
+    "phases.csv", "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", MACHINE, "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
-SWEEPS = ("sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv", "equal_paired.csv")
+SWEEPS = (
+    "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv", "equal_paired.csv",
+    "beside_plain.csv",
+)  # fmt: skip
 """Names of the files of sweeps and comparisons."""
 
 AGAIN = "simfl run --force plays it again"
@@ -94,6 +97,17 @@ class Stored:
         if found != self.files[name]:
             raise IntegrityError(f"{path}: damaged (its SHA-256 is not the one in {SUMMARY}); {AGAIN}")
         return path
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """What the run was made of besides its scenario, see :attr:`simfl.scenario.Scenario.origins`, as far as its
+        ``machine.json`` tells: no results, and not checked.
+        """
+        try:
+            found = json.loads((self.path / MACHINE).read_bytes())["origins"]
+            return {str(what): str(content) for what, content in found.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
 
     def check(self) -> None:
         """

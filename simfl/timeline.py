@@ -3,6 +3,7 @@
 Format: the Trace Event Format's complete ("X") and metadata ("M") events, times in microseconds.
 """
 
+import csv
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -12,26 +13,55 @@ from typing import Any
 from simfl.disk import write_atomically
 from simfl.types import SERVER
 
-__all__ = ["timeline", "write_timeline"]
+__all__ = ["protocol_phases", "timeline", "write_timeline"]
 
 
-def write_timeline(events: Path, target: Path, names: tuple[str, ...] | None = None) -> None:
+Span = dict[str, Any]
+
+
+def write_timeline(
+    events: Path, target: Path, names: tuple[str, ...] | None = None, phases: Path | None = None
+) -> None:
     """Writes the timeline of an ``events.jsonl`` to ``target``, a file that Perfetto's viewer opens.
 
     Args:
         events: the message-level trace.
         target: the JSON file to write.
         names: the clients' names; None numbers them.
+        phases: the ``phases.csv`` of an aggregation protocol, which gets tracks of its own; None = there is none.
     """
     with open(events, encoding="utf-8") as lines:
         spans = list(timeline(json.loads(line) for line in lines))
-    tracks = sorted({span["tid"] for span in spans})
+    clients = {track: _agent(track - 1, names) for track in sorted({span["tid"] for span in spans})}
+    first = max(clients, default=0) + 1
+    if phases is not None:
+        with open(phases, newline="", encoding="utf-8") as table:
+            spans += protocol_phases(csv.DictReader(table), first)
+    for number, track in enumerate(sorted({span["tid"] for span in spans} - clients.keys()), 1):
+        clients[track] = f"secure aggregation {number}"
     labels = [
-        {"ph": "M", "pid": 0, "tid": track, "name": "thread_name", "args": {"name": _agent(track - 1, names)}}
-        for track in tracks
+        {"ph": "M", "pid": 0, "tid": track, "name": "thread_name", "args": {"name": name}}
+        for track, name in clients.items()
     ]
     document = {"traceEvents": [*labels, *spans], "displayTimeUnit": "ms"}
     write_atomically(target, json.dumps(document, separators=(",", ":")).encode())
+
+
+def protocol_phases(rows: Iterable[dict[str, str]], first: int) -> Iterator[Span]:
+    """Spans of a protocol's phases, on as few tracks as there are phases at a time.
+
+    Args:
+        rows: of ``phases.csv``.
+        first: number of the first of these tracks.
+    """
+    free_s: list[float] = []
+    for row in sorted(rows, key=lambda row: (float(row["started_s"]), float(row["ended_s"]))):
+        start_s, end_s = float(row["started_s"]), float(row["ended_s"])
+        track = next((place for place, until_s in enumerate(free_s) if until_s <= start_s), len(free_s))
+        free_s[track:] = [end_s, *free_s[track + 1 :]]
+        counts = {name: int(row[name]) for name in ("round", "asked", "answered", "failed", "bytes_down", "bytes_up")}
+        failure = {"failure": row["failure"]} if row["failure"] else {}
+        yield _span(row["phase"], first + track - 1, start_s, end_s, **counts, **failure)
 
 
 def _agent(address: int, names: tuple[str, ...] | None) -> str:
@@ -42,8 +72,6 @@ def _agent(address: int, names: tuple[str, ...] | None) -> str:
 
 MESSAGES = {"model": "download", "update": "upload", "failure": "connection lost"}
 """What these messages are on the clients' tracks; announcements and those of a protocol's phases keep their names."""
-
-Span = dict[str, Any]
 
 
 class _Track:

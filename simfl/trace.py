@@ -23,8 +23,14 @@ PARTICIPATION = ("round", "client", "weight")
 PEERS = ("round", "aggregator", "client", "weight")
 """Columns of participation.csv where clients aggregate, too: one matrix for each aggregator (-1 = the server)."""
 
-PHASES = ("round", "phase", "started_s", "ended_s", "asked", "answered", "bytes_down", "bytes_up", "failure")
-"""Columns of phases.csv: one row an exchange of an aggregation protocol; ``failure`` names what ended it badly."""
+PHASES = (
+    "round", "phase", "started_s", "ended_s", "asked", "answered", "bytes_down", "bytes_up", "failed", "failure",
+)  # fmt: skip
+"""Columns of phases.csv: one row an exchange of an aggregation protocol.
+
+Of those asked, ``failed`` failed or were too late; others that did not answer were not waited for. ``failure`` names
+what ended the protocol badly.
+"""
 
 FACTS = ("round", "stage", "name", "value")
 """Columns of facts.csv: what each privacy stage (numbered from 0) says of an aggregation."""

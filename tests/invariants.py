@@ -26,7 +26,9 @@ def violations(folder: Path) -> list[str]:
     """
     run = _Run(folder)
     rules = [*EVERYWHERE]
-    if not run.jobs:
+    if run.peers:
+        rules += PEERS
+    elif not run.jobs:
         rules += SYNCHRONOUS
     elif run.drawn:
         rules += [*ASYNCHRONOUS, *DRAWN]
@@ -49,8 +51,11 @@ class _Run:
         self.training, self.selection = self.scenario["training"], self.scenario["selection"]
         self.learns = self.scenario["learning"]["name"] != "none"
         self.rows: list[dict[int, float]] = [{} for _ in self.rounds]
+        self.circles: list[dict[int, dict[int, float]]] = [defaultdict(dict) for _ in self.rounds]
         for row in _table(folder / "participation.csv"):
             self.rows[row["round"]][row["client"]] = row["weight"]
+            self.circles[row["round"]][row.get("aggregator", SERVER)][row["client"]] = row["weight"]
+        self.peers = "aggregator" in (folder / "participation.csv").read_text().partition("\n")[0]
         arrivals = self.training.get("arrivals", {"name": "clock"})
         self.drawn = arrivals["name"] == "uniform_staleness"
         self.phased = (folder / "phases.csv").exists()
@@ -122,7 +127,7 @@ def _summary_adds_up(run: _Run) -> Iterator[str]:
     outcomes = Counter(job["outcome"] for job in run.jobs)
     if run.jobs and (
         run.summary["jobs"] != dict(outcomes)
-        or run.summary["client_updates"] != outcomes["aggregated"]
+        or run.summary["client_updates"] != sum(map(len, run.rows))
         or run.summary["wasted_updates"] != sum(outcomes[name] for name in NOT_SUMMED)
     ):
         yield f"jobs are {run.summary['jobs']}, not {dict(outcomes)}"
@@ -154,8 +159,30 @@ def _events_have_their_order(run: _Run) -> Iterator[str]:
         yield f"events of {t + 1} of {len(run.rounds)} rounds"
 
 
+def _phases_add_up(run: _Run) -> Iterator[str]:
+    """What rounds.csv says of phases is in phases.csv; the rest of the bytes is the models' and updates'."""
+    for t, row in enumerate(run.rounds):
+        if "secagg_bytes" not in row:
+            return
+        mine = [phase for phase in run.phases if phase["round"] == t]
+        spent = sum(phase["bytes_down"] + phase["bytes_up"] for phase in mine)
+        if row["secagg_bytes"] != spent or row["bytes_down"] + row["bytes_up"] - spent < row["clear_bytes"]:
+            yield f"round {t}: {row['secagg_bytes']} bytes of phases and {row['clear_bytes']} in clear, not {spent}"
+        if row["secagg_failed"] != sum(phase["failure"] is not None for phase in mine):
+            yield f"round {t}: {row['secagg_failed']} sums failed"
+        for phase in mine:
+            if not 0 <= phase["failed"] <= phase["asked"] - phase["answered"]:
+                yield f"{phase}"
+        for name in {phase["phase"] for phase in mine} - {"setup", "prepare", "recover"}:
+            if row[f"failed_{name}"] != sum(phase["failed"] for phase in mine if phase["phase"] == name):
+                yield f"round {t}: {row[f'failed_{name}']} failed in {name}"
+        if run.jobs and row["failed_upload"] > row["failed"]:
+            yield f"round {t}: {row['failed_upload']} failed in their work, {row['failed']} in all"
+
+
 EVERYWHERE: tuple[Callable[[_Run], Iterator[str]], ...] = (
     _time_never_goes_back, _counts_follow_from_participation, _summary_adds_up, _events_have_their_order,
+    _phases_add_up,
 )  # fmt: skip
 
 
@@ -167,11 +194,12 @@ class _Round:
 
     def __init__(self, events: list[dict[str, Any]], row: dict[str, Any]) -> None:
         self.row, self.begin_s, self.end_s = row, events[0]["time_s"], row["time_s"]
-        self.selected = events[0]["selected"]
+        self.selected = events[0].get("selected")
         messages = [event for event in events if event["event"] == "message"]
         self.messages = messages
         self.asked = [m["to"] for m in messages if m["kind"] == "model"]
         self.sent = {m["from"]: m for m in messages if m["kind"] == "update"}
+        self.work = {e["client"]: e for e in events if e["event"] == "compute"}
         self.dead = {e["client"]: e for e in events if e["event"] == "compute" and e["completed"] is False}
         self.times = [event.get("sent_s", event.get("end_s", event.get("time_s"))) for event in events]
 
@@ -280,6 +308,60 @@ SYNCHRONOUS = (
 )  # fmt: skip
 
 
+# -- peers on a ring -------------------------------------------------------------------------------
+
+
+def _circles(run: _Run) -> Iterator[tuple[int, _Round, dict[int, set[int]]]]:
+    """Each round with those whose updates each client must have, its own included."""
+    n = run.clients
+    for t, found in _rounds(run):
+        yield t, found, {client: {client, (client + 1) % n, (client - 1) % n} for client in range(n)}
+
+
+def _peers_sum_their_circle(run: _Run) -> Iterator[str]:
+    for t, _, circles in _circles(run):
+        for client, circle in circles.items():
+            members = run.circles[t].get(client, {})
+            if members.keys() != run.summed(sorted(circle)) or set(members.values()) - {1}:
+                yield f"round {t}: client {client} sums {members}, not {sorted(run.summed(sorted(circle)))}"
+
+
+def _peers_have_what_they_sum(run: _Run) -> Iterator[str]:
+    for t, found, circles in _circles(run):
+        came = defaultdict(set)
+        for message in found.messages:
+            if found.begin_s <= message["sent_s"] and message["arrives_s"] <= found.end_s:
+                came[message["to"]].add(message["from"])
+        for client, circle in circles.items():
+            if came[client] != circle - {client}:
+                yield f"round {t}: client {client} has heard of {sorted(came[client])}"
+
+
+def _a_ring_waits_for_its_last_message(run: _Run) -> Iterator[str]:
+    before = 0.0
+    for t, found in _rounds(run):
+        if found.begin_s != before or found.end_s != max(m["arrives_s"] for m in found.messages):
+            yield f"round {t} lasts from {found.begin_s} to {found.end_s} s"
+        before = found.end_s
+        for message in found.messages:
+            work = found.work[message["from"]]
+            if (work["start_s"], work["end_s"]) != (found.begin_s, message["sent_s"]):
+                yield f"round {t}: {message} without its work"
+
+
+def _bytes_are_those_between_peers(run: _Run) -> Iterator[str]:
+    for t, found in _rounds(run):
+        told = (found.row["bytes_down"], found.row["bytes_up"], found.row["failed"])
+        if told != (0, sum(m["bytes"] for m in found.messages), 0) or len(found.messages) != 2 * run.clients:
+            yield f"round {t}: bytes and failures are {told}"
+
+
+PEERS = (
+    _peers_sum_their_circle, _peers_have_what_they_sum, _a_ring_waits_for_its_last_message,
+    _bytes_are_those_between_peers,
+)  # fmt: skip
+
+
 # -- asynchronous rules ----------------------------------------------------------------------------
 
 
@@ -323,7 +405,7 @@ def _rows_are_the_aggregated_jobs(run: _Run) -> Iterator[str]:
                 yield f"round {t}: client {client} of staleness {age} counts {weight}"
             if most is not None and run.training["too_stale"] == "discard" and age > most:
                 yield f"round {t}: client {client} is {age} old"
-        ages = list(aggregated[t].values())
+        ages = [aggregated[t].get(client, -1) for client in members]
         if members and not isclose(run.rounds[t]["staleness_mean"], sum(ages) / len(ages)):
             yield f"round {t}: staleness_mean is {run.rounds[t]['staleness_mean']}"
         if members and run.rounds[t]["staleness_max"] != max(ages):

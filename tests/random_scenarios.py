@@ -55,6 +55,13 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
         found |= {"secagg": {"name": "three_phases"}, "plugins": ["three_phases.py"]}
         if draw.chance(0.5):
             found["secagg"]["deadline_s"] = float(draw.one([0.25, 0.5, 2.0]))
+    own = _Draw(rng.spawn(1)[0])  # draws that no others follow: what they bring moves no other scenario
+    if "stop" in training and own.chance(0.3):
+        training["rounds"] = None
+    elif plugins and own.chance(0.05) and "secagg" not in found:
+        common = {name: training[name] for name in ("rounds", "weighting", "stop") if name in training}
+        common |= {name: training[name] for name in ("batch_size", "learning_rate") if name in training}
+        found |= {"training": {"name": "gossip", **common}, "plugins": ["gossip.py"], "selection": "all"}
     return json.dumps(found), tied
 
 

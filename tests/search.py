@@ -11,7 +11,7 @@ from invariants import violations
 from kills import counted, files, killed_at
 from random_scenarios import random_scenario
 
-from simfl.agents import asking, buffered, drawn
+from simfl.agents import aggregator, asking, buffered, drawn, synchronous
 from simfl.errors import SimflError
 from simfl.run import run
 from simfl.scenario import Scenario
@@ -27,8 +27,10 @@ def impatient() -> Iterator[None]:
     """Runs that nothing will ever end are given up soon."""
     with (
         mock.patch.object(asking, "PATIENCE", SOON),
+        mock.patch.object(synchronous, "PATIENCE", SOON),
         mock.patch.object(buffered, "FRUITLESS", SOON),
         mock.patch.object(drawn, "FRUITLESS", SOON),
+        mock.patch.object(aggregator, "STANDSTILL", SOON),
     ):
         yield
 

@@ -25,6 +25,7 @@ ONLY = {
     "yaml": {"scenario"},
     "cryptography": {"secagg"},
     "torch": {"learning", "training", "export"},
+    "timeit": {"cli"},
 }
 
 

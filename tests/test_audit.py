@@ -381,6 +381,7 @@ def test_a_log_without_an_aggregate(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_ten_million_rows(tmp_path):
     """10^5 clients in groups of 100: nothing but whole groups is ever summed."""
     rng = np.random.default_rng(0)

@@ -116,7 +116,7 @@ def test_validate_as_json(good, bad):
     result = call("validate", "--json", good, bad)
     first, second = json.loads(result.stdout)
     assert result.exit_code == 2 and not result.stderr
-    nothing = {"problems": [], "missing": [], "unchecked": []}
+    nothing = {"problems": [], "missing": [], "unchecked": [], "cautions": []}
     assert first == {"file": str(good), "valid": True, "digest": Scenario.load(good).digest} | nothing
     assert second["digest"] is None and [problem["line"] for problem in second["problems"]] == [6, 7]
     assert second["problems"][0] == {
@@ -259,6 +259,7 @@ def test_verify_compares_a_rerun(good, tmp_path):
 @pytest.mark.parametrize(("tables", "code"), [({"a": True, "b": False}, 4), ({}, 4), ({"a": True}, 0)])
 def test_verify_fails_on_any_difference_and_on_nothing_to_compare(tmp_path, monkeypatch, tables, code):
     monkeypatch.setattr("simfl.run.verify", lambda folder: tables)
+    monkeypatch.setattr("simfl.run.changed", lambda folder: [])
     assert call("verify", tmp_path).exit_code == code
 
 

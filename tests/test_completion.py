@@ -5,6 +5,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 from time import monotonic
 
 import pytest
@@ -138,24 +139,25 @@ def test_it_is_fast_and_imports_no_plugins(tmp_path):
     assert min(times) < 1, f"{min(times):.2f} s: about 0.1 s where nothing else runs"
 
 
-def test_a_real_bash(tmp_path):
-    """Typed into an interactive bash: the tab completes, Ctrl-A echo shows what stands there."""
+LINES = {
+    "simfl val\tquicks\t": "simfl validate quickstart",
+    "simfl run quickstart training.rou\t5": "simfl run quickstart training.rounds=5",
+    "simfl run quickstart selection=batch\t": "simfl run quickstart selection=batch_partition",
+    "simfl run quickstart devices.avail\t": "simfl run quickstart devices.availability",
+    "simfl sweep quickstart selection=random,batch\t": "simfl sweep quickstart selection=random,batch_partition",
+    "simfl run quickstart selection=batch_partition:mod\tun\t":
+        "simfl run quickstart selection=batch_partition:mode=uniform",
+}  # fmt: skip
+"""What is typed, and what stands there then."""
+
+
+def typed_into(shell, folder, **environment):
+    """What an interactive shell shows: the tabs complete, Ctrl-A echo shows what stands there."""
     ours, its = pty.openpty()
-    bash = subprocess.Popen(
-        ["bash", "--norc", "--noprofile", "-i"], stdin=its, stdout=its, stderr=its, env=command(tmp_path),
-        cwd=tmp_path, start_new_session=True,
-    )  # fmt: skip
+    process = subprocess.Popen(
+        shell, stdin=its, stdout=its, stderr=its, env=command(folder) | environment, cwd=folder, start_new_session=True
+    )
     os.close(its)
-    typed = [
-        'eval "$(_SIMFL_COMPLETE=bash_source simfl)"; echo rea""dy\n',
-        "simfl val\tquicks\t\x01echo =1 \n",
-        "simfl run quickstart training.rou\t5\x01echo =2 \n",
-        "simfl run quickstart selection=batch\t\x01echo =3 \n",
-        "simfl run quickstart devices.avail\t\x01echo =4 \n",
-        "simfl sweep quickstart selection=random,batch\t\x01echo =5 \n",
-        "simfl run quickstart selection=batch_partition:mod\tun\t\x01echo =6 \n",
-        "exit\n",
-    ]
     said = b""
 
     def until(mark):
@@ -164,26 +166,37 @@ def test_a_real_bash(tmp_path):
             said += os.read(ours, 65536)
 
     try:
-        os.write(ours, typed[0].encode())
+        os.write(ours, b'echo rea""dy\n')
         until(b"ready\r\n")
-        for line in typed[1:-1]:
-            os.write(ours, line.encode())
-            until(b"\n" + line[line.index("=", line.index("\x01")) :].strip().encode() + b" simfl")
-        os.write(ours, typed[-1].encode())
-        until(b"> exit")
+        for number, line in enumerate(LINES):
+            os.write(ours, f"{line}\x01echo @{number} \n".encode())
+            until(f"\n@{number} simfl".encode())
+            until(b"> ")
     finally:
-        bash.kill()
+        process.kill()
+        process.wait()
         os.close(ours)
-    shown = [line.strip() for line in said.decode().splitlines()]
-    for expected in (
-        "=1 simfl validate quickstart",
-        "=2 simfl run quickstart training.rounds=5",
-        "=3 simfl run quickstart selection=batch_partition",
-        "=4 simfl run quickstart devices.availability",
-        "=5 simfl sweep quickstart selection=random,batch_partition",
-        "=6 simfl run quickstart selection=batch_partition:mode=uniform",
-    ):
-        assert expected in shown, (expected, shown)
+    return said.decode()
+
+
+def test_a_real_bash(tmp_path):
+    (tmp_path / "bashrc").write_text('PS1="> "\neval "$(_SIMFL_COMPLETE=bash_source simfl)"\n')
+    said = typed_into(["bash", "--noprofile", "--rcfile", "bashrc", "-i"], tmp_path)
+    shown = [line.strip() for line in said.splitlines()]
+    for number, expected in enumerate(LINES.values()):
+        assert f"@{number} {expected}" in shown, (expected, shown)
+
+
+@pytest.mark.skipif(not which("zsh"), reason="zsh is not installed")
+@pytest.mark.parametrize("begun", ["", "autoload -Uz compinit && compinit -u\n"], ids=["bare", "completing"])
+def test_a_real_zsh(tmp_path, begun):
+    """Also where nothing has set up zsh's own completion; no bell says that nothing fits."""
+    (tmp_path / ".zshrc").write_text(f'PS1="> "\n{begun}eval "$(_SIMFL_COMPLETE=zsh_source simfl)"\n')
+    said = typed_into(["zsh", "-d", "-i"], tmp_path, HOME=str(tmp_path), ZDOTDIR=str(tmp_path))
+    shown = [line.strip() for line in said.splitlines()]
+    for number, expected in enumerate(LINES.values()):
+        assert f"@{number} {expected}" in shown, (expected, shown)
+    assert "command not found" not in said and "\a" not in said
 
 
 def test_zsh_is_told_all_words_with_their_texts(monkeypatch):

@@ -246,8 +246,15 @@ def fake(selection, clients, dropout, seed=0, independent=True):
     availability = SimpleNamespace(equal=np.ndim(dropout) == 0, independent=independent, build=build)
     devices = SimpleNamespace(availability=availability, failure=NoFailure())
     training, secagg = FedAvg(rounds=1), SimpleNamespace(phases=())
+    learning = SimpleNamespace(everybody_holds_samples=True)
     return SimpleNamespace(
-        selection=selection, clients=clients, seed=seed, devices=devices, training=training, secagg=secagg
+        selection=selection,
+        clients=clients,
+        seed=seed,
+        devices=devices,
+        training=training,
+        secagg=secagg,
+        learning=learning,
     )
 
 

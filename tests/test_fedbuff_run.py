@@ -200,3 +200,30 @@ def test_the_curve_of_clients_at_work_has_the_mean_concurrency_below_it(tmp_path
     _, table = FIGURES["concurrency"](read_study([done.path]))
     assert table.at_work.max() <= 9 + 1e-9
     assert table.at_work.mean() == pytest.approx(done.summary["mean_concurrency"], rel=1e-9)
+
+
+@pytest.mark.parametrize("arrivals", ["clock", "uniform_staleness:max=5"])
+def test_clients_without_samples_have_no_staleness(tmp_path, arrivals):
+    """Their jobs end as all others do, but they are in no sum: no number speaks of their age."""
+    text = """
+    clients: 12
+    network: {name: star, latency_s: {name: log_normal, median: 0.2, sigma: 1}}
+    selection: {name: random, k: 4}
+    training: {name: fedbuff, rounds: 20, buffer: 3, concurrency: 8}
+    learning:
+      data: {name: synthetic, samples: 40, test_samples: 10, shape: [3], classes: 2}
+      partition: {name: dirichlet, beta: 0.1, over: clients}
+      model: logistic
+    privacy: none
+    """
+    done = run(Scenario.parse(text, "s", [f"training.arrivals={arrivals}"]), tmp_path)
+    jobs, clients = (pandas.read_csv(done.path / name) for name in ("jobs.csv", "clients.csv"))
+    used = jobs[jobs.outcome == "aggregated"]
+    held = used[used.client.isin(clients.client[clients.samples > 0])]
+    assert 0 < len(held) < len(used) and held.staleness.sum() != used.staleness.sum()
+    rounds = Result.open(done.path).rounds
+    ages = held.groupby("round").staleness
+    assert rounds.staleness_mean.dropna().tolist() == ages.mean().tolist()
+    assert rounds.staleness_max.dropna().tolist() == ages.max().tolist()
+    assert done.summary["client_updates"] == len(held) == rounds.cardinality.sum()
+    assert done.summary["staleness_histogram"] == np.bincount(held.staleness.astype(int)).tolist()

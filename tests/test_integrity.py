@@ -1,7 +1,11 @@
 """Nothing on disk is believed unchecked: finished runs, the cache of decoded data."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +33,7 @@ training: {name: fedavg, rounds: 6}
 learning: {name: none, parameters: 10}
 trace: events
 """
+HOME = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
 TABLES = ("rounds.csv", "participation.csv", "clients.csv", "latency.csv", "events.jsonl", "scenario.yaml")
 
 
@@ -209,3 +214,55 @@ def test_no_damage_to_the_cache_is_believed(tmp_path, monkeypatch):
         assert all((found[name] == value).all() for name, value in decode().items()), what
     with bypassed():
         assert cached("some v1", [], other)["y"].sum() == 0
+
+
+PLUGIN = """
+import numpy as np
+from dataclasses import dataclass
+from simfl.selection import POLICIES
+
+@POLICIES("picky_NAME")
+@dataclass(frozen=True)
+class Picky:
+    k: int = 2
+    unit_size = 1
+
+    def select(self, view, k, rng):
+        return np.arange(k, dtype=np.int32).reshape(-1, 1) + FIRST
+"""
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_verify_names_the_file_that_has_changed_since(tmp_path, told):
+    """A plugin is edited, a data file is not; ``machine.json`` of older runs does not tell which."""
+    name = f"{told}".lower()
+    (tmp_path / "picky.py").write_text(PLUGIN.replace("NAME", name).replace("FIRST", "0"))
+    (tmp_path / "times.csv").write_text("seconds\n1\n2\n")
+    text = f"""
+    clients: 6
+    selection: picky_{name}
+    devices: {{computation: {{name: trace, path: times.csv}}}}
+    training: {{name: fedavg, rounds: 3}}
+    learning: none
+    plugins: [picky.py]
+    """
+    (tmp_path / "s.yaml").write_text(text)
+    command = [sys.executable, "-m", "simfl", "verify", "--json"]
+    folder = run(Scenario.load(tmp_path / "s.yaml"), tmp_path / "results").path
+    if not told:
+        (folder / "machine.json").write_text('{"simfl": "0.1.0"}')
+
+    def verified():
+        done = subprocess.run([*command, folder], capture_output=True, text=True, env=os.environ | HOME)
+        return done.returncode, done.stderr, json.loads(done.stdout)["changed"]
+
+    assert verified() == (0, "", [])
+    (tmp_path / "picky.py").write_text(PLUGIN.replace("NAME", name).replace("FIRST", "1"))
+    code, said, found = verified()
+    assert code == 4 and len(found) == 1 and found[0] in said
+    assert ("plugins.0: ../../../picky.py has changed since the run" in said) is told
+    assert "times.csv" not in said
+    (tmp_path / "times.csv").write_text("seconds\n1\n3\n")
+    code, said, found = verified()
+    assert code == 4 and len(found) == (2 if told else 1)
+    assert ("devices.computation.path: ../../../times.csv has changed since the run" in said) is told

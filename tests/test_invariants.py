@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from invariants import violations
 from random_scenarios import random_scenario
-from search import broken, impatient
+from search import PLUGINS, broken, impatient
 
 from simfl.agents import exchange
 from simfl.agents.aggregator import Aggregator
@@ -145,6 +145,50 @@ def test_the_search_finds_a_server_that_does_wrong(tmp_path, soon, monkeypatch, 
         except (SimflError, AssertionError, IndexError, KeyError, ValueError):
             continue
     raise AssertionError("nothing was found")
+
+
+WRONG_RINGS = {
+    "forgets a neighbour": (
+        "sorted({client, (client + 1) % n, (client - 1) % n})",
+        "sorted({client, (client + 1) % n})",
+    ),
+    "does not wait": ("float(np.max(arrives))", "float(np.min(arrives))"),
+    "counts bytes twice": ("sent_bytes = 2 * n", "sent_bytes = 4 * n"),
+    "leaves somebody out": (
+        "sides = [(everybody + step) % n for",
+        "sides = [(everybody - everybody % 2 + step) % n for",
+    ),
+    "counts who holds no samples": ("self.tally.add(np.unique(clients))", "self.tally.add(everybody)"),
+}
+
+
+@pytest.mark.parametrize("defect", WRONG_RINGS)
+def test_a_wrong_ring_is_found(tmp_path, defect):
+    name = defect.replace(" ", "_")
+    before, after = WRONG_RINGS[defect]
+    text = (PLUGINS / "gossip.py").read_text()
+    assert text.count(before) == 1
+    for old, new in ((before, after), ('"gossip"', f'"{name}"'), ('"ring"', f'"ring_{name}"')):
+        text = text.replace(old, new)
+    (tmp_path / "ring.py").write_text(text)
+    rule = "{name: RULE, rounds: 3, batch_size: 8}"
+    scenario = f"""
+    clients: 12
+    network: {{name: star, latency_s: {{name: uniform, low: 0.1, high: 0.5}}}}
+    devices: {{computation: {{name: random, distribution: {{name: exponential, mean: 1}}}}}}
+    selection: all
+    training: {rule}
+    learning:
+      data: {{name: synthetic, samples: 40, test_samples: 10, shape: [3], classes: 2}}
+      partition: {{name: dirichlet, beta: 0.1, over: clients}}
+      model: logistic
+    privacy: none
+    trace: events
+    plugins: [ring.py, PLUGIN]
+    """.replace("PLUGIN", str(PLUGINS / "gossip.py"))
+    sound = run(Scenario.parse(scenario.replace("RULE", "gossip"), "s", folder=tmp_path), tmp_path)
+    assert not violations(sound.path)
+    assert violations(run(Scenario.parse(scenario.replace("RULE", name), "s", folder=tmp_path), tmp_path).path)
 
 
 def events(done, kind):

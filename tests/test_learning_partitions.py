@@ -39,6 +39,7 @@ ways = st.sampled_from(
         ("label_skew", {"majority": 0.8, "classes": 1}),
         ("quantity", {}),
         ("data_sharing", {"shared": 0}),
+        ("dirichlet", {"beta": 5, "over": "clients"}),
     ]
 )
 
@@ -53,6 +54,8 @@ def test_every_sample_belongs_to_exactly_one_client(data, clients, way, seed):
     assert np.array_equal(np.concatenate([parts[i] for i in range(clients)]), parts.indices)
     if name not in ("quantity",) and fields.get("over") != "clients":
         assert parts.sizes.max() - parts.sizes.min() <= 1
+    if PARTITIONS[name](**fields).leaves_nobody_out and clients <= len(data.y_train):
+        assert parts.sizes.min() > 0
     again = split(name, data, clients, seed, **fields)
     assert np.array_equal(again.indices, parts.indices) and np.array_equal(again.offsets, parts.offsets)
 

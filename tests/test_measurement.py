@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from simfl.report.page import page
 from simfl.report.reading import read_study
 from simfl.rng import Streams
 from simfl.run import run, verify
-from simfl.scenario import Scenario
+from simfl.scenario import InvalidScenario, Scenario
 
 PLUGINS = Path(__file__).parent / "plugins"
 TEXT = """
@@ -190,17 +190,73 @@ def test_what_it_may_not_touch(said):
         measuring.after(done(0), np.zeros(3, dtype=np.float32))
 
 
+THIEF = """
+from dataclasses import dataclass
+from simfl.columns import Column
+from simfl.measurement import METRICS, Metric
+
+@METRICS("thief_of_KIND_NAME")
 @dataclass(frozen=True)
 class Thief(Metric):
-    name = "thief"
-    columns: tuple = field(default=(Column("test_accuracy", "Mine", "number", "Mine."),))
+    KIND = (Column("NAME", "Mine", "number", "Mine."),)
+"""
+STAGE = "privacy: {name: multi_round, stages: [central_gaussian]}\n"
+OWNERS = {
+    "test_accuracy": ("", "simfl's"),
+    "bytes": ("", "simfl's"),
+    "digest": ("", "simfl's"),
+    "noise_std": (STAGE, "also that of privacy.stages.0"),
+    "rho_max": (f"{STAGE[:-2]}, accountants: [zcdp]}}\n", "also that of privacy.accountants.0"),
+    "helpers": ("secagg: three_phases\n", "also that of secagg"),
+    "model_change": ("", "also that of metrics.0"),
+}
 
 
-def test_columns_have_one_owner():
-    with pytest.raises(PluginError, match="metric 'thief': column 'test_accuracy' is another's"):
-        Measuring(parts(Thief()))
-    with pytest.raises(PluginError, match="column 'mine' is another's"):
-        Measuring(parts(Bad(), Bad()))
+@pytest.mark.parametrize("kind", ["columns", "finals"])
+@pytest.mark.parametrize("name", OWNERS)
+def test_columns_have_one_owner(tmp_path, name, kind):
+    """Also beside those of protocols, stages and accountants; found when the scenario is read."""
+    (tmp_path / "thief.py").write_text(THIEF.replace("NAME", name).replace("KIND", kind))
+    more, whose = OWNERS[name]
+    files = json.dumps([str(tmp_path / "thief.py"), "gaussian.py", "three_phases.py"])
+    text = TEXT.replace("[balanced.py]", files) + RULES["fedavg"] + more
+    Scenario.parse(f"{text}metrics: [model_change]\n", "s", folder=PLUGINS)
+    with pytest.raises(InvalidScenario) as caught:
+        Scenario.parse(f"{text}metrics: [model_change, thief_of_{kind}_{name}]\n", "s", folder=PLUGINS)
+    (problem,) = caught.value.problems
+    assert problem.key == "metrics.1" and f"the name of its column '{name}' is {whose}" in problem.message
+
+
+PAIR = """
+from dataclasses import dataclass
+from simfl.columns import Column
+from simfl.privacy.base import ACCOUNTANTS, STAGES, Accountant, Stage
+
+@STAGES("stage_WORD")
+@dataclass(frozen=True)
+class MyStage(Stage):
+    columns = (Column("sigma", "Sigma", "number", "Noise."),)
+
+@ACCOUNTANTS("accountant_WORD")
+@dataclass(frozen=True)
+class MyAccountant(Accountant):
+    columns = (Column("sigma", "Sigma", "number", "WORD."),)
+
+    def accounts(self, history):
+        return {"sigma": [1.0] * history.shape[0]}
+"""
+
+
+@pytest.mark.parametrize("word", ["Noise", "Variance"])
+def test_a_stage_and_an_accountant_mean_the_same_by_a_column(tmp_path, word):
+    (tmp_path / "pair.py").write_text(PAIR.replace("WORD", word))
+    text = TEXT.replace("balanced.py", "pair.py") + RULES["fedavg"]
+    text += f"privacy: {{name: none, stages: [stage_{word}], accountants: [accountant_{word}]}}\n"
+    if word == "Noise":
+        Scenario.parse(text, folder=tmp_path)
+        return
+    with pytest.raises(InvalidScenario, match="privacy.stages.0: the name of its column 'sigma' is also that of"):
+        Scenario.parse(text, folder=tmp_path)
 
 
 def test_the_documented_metric_works(tmp_path):

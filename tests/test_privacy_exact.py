@@ -54,6 +54,7 @@ def test_nothing_is_claimed_that_is_not_so(name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", KINDS)
 def test_nothing_is_claimed_that_is_not_so_of_many(name):
     rng = np.random.default_rng(42)
@@ -108,6 +109,18 @@ def test_large_dyadic_numbers():
     P = np.array([[1, 1, 16384], [1, 2, 0.12899112701416016], [2, 3, 16384.128991127014]])
     found = multi_round(P)
     assert (found.rank, found.weak_lower, found.weak_upper, found.sure) == (2, 2, 2, True)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_vector_that_a_prime_makes_lighter(copies):
+    """Modulo the first prime a column falls in with others, and a vector of two columns looks like one of one column;
+    that one is no vector of R, but nothing heavier than it is excluded thereby."""
+    p, q = PRIMES[:2]
+    P = np.repeat(np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [2.0, 4.0, 4.0, p + 4.0, q]]), copies, axis=1)
+    found = multi_round(P)
+    assert (found.weak_lower, found.weak_upper) == (2 * copies, 2 * copies)
+    columns = trace(P)
+    assert (columns.weak_lower[-1], columns.weak_upper[-1]) == (2 * copies, 2 * copies)
 
 
 def test_a_matrix_that_meets_a_prime():

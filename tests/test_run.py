@@ -178,6 +178,28 @@ def test_twenty_sigkills_at_random_moments_change_no_byte(tmp_path):
     assert tables(stdout.strip()) == whole
 
 
+@pytest.mark.parametrize("limits", ["rounds: 400", "stop: {client_updates: 1600}"], ids=["known", "open end"])
+@pytest.mark.parametrize("at", [40, 250])
+def test_a_kill_costs_a_fiftieth_of_the_run_at_most(tmp_path, limits, at):
+    """Of all rounds or, where nobody knows how many there will be, of those so far; the bytes stay."""
+    scenario = Scenario.parse(PROTOCOL.replace("rounds: 400", limits))
+    whole = run(scenario, tmp_path / "whole")
+    rounds = whole.summary["rounds"]
+    assert rounds > 250
+
+    def stop(done, rounds, time_s):
+        if done == at:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        run(scenario, tmp_path / "again", progress=stop)
+    begun = {}
+    done = run(scenario, tmp_path / "again", phase=begun.setdefault)
+    lost = at - begun["playing"]
+    assert 0 <= lost <= max(1, (400 if limits.startswith("rounds") else at) // 50)
+    assert tables(done.path) == tables(whole.path)
+
+
 def test_a_damaged_checkpoint_falls_back_and_two_stop_the_resume(tmp_path, capsys):
     scenario = Scenario.parse(PROTOCOL, "x", ["training.rounds=12"])
     whole = tables(run(scenario, tmp_path / "whole").path)

@@ -231,7 +231,6 @@ def test_late_answers_of_a_phase(tmp_path):
         (("secagg={name: secagg, scale: 3.0e+10}",), "2^36"),
         (("secagg=basecagg", FEDBUFF[0].replace("equal", "samples")), "normaliser: weight_sum"),
         (("secagg=basecagg", FEDBUFF[0].replace("rounds", "unit_weights: own, rounds")), "unit_weights: common"),
-        (("secagg=plain", "devices.failure={name: bernoulli, probability: 0, phases: {unmask: 0.1}}"), "it has none"),
         (("secagg=secagg", "devices.failure={name: bernoulli, probability: 0, phases: {unmsk: 0.1}}"), "'unmask'"),
     ],
 )

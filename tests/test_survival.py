@@ -114,6 +114,19 @@ def test_the_figures_that_were_off():
 def test_theory_says_what_it_left_out():
     assert theory(scenario())["left_out"] == []
     assert theory(scenario("training.deadline_s=3"))["left_out"] == ["training.deadline_s"]
+    for learning, poor in (
+        ("none:samples=0", True),
+        ("{data: digits, model: logistic}", False),
+        ("{data: digits, model: logistic, partition: {name: dirichlet, beta: 0.1}}", False),
+        ("{data: digits, model: logistic, partition: {name: dirichlet, beta: 0.1, over: clients}}", True),
+        (
+            "{data: digits, model: logistic, partition: {name: dirichlet, beta: 9, over: clients, min_samples: 1}}",
+            False,
+        ),
+        ("{data: digits, model: logistic, partition: quantity}", True),
+    ):
+        found = theory(scenario(f"learning={learning}"))["left_out"]
+        assert found == ["learning (clients without samples)"] * poor, learning
     known = theory(scenario("training=fedbuff"))
     assert known["expected_cardinality"] is None and known["expected_selected"] > 0
     weighted = theory(scenario("selection=weighted", "devices.failure.probability={choices: [0, 0.5]}"))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,10 +21,10 @@ from click.testing import CliRunner
 import simfl
 from simfl.cli import simfl as group
 from simfl.errors import BusyError, MissingError, SimflError
-from simfl.sweep import cluster, folders
-from simfl.sweep.grid import axes
+from simfl.sweep import cluster, folders, slot
+from simfl.sweep.grid import axes, axes_of
 from simfl.sweep.plan import planned
-from simfl.sweep.playing import How
+from simfl.sweep.playing import How, play
 
 HERE = Path(__file__).resolve().parent.parent
 
@@ -313,9 +314,34 @@ def test_nothing_runs_before_every_member_is_valid(tiny, tmp_path):
 
 def test_workers_that_do_not_start_are_no_fault_of_the_runs(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    with pytest.raises(SimflError, match="no worker process starts: exit status 1"):
-        simfl.sweep(tiny, {"seed": [0, 1]}, out=tmp_path)
+    with pytest.raises(SimflError, match="no worker process starts: exit status 1; 2 runs are left open, and the same"):
+        simfl.sweep(tiny, {"seed": [0, 1]}, out=tmp_path, jobs=2)
     assert {row["status"] for row in rows(index_of(tmp_path))} == {"open"}
+
+
+@pytest.mark.parametrize("start", [1, 2], ids=["its first", "its second, after its run's process died"])
+def test_a_worker_that_does_not_start_leaves_its_run_to_the_others(tiny, tmp_path, monkeypatch, capsys, start):
+    """Of two jobs one never gets a worker (again): the sweep goes on with one, and says so; nothing is lost."""
+    begin, starts, unlucky = slot.Slot._start, Counter(), []
+
+    def started(self):
+        unlucky.append(self) if not unlucky else None
+        starts[self] += 1
+        if self is unlucky[0] and starts[self] >= start:
+            raise slot.NoWorker("no worker process starts: exit status 1")
+        worker = begin(self)
+        if self is unlucky[0]:
+            worker.kill()
+        return worker
+
+    monkeypatch.setattr(slot.Slot, "_start", started)
+    seen = []
+    plan = planned(tiny, axes_of({"seed": [0, 1, 2, 3]}))
+    index = play(plan, tmp_path, tmp_path / "tiny" / "sweep-0", How(jobs=2), seen.append)
+    assert [index.status(member.digest) for member in plan.members] == ["done"] * 4
+    assert capsys.readouterr().err.count("warning: no worker process starts: exit status 1; going on with 1") == 1
+    assert (seen[-1].done, seen[-1].running, seen[-1].left) == (4, 0, 0) and all(now.running <= 2 for now in seen)
+    assert starts[unlucky[0]] == start and len(starts) == 2
 
 
 def test_how_is_checked_for_python_too():

@@ -2,22 +2,30 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.asking import stalled
 from simfl.agents.evaluation import Evaluation
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.agents.summing import Sum, Summing
 from simfl.attacks.base import Seen, Truth
+from simfl.columns import failing
 from simfl.metrics import Tally
 from simfl.secagg.base import Summed
+from simfl.trace import PHASES
 from simfl.training.base import Progress
 from simfl.types import Job
 
-__all__ = ["Aggregator"]
+__all__ = ["STANDSTILL", "Aggregator"]
+
+STANDSTILL = 10_000
+"""A run is given up after so many rounds, and one for each client, that summed something and still brought nothing
+nearer that ends it: where nobody takes any time, every client's update may fall on one instant once."""
 
 
 class Aggregator:
@@ -44,6 +52,8 @@ class Aggregator:
         self.observed = [each.start(parts.clients, parts.learner.dimension) for each in parts.observers]
         self.holders: Counter[int] = Counter()
         self.traffic_bytes = 0
+        self.so_far = Progress(0, 0, -inf, 0, None)
+        self.standing = 0
         parts.learner.put(0, self.model)
 
     @property
@@ -95,10 +105,10 @@ class Aggregator:
         """
         t, found, loss = self.version, None, None
         if jobs and done is not None:
-            ages = np.zeros(len(jobs), dtype=np.int64) if staleness is None else staleness
+            stale = np.zeros(len(jobs), dtype=np.int64) if staleness is None else staleness
             updates = self.summing.train(jobs)
             loss = updates.mean_loss
-            found = self.summing.sum(t, jobs, updates, ages, self.model, done)
+            found = self.summing.sum(t, jobs, updates, stale, self.model, done)
         before = self.model
         clients, weights = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
         if found is not None:
@@ -110,8 +120,13 @@ class Aggregator:
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
-        ages_row = {} if staleness is None or not len(clients) else _ages(staleness)
-        cells = ages_row | cost.row() | self._phases(phases) | (row or {}) | (found.row if found else {})
+        cells = (
+            _ages(jobs, staleness, clients)
+            | cost.row()
+            | self._protocol(phases, cost)
+            | (row or {})
+            | (found.row if found else {})
+        )
         cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
         facts = found.facts if found else ()
         return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
@@ -136,6 +151,7 @@ class Aggregator:
         self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
         so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
         last = rule.ends(so_far)
+        self._advance(so_far, changed)
         measured = self.evaluation.after(t, changed=changed, last=last)
         row = {
             "round": t,
@@ -150,12 +166,35 @@ class Aggregator:
         }
         return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
 
-    def _phases(self, phases: Sequence[Phase]) -> dict[str, Any]:
-        """Bytes and seconds of a protocol's phases, where the protocol lists these columns."""
-        if not phases:
+    def _advance(self, so_far: Progress, changed: bool) -> None:
+        """Looks whether the run gets on; a round that summed nothing says nothing.
+
+        Raises:
+            SimflError: it will never end.
+        """
+        before, self.so_far = self.so_far, so_far
+        if self.parts.rule.advances(before, so_far):
+            self.standing = 0
+        else:
+            self.standing += changed
+        if self.standing > STANDSTILL + self.parts.clients:
+            why = f"{self.standing} rounds in a row have brought the end of the run no nearer; give training.rounds"
+            raise stalled(why, so_far.time_s)
+
+    def _protocol(self, phases: Sequence[Phase], cost: Cost) -> dict[str, Any]:
+        """What a protocol's phases cost and lost, where the protocol lists these columns."""
+        if not self.parts.protocol.columns:
             return {}
-        cost = {"secagg_bytes": sum(p[6] + p[7] for p in phases), "secagg_s": sum(p[3] - p[2] for p in phases)}
-        return {column.name: cost[column.name] for column in self.parts.protocol.columns if column.name in cost}
+        known: dict[str, Any] = {failing(kind).name: 0 for kind in self.parts.protocol.phases}
+        known |= {"clear_bytes": cost.clear_bytes, "failed_upload": cost.failed_upload}
+        rows = [dict(zip(PHASES, phase, strict=True)) for phase in phases]
+        for row in rows:
+            lost = failing(row["phase"]).name
+            known[lost] = known.get(lost, 0) + row["failed"]
+        known["secagg_bytes"] = sum(row["bytes_down"] + row["bytes_up"] for row in rows)
+        known["secagg_s"] = float(sum(row["ended_s"] - row["started_s"] for row in rows))
+        known["secagg_failed"] = sum(row["failure"] is not None for row in rows)
+        return {column.name: known[column.name] for column in self.parts.protocol.columns if column.name in known}
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -195,5 +234,9 @@ def _masked(before: NDArray[np.float32], after: NDArray[np.float32], mask: Any) 
     return np.where(mask == 1, after, before + mask * (after - before))
 
 
-def _ages(staleness: NDArray[np.int64]) -> dict[str, Any]:
-    return {"staleness_mean": float(staleness.mean()), "staleness_max": int(staleness.max())}
+def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDArray[np.int32]) -> dict[str, Any]:
+    """How old the updates in the sum are; ``staleness``: of each job."""
+    if staleness is None or not len(members):
+        return {}
+    ages = staleness[np.isin([job.client for job in jobs], members)]
+    return {"staleness_mean": float(ages.mean()), "staleness_max": int(ages.max())}

@@ -88,6 +88,8 @@ class BufferedServer:
         self.staff.vacate(flight)
         if flight.lives:
             self.ledger.cost.bytes_up += flight.up_bytes
+            if not self.parts.protocol.shows_updates:
+                self.ledger.cost.clear_bytes += int(np.sum(self.parts.learner.sizes([flight.job])[1]))
             flight.heard = self.aggregator.version
             unit = flight.unit
             unit.missing -= 1
@@ -124,6 +126,7 @@ class BufferedServer:
     def _forfeit(self, culprit: Flight, outcome: str) -> None:
         """A member did not deliver: its unit is given up, and all of it is free to be selected again."""
         self._patience("")
+        self.ledger.cost.failed_upload += 1
         for flight in culprit.unit.members:
             if flight is not culprit and flight.heard < 0:
                 self._cancel(flight)

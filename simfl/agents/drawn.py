@@ -170,12 +170,15 @@ class DrawnServer:
     def _spend_work(self, unit: list[tuple[Job, int, bool]], cost: Cost) -> None:
         """The models and updates of a unit; only between its start and now, when it delivers, does time pass."""
         jobs, now = [job for job, _, _ in unit], self.world.now
-        down, up, _ = self.parts.learner.sizes(jobs)
-        up = self.parts.protocol.upload_bytes(up, self.parts.elements)
-        down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(unit)) for size in (down, up))
-        up = np.where([alive for _, _, alive in unit], up, 0)
+        down, clear, _ = self.parts.learner.sizes(jobs)
+        up = self.parts.protocol.upload_bytes(clear, self.parts.elements)
+        lives = np.array([alive for _, _, alive in unit])
+        down, up, clear = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(unit)) for size in (down, up, clear))
+        up = np.where(lives, up, 0)
         cost.bytes_down += int(down.sum())
         cost.bytes_up += int(up.sum())
+        cost.clear_bytes += int(down.sum() + clear[lives].sum())
+        cost.failed_upload += int((~lives).sum())
         if self.log is None:
             return
         for (job, _, alive), sent, back in zip(unit, down.tolist(), up.tolist(), strict=True):

@@ -121,6 +121,12 @@ class Exchange:
         """Bytes that reached the server in time."""
         return int(self.legs.up_bytes[self.heard].sum())
 
+    @property
+    def failed(self) -> int:
+        """Clients that died or were too late; with enough answers, those on their way are not waited for."""
+        enough = self.ask.quorum is not None and self.heard.sum() >= self.ask.quorum
+        return int((~self.legs.lives if enough else ~self.heard).sum())
+
     def charge(self, cost: Cost) -> None:
         """Adds its bytes to a cost."""
         cost.bytes_down += self.bytes_down
@@ -130,7 +136,7 @@ class Exchange:
         """As a row of phases.csv."""
         asked, answered = len(self.ask.to), int(self.heard.sum())
         cost = (self.bytes_down, self.bytes_up)
-        return (round, self.ask.kind, self.begins_s, self.ends_s, asked, answered, *cost, failure)
+        return (round, self.ask.kind, self.begins_s, self.ends_s, asked, answered, *cost, self.failed, failure)
 
     def records(self, jobs: NDArray[np.int64] | None = None) -> Iterator[dict[str, Any]]:
         """As records of events.jsonl, in the order of their times; ``jobs`` are the numbers of the clients' jobs."""
@@ -203,7 +209,7 @@ class Conversation(NamedTuple):
         last = len(self.exchanges) - 1
         failure = self.result.reason if isinstance(self.result, Failed) else None
         if failure is not None and not self.exchanges:  # it had nobody left to ask
-            return [(round, self.name, self.ends_s, self.ends_s, 0, 0, 0, 0, failure)]
+            return [(round, self.name, self.ends_s, self.ends_s, 0, 0, 0, 0, 0, failure)]
         return [each.phase(round, failure if i == last else None) for i, each in enumerate(self.exchanges)]
 
 

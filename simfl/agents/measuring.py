@@ -1,6 +1,6 @@
 """Asks the scenario's metrics after every round, and checks what they say."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from simfl.agents.parts import Parts, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.answers import described, read_only
-from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.columns import Column
 from simfl.errors import PluginError
 from simfl.measurement.base import Metric, Moment
 
-__all__ = ["Measuring", "checked_values", "refuse_others"]
+__all__ = ["Measuring", "checked_values"]
 
 
 class Measuring:
@@ -23,14 +23,10 @@ class Measuring:
 
     Args:
         parts: the built scenario.
-
-    Raises:
-        PluginError: two metrics, or a metric and simfl itself, fill columns of one name.
     """
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        refuse_others(parts.metrics)
         self.states = [metric.start(parts.clients, parts.learner.dimension) for metric in parts.metrics]
 
     def after(self, done: Round, model: NDArray[np.float32]) -> dict[str, float | None]:
@@ -59,19 +55,6 @@ class Measuring:
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         self.states = [under(f"metric/{i}", state) for i in range(len(self.states))]
-
-
-def refuse_others(metrics: Iterable[Metric]) -> None:
-    """
-    Raises:
-        PluginError: a metric's column has the name of another's, or of one of simfl's.
-    """
-    taken = {column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)}
-    for metric in metrics:
-        for column in (*metric.columns, *metric.finals):
-            if column.name in taken:
-                raise PluginError(_whose(metric), f"column '{column.name}' is another's; choose another name")
-            taken.add(column.name)
 
 
 def checked_values(metric: Metric, values: Any, columns: tuple[Column, ...], method: str) -> dict[str, float | None]:

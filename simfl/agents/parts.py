@@ -53,18 +53,33 @@ class Parts:
         samples = self.learner.samples
         return float(self.rule.weights(samples, np.zeros(len(samples), dtype=np.int64)).max(initial=1.0))
 
+    @cached_property
+    def empty(self) -> NDArray[np.bool_] | None:
+        """Who holds no samples, bool (clients,); None where everybody does, or nothing is learned."""
+        without = self.learner.samples == 0
+        return without if self.learner.dimension and without.any() else None
+
     def cohort(self, number: int, units: Units) -> Cohort:
         """Whom the protocol serves with aggregation (or selection) ``number``."""
-        return Cohort(number, units, self.elements, self.clients, self.heaviest)
+        return Cohort(number, units, self.elements, self.clients, self.heaviest, self.empty)
 
 
 @dataclass
 class Cost:
-    """What happened since the last round was reported."""
+    """What happened since the last round was reported.
+
+    Attributes:
+        failed: clients that began to work and were not aggregated.
+        bytes_down, bytes_up: what the server sent, and what reached it.
+        clear_bytes: of these, what models and updates take without a protocol; where updates are hidden.
+        failed_upload: clients that failed, or were late, between their model and their update.
+    """
 
     failed: int = 0
     bytes_down: int = 0
     bytes_up: int = 0
+    clear_bytes: int = 0
+    failed_upload: int = 0
 
     def row(self) -> dict[str, int]:
         """As cells of rounds.csv."""
@@ -72,7 +87,7 @@ class Cost:
 
 
 Phase = tuple[Any, ...]
-"""A row of phases.csv: round, phase, started_s, ended_s, asked, answered, bytes_down, bytes_up, failure."""
+"""A row of phases.csv, see :data:`simfl.trace.PHASES`."""
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,7 @@ class Staff:
             self.serial += 1
             flight.depart(version, now, self.serial)
             cost.bytes_down += flight.down_bytes
+            cost.clear_bytes += flight.down_bytes
             world.at(flight.arrives_s, self.heard, flight)
             if deadline_s is not None:
                 self._set_deadline(flight, deadline_s)

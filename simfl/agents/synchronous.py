@@ -154,7 +154,8 @@ class SynchronousServer:
         jobs = [everybody[i] for i in np.flatnonzero(going)]
         clients = np.fromiter((job.client for job in jobs), dtype=np.int32, count=len(jobs))
         where = Address(t, clients, parts.clients)
-        ask = work(parts, clients, where, parts.learner.sizes(jobs))
+        sizes = parts.learner.sizes(jobs)
+        ask = work(parts, clients, where, sizes)
         down, seconds = (each[going] for each in besides)
         ask = ask._replace(
             down_bytes=ask.down_bytes + down, compute_s=ask.compute_s + seconds, deadline_s=rule.deadline_s
@@ -162,6 +163,9 @@ class SynchronousServer:
         one = exchange(ask, legs(parts, ask, where), self.world.now, until_failure=rule.on_failure == "abort")
         yield self.world.until(one.ends_s)
         self._close(one, cost, (np.int64(t) << 32) | clients.astype(np.int64))
+        in_clear = [np.broadcast_to(np.asarray(size, dtype=np.int64), len(jobs)) for size in sizes[:2]]
+        cost.clear_bytes += int(in_clear[0].sum() + in_clear[1][one.heard].sum())
+        cost.failed_upload += one.failed
         return one.heard
 
     def _talk(self, t: int, talk: Talk, leg: str, cost: Cost, phases: list[Phase]) -> Generator[Any, Any, Any]:

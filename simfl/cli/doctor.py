@@ -21,10 +21,19 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @click.command("doctor", short_help="Show versions, extras and what is missing.")
+@click.option("--rates", is_flag=True,
+              help="Measure how long cryptography takes here, and print it as YAML to paste under secagg.")  # fmt: skip
 @as_json
 @click.pass_context
-def command(context: click.Context, as_json: bool) -> None:
-    """Show versions, what imports, threads, extras and the data folder; exit code 5 if something needed is missing."""
+def command(context: click.Context, rates: bool, as_json: bool) -> None:
+    """Show versions, what imports, threads, extras and the data folder; exit code 5 if something needed is missing.
+
+    With --rates: seconds of a key agreement, an element of a mask, a product and a share on this machine, for the cost
+    model of secure aggregation. Runs take them from the scenario and never measure anything.
+    """
+    if rates:
+        _rates(as_json)
+        return
     found = examine()
     if as_json:
         print_json(found)
@@ -44,6 +53,16 @@ def command(context: click.Context, as_json: bool) -> None:
     context.exit(0 if found["ok"] else MISSING)
 
 
+def _rates(as_json: bool) -> None:
+    from simfl.cli.rates import as_yaml, measured
+
+    found = measured()
+    if as_json:
+        print_json({"rates": found})
+    else:
+        click.echo(as_yaml(found))
+
+
 def examine() -> dict[str, Any]:
     """Everything the command shows, as plain data."""
     import simfl.scenario.model  # noqa: F401  (registers every plugin)
@@ -53,7 +72,7 @@ def examine() -> dict[str, Any]:
 
     lame = [f"{problem.group} {problem}" for problem in (*registry.broken(), *figures.broken())]
     packages, extras = _requirements()
-    imports = {name: _imports(name) for name in ("torch", "torchvision")}
+    imports = {name: _imports(name) for name in ("torch", "torchvision", "cryptography")}
     return {
         "ok": not lame and all(p["ok"] for p in packages) and all(state == "ok" for state in imports.values()),
         "simfl": VERSION,

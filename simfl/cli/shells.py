@@ -31,23 +31,26 @@ ZSH = """\
 
 %(complete_func)s() {
     local -a whole begun response
+    local none=1
     (( ! $+commands[%(prog_name)s] )) && return 1
     response=("${(@f)$(env COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) \\
         %(complete_var)s=zsh_complete %(prog_name)s)}")
     for kind value about in ${response}; do
         case "$kind" in
-            dir) _path_files -/ ;;
-            file) _path_files -f ;;
+            dir) _path_files -/ && none=0 ;;
+            file) _path_files -f && none=0 ;;
             *) if [[ "$value" == *[=.:/] ]]; then begun+=("$value"); else whole+=("$value"); fi ;;
         esac
     done
-    (( $#whole )) && compadd -U -V whole -a whole
-    (( $#begun )) && compadd -U -S '' -V begun -a begun
+    (( $#whole )) && compadd -U -V whole -a whole && none=0
+    (( $#begun )) && compadd -U -S '' -V begun -a begun && none=0
+    return none
 }
 
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
     %(complete_func)s "$@"
 else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }
     compdef %(complete_func)s %(prog_name)s
 fi
 """

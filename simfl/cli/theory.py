@@ -1,10 +1,15 @@
 """``simfl theory``"""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+
+if TYPE_CHECKING:
+    from simfl.scenario import Scenario
 
 __all__ = ["command"]
 
@@ -16,16 +21,18 @@ OPTIONAL = ("mode", "family_size", "left_out")
 @scenario_arguments
 @as_json
 def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as_json: bool) -> None:
-    """Print what theory says about a scenario's selection policy, before any round is played.
+    """Print what theory says about a scenario's selection and its sums, before any round is played.
 
     The size of its family of rows, its guarantee, and the expected cardinality under the scenario's dropout rates
-    (Multi-RoundSecAgg, arXiv 2106.03328) and failures.
+    (Multi-RoundSecAgg, arXiv 2106.03328) and failures; and, of an aggregation in which nobody fails, the bytes and
+    computation of its clients and its server, the dropouts that it tolerates, and its time.
     """
     from simfl.selection.theory import theory
 
-    known = theory(load(file, overrides, plugins))
+    scenario = load(file, overrides, plugins)
+    known, sums = theory(scenario), _sums(scenario)
     if as_json:
-        print_json(known)
+        print_json(known | {"secagg": {"protocol": scenario.secagg.name, **sums}})
         return
     for name, value in known.items():
         if value is None or value == []:
@@ -40,3 +47,58 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
         click.echo(f"theory                not known: {known['policy']} declares no family of rows")
     elif unknown := [name for name, value in known.items() if value is None and name not in OPTIONAL]:
         click.echo(f"not known             {', '.join(unknown)}")
+    click.echo(f"{'secagg':<22}{scenario.secagg.name}")
+    for name, text in _lines(sums):
+        click.echo(f"{name:<22}{text}")
+
+
+def _sums(scenario: "Scenario") -> dict[str, Any]:
+    from simfl.agents.expected import expected
+    from simfl.errors import MissingError, ScenarioError
+    from simfl.run import build
+
+    try:
+        return expected(build(scenario))
+    except MissingError as error:  # the selection's theory needs no data
+        return {"unknown": str(error)}
+    except ScenarioError as error:
+        raise scenario.located(error) from None
+
+
+def _lines(sums: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is known of the sums, as headings and words."""
+    if "unknown" in sums or sums["clients"] is None:
+        yield "sums", f"not known: {sums.get('unknown', 'nothing is said of how many updates are summed')}"
+        return
+    about = "" if sums["sure"] else "about "
+    yield "sum", f"{about}{sums['clients']:,} updates of {sums['elements']:,} elements, in units of {sums['unit']:,}"
+    if "refused" in sums:
+        yield "sum", f"impossible: {sums['refused']}"
+        return
+    who = "job" if sums["one_by_one"] else "client and round"
+    for way in ("up", "down"):
+        own, clear = sums["client"][f"bytes_{way}"], sums[f"clear_bytes_{way}"] / sums["clients"]
+        yield f"bytes {way}", f"{own:,.0f} a {who}; in clear {clear:,.0f}"
+    for row in sums["phases"]:
+        times = f"{row['times']:,} x " if row["times"] > 1 else "once, " if not row["times"] else ""
+        cost = f"{row['bytes_up']:,.0f} B up, {row['bytes_down']:,.0f} B down, {row['seconds']:.3g} s"
+        yield f"phase {row['phase']}", f"{times}{row['asked']:,} clients, each {cost}"
+    for which in ("up", "down"):
+        ratio = sums[f"bytes_{which}"] / sums[f"clear_bytes_{which}"] if sums[f"clear_bytes_{which}"] else 1.0
+        yield f"all bytes {which}", f"{sums[f'bytes_{which}']:,} an aggregation, {ratio:.3g} times those in clear"
+    for who in ("client", "server"):
+        if done := {kind: count[who] for kind, count in sums["work"].items() if count[who]}:
+            seconds = sums["client"]["seconds"] if who == "client" else sums["server_s"]
+            counted = ", ".join(f"{count:,} {kind}" for kind, count in done.items())
+            yield f"{who} work", f"{counted}; {seconds:.3g} s at the scenario's rates"
+    for name, count in sums["known"].items():
+        yield name.replace("_", " "), f"{count:,}"
+    yield "time", _time(sums)
+
+
+def _time(sums: dict[str, Any]) -> str:
+    before, after = sums["ways"]
+    computed = sum(row["seconds"] for row in sums["phases"] if row["times"]) + sums["server_s"]
+    ways = f"{before} L a job, {after} L a sum" if sums["one_by_one"] else f"{before + after} L"
+    text = f"{ways} and {computed:.3g} s of cryptography, beside training, bandwidth and jitter"
+    return text if sums["round_s"] is None else f"{text}; {sums['round_s']:.6g} s at L = {sums['latency_s']:g} s"

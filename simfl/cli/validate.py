@@ -28,7 +28,8 @@ def command(
     """Check scenario files: every problem with its line and the nearest valid value.
 
     The network and the devices are built and the data's headers compared with the model; nothing is trained. What this
-    leaves unchecked is named. Exit code 2: something is wrong; 5: nothing is, but data or a package are not here.
+    leaves unchecked is named, and what works but is perhaps not what was meant. Exit code 2: something is wrong; 5:
+    nothing is, but data or a package are not here.
     """
     reports = []
     codes = {0}
@@ -69,7 +70,7 @@ def _report(file: str, found: "Examined", digest: str | None) -> dict[str, Any]:
         for p in found.problems
     ]
     about = {"file": file, "valid": not found.problems, "digest": digest, "problems": problems}
-    return about | {"missing": found.missing, "unchecked": found.unchecked}
+    return about | {"missing": found.missing, "unchecked": found.unchecked, "cautions": found.cautions}
 
 
 def _print(file: str, found: "Examined", digest: str | None) -> None:
@@ -83,3 +84,5 @@ def _print(file: str, found: "Examined", digest: str | None) -> None:
         click.echo(f"{file}: valid, digest {digest}")
         if found.unchecked:
             click.echo(f"{file}: not checked without --deep: {'; '.join(found.unchecked)}")
+        for caution in found.cautions:
+            click.echo(f"{file}: note: {caution}")

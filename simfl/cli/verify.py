@@ -20,7 +20,8 @@ MISMATCH = 4
 def command(context: click.Context, directories: tuple[Path, ...], as_json: bool) -> None:
     """Play the runs in results folders again, elsewhere, and compare every file.
 
-    Data sets are decoded from their sources again, not taken from the cache. With --json one folder gives an object,
+    Data sets are decoded from their sources again, not taken from the cache. A data file, plugin or results version of
+    simfl that is another now than when the run was played is named. With --json one folder gives an object,
     several a list.
     """
     found = [_verified(directory, as_json) for directory in directories]
@@ -30,16 +31,19 @@ def command(context: click.Context, directories: tuple[Path, ...], as_json: bool
 
 
 def _verified(directory: Path, quiet: bool) -> dict[str, object]:
-    from simfl.run import verify
+    from simfl.run import changed, verify
 
     try:
         tables = verify(directory)
+        others = changed(directory)
     except IntegrityError as error:
         click.echo(str(error), err=True)
-        return {"directory": str(directory), "identical": False, "tables": {}, "error": str(error)}
+        return {"directory": str(directory), "identical": False, "tables": {}, "changed": [], "error": str(error)}
     identical = bool(tables) and all(tables.values())  # nothing compared is nothing verified
+    for other in others:
+        click.echo(f"{directory}: {other}", err=True)
     if not quiet:
         for name, same in tables.items():
             click.echo(f"{name}: {'identical' if same else 'differs'}")
         click.echo(f"{directory}: {'verified' if identical else 'not reproduced'}")
-    return {"directory": str(directory), "identical": identical, "tables": tables}
+    return {"directory": str(directory), "identical": identical, "tables": tables, "changed": others}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simfl.columns import Column, described, document, telling, unknown
+from simfl.compare.beside_plain import BESIDE, beside_plain
 from simfl.compare.budgets import BUDGETS, Course, affordable
 from simfl.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
 from simfl.compare.intervals import CONFIDENCE
@@ -90,8 +91,8 @@ def compare(
     target_accuracy: float | None = None,
     watch: Watch | None = None,
 ) -> Comparison:
-    """Plays what is missing and writes ``comparison.csv``, ``paired.csv``, ``equal.csv``, ``equal_paired.csv`` and
-    ``comparison.json``.
+    """Plays what is missing and writes ``comparison.csv``, ``paired.csv``, ``equal.csv``, ``equal_paired.csv``,
+    ``comparison.json`` and, with secure aggregation beside plain, ``beside_plain.csv``.
 
     Args:
         plan: the choices and their replications.
@@ -116,6 +117,8 @@ def compare(
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
         rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
         write_atomically(folder / name, _csv(("budget", "value", *columns), rows))
+    if document["beside_plain"]:
+        write_atomically(folder / "beside_plain.csv", _csv(BESIDE, document["beside_plain"]))
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     write_atomically(folder / "comparison.json", text.encode())
     return Comparison(folder, document, index)
@@ -184,6 +187,7 @@ def _document(plan: Plan, compared: list[Choice], index: Index, baseline: str, t
         ],
         **_tables({choice.label: choice.results for choice in compared}, baseline),
         "equal": list(_equal(compared, baseline)),
+        "beside_plain": beside_plain({choice.label: (choice.values, choice.results) for choice in compared}),
     }
 
 

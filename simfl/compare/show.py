@@ -70,6 +70,7 @@ def show(document: dict[str, Any], console: Any = None, at: str | None = None) -
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
     if at is None:
         _block(console, limit, document, document, labels, columns)
+        _beside_plain(console, limit, document, {column.name: column for column in every})
     parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
     for part in parts:
         console.print()
@@ -142,6 +143,33 @@ def _differences(
         _line(console, f"* the {100 * confidence:g} % interval excludes zero, taken for itself: of these {len(found)} "
               f"intervals, about {by_chance:.2g} would by chance alone. ** so does the family-wise one (Bonferroni, "
               f"all {len(found)}). In brackets: half-width if seeds were not shared.", "dim")  # fmt: skip
+
+
+def _beside_plain(console: Any, limit: int | None, document: dict[str, Any], known: dict[str, Column]) -> None:
+    """What secure aggregation costs: differences to the same choice without, and how many times its value that is."""
+    found: Rows = {(row["choice"], row["metric"]): row for row in document.get("beside_plain", ())}
+    if not found:
+        return
+    rows = list(dict.fromkeys(choice for choice, _ in found))
+    metrics = dict.fromkeys(metric for _, metric in found)
+    plain = {choice: row["plain"] for (choice, _), row in found.items()}
+    columns = [_Shown("beside", [plain[label] for label in rows])]
+    for column in (known.get(metric) or unknown(metric) for metric in metrics):
+        unit, form = FORMS[column.unit]
+        cells = [_beside(found.get((label, column.name)), form, column.unit) for label in rows]
+        columns.append(_Shown(column.heading + unit, cells))
+    console.print()
+    _line(console, "what secure aggregation costs beside the same without it, same seeds", "italic")
+    _print(console, limit, rows, columns)
+
+
+def _beside(row: dict[str, Any] | None, form: Form, unit: str) -> str:
+    if row is None:
+        return "–"
+    half = None if row["lower"] is None else (row["upper"] - row["lower"]) / 2
+    spread = f" ±{form(half)}" if half and half > ROUNDING * abs(row["difference"]) else ""
+    times = f" (x {row['ratio']:.3g})" if unit in ("bytes", "seconds") and row["ratio"] is not None else ""
+    return ("+" if row["difference"] > 0 else "") + form(row["difference"]) + spread + times
 
 
 def _line(console: Any, text: str, style: str) -> None:

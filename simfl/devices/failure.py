@@ -56,11 +56,12 @@ class BernoulliFailure:
         ]
 
     def _unknown(self, setting: Setting) -> Iterator[tuple[str, str]]:
-        """Phases that the protocol does not have."""
+        """Phases that the protocol does not have. Where it has none, they count for nothing: so that a scenario with a
+        protocol can be compared with plain.
+        """
         name, known = setting.secagg.name, setting.secagg.phases
-        there = f"it has {', '.join(known)}" if known else "it has none"
-        for phase in sorted(self.phases.keys() - set(known)):
-            why = f"{name} has no phase '{phase}'; {there} (uploads fail with 'probability')"
+        for phase in sorted(self.phases.keys() - set(known)) if known else ():
+            why = f"{name} has no phase '{phase}'; it has {', '.join(known)} (uploads fail with 'probability')"
             yield f"phases.{phase}", why + suggestion(phase, known)
 
     def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64]:

@@ -131,11 +131,13 @@ class Learning(Protocol):
         evaluate_every: rounds between two measurements of the model; 0 = after the last only.
         columns: what measurements add to rounds.csv.
         validates: clients keep samples for validation.
+        everybody_holds_samples: whether every client certainly does, given enough data.
     """
 
     evaluate_every: int
     columns: tuple[Column, ...] = ()
     validates: bool = False
+    everybody_holds_samples: bool = False
 
     @abstractmethod
     def build(self, scenario: Setting, streams: Streams) -> Learner:

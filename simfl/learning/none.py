@@ -26,6 +26,10 @@ class NoLearning:
 
     evaluate_every = 0
 
+    @property
+    def everybody_holds_samples(self) -> bool:
+        return self.samples > 0
+
     def preview(self, setting: Setting) -> list[str]:
         return []
 

@@ -68,6 +68,10 @@ class Supervised:
     def validates(self) -> bool:
         return self.holdout is not None and self.holdout.validation > 0
 
+    @property
+    def everybody_holds_samples(self) -> bool:
+        return bool(self.partition.leaves_nobody_out and self.holdout is None)
+
     def preview(self, setting: Setting) -> list[str]:
         """Compares the data's headers with the model, without torch; what this leaves unchecked.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simfl.privacy.basis import Basis
 from simfl.privacy.budget import Budget
-from simfl.privacy.code import Code, code, code_work
+from simfl.privacy.code import code, code_work
 from simfl.privacy.lightest import level, level_work
 from simfl.privacy.search import search, search_work
 from simfl.privacy.witness import birth, lives
@@ -131,7 +131,6 @@ def _enumerate(
     basis: Basis, state: Weak, ranks: list[int], last: dict[int, int], budget: Budget, proofs: Budget
 ) -> None:
     """Proves lower bounds, from the last rank on: no vector on 1, 2, 3 ... places that is lighter than the upper."""
-    p, _ = basis.primes
 
     def promising(rank: int) -> bool:
         """No light vector is known, nor enforced by the rank (Singleton's bound)."""
@@ -141,31 +140,53 @@ def _enumerate(
     # first the last rank where all affordable levels may pass: what that proves holds for all lower ranks
     first = max(filter(promising, ranks), default=ranks[-1])
     for rank in [first, *reversed(ranks)]:
-        if state.lower[rank] >= state.upper[rank] or not budget.take(code_work(basis, rank)):
-            continue
-        here = code(basis, rank, p)
-        smallest = np.append(0, np.cumsum(here.weight))
-        largest = np.append(0, np.cumsum(here.weight[::-1]))
+        any(_exhaust(basis, state, rank, p, budget, proofs) for p in basis.primes)
 
-        def accept(places: NDArray[np.int64], here: Code = here, rank: int = rank) -> bool:
-            return here.dependent(places) and _accept(basis, state, rank, here.support(places), proofs)
 
-        affordable, work = [], 0
-        for w in range(1, len(here.weight) + 1):
-            if largest[w] >= state.lower[rank]:
-                work += level_work(len(here.weight), w)
-                if not budget.affords(work * (10 if w > AIM else 1)):
-                    break
-                affordable.append(w)
-        if not affordable or smallest[min(affordable[-1] + 1, len(smallest) - 1)] <= state.lower[rank]:
-            continue  # nothing to be gained
-        for w in affordable:
-            state.proven(rank, min(int(state.upper[rank]), int(smallest[w])))
-            if state.lower[rank] >= state.upper[rank]:
+def _exhaust(basis: Basis, state: Weak, rank: int, p: int, budget: Budget, proofs: Budget) -> bool:
+    """Proves a lower bound at one rank with one prime; False if that proved less because of this prime.
+
+    A vector of R is a codeword modulo p, of no more weight. So what no codeword weighs no vector does; but a codeword
+    that is no vector of R (p divides what another vector has in a place) may stand for a heavier vector that is one:
+    nothing is proven beyond its weight.
+    """
+    if state.lower[rank] >= state.upper[rank] or not budget.take(code_work(basis, rank)):
+        return True
+    here = code(basis, rank, p)
+    smallest = np.append(0, np.cumsum(here.weight))
+    largest = np.append(0, np.cumsum(here.weight[::-1]))
+    shadow = int(state.upper[rank])
+
+    def accept(places: NDArray[np.int64]) -> bool:
+        nonlocal shadow
+        if not here.dependent(places):
+            return False
+        if _accept(basis, state, rank, here.support(places), proofs):
+            return True
+        shadow = min(shadow, int(here.weight[places].sum()))
+        return False
+
+    def proven(fewest: int) -> None:
+        """Notes that all codewords of less weight than so many clients have been met."""
+        state.proven(rank, min(int(state.upper[rank]), fewest, shadow))
+
+    affordable, work = [], 0
+    for w in range(1, len(here.weight) + 1):
+        if largest[w] >= state.lower[rank]:
+            work += level_work(len(here.weight), w)
+            if not budget.affords(work * (10 if w > AIM else 1)):
                 break
-            budget.take(level_work(len(here.weight), w))
-            level(here, w, int(state.upper[rank]), accept)
-        beyond = affordable[-1] + 1
-        state.proven(
-            rank, int(state.upper[rank] if beyond == len(smallest) else min(state.upper[rank], smallest[beyond]))
-        )
+            affordable.append(w)
+    if not affordable or smallest[min(affordable[-1] + 1, len(smallest) - 1)] <= state.lower[rank]:
+        return True  # nothing to be gained
+    for w in affordable:
+        proven(int(smallest[w]))
+        if state.lower[rank] >= state.upper[rank]:
+            return True
+        if shadow < state.upper[rank]:
+            return False
+        budget.take(level_work(len(here.weight), w))
+        level(here, w, int(state.upper[rank]), accept)
+    beyond = affordable[-1] + 1
+    proven(int(state.upper[rank] if beyond == len(smallest) else smallest[beyond]))
+    return shadow >= state.upper[rank]

@@ -10,7 +10,7 @@ from simfl.compare.measures import common_target
 from simfl.report.statistics import Interval, interval
 from simfl.report.study import Group, Run, Study
 
-__all__ = ["Measure", "Scale", "measures", "target_of", "with_values"]
+__all__ = ["Measure", "Scale", "measures", "quantities", "target_of", "with_values"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,11 @@ class Measure:
         if self.column.unit == "number" and all(value.is_integer() for value in found):
             return Scale(1.0, "", 0)
         return _scale(self.column.unit, max(found, default=0.0))
+
+
+def quantities(kind: str, values: Iterable[float]) -> Scale:
+    """How to write values of a column's unit, in one unit for all of them."""
+    return _scale(kind, max(map(abs, values), default=0.0))
 
 
 def _scale(kind: str, largest: float) -> Scale:

@@ -10,6 +10,7 @@ from typing import Any
 
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, change, family_level
+from simfl.report.beside import beside_table, in_clear
 from simfl.report.equal import equal_table
 from simfl.report.figures import NothingToDraw, figures
 from simfl.report.measures import Measure, with_values
@@ -82,14 +83,14 @@ def page(study: Study) -> str:
     environment.filters["listed"] = _listed
     advice = advise(study)
     drawn = list(_drawn(study))
-    groups, equal = group_table(study), equal_table(study)
+    groups, equal, beside = group_table(study), equal_table(study), beside_table(study)
     rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
     return environment.get_template("report.html").render(
         study=study,
         version=VERSION,
         advice=advice,
         sentences=told(study),
-        cautions=cautions(study),
+        cautions=[*cautions(study), *in_clear(study)],
         facts=_facts(study),
         tiles=_tiles(study, advice),
         sections={name: _paired(drawn, name) for name in dict.fromkeys(figure.section for figure in drawn)},
@@ -98,6 +99,8 @@ def page(study: Study) -> str:
         rows=rows,
         rows_title="Rounds" if study.kind == "run" else "Runs",
         groups_csv=_data("text/csv", csv_of(groups)),
+        beside=beside,
+        beside_csv=_data("text/csv", csv_of(beside)) if beside else "",
         equal=equal,
         equal_csv=_data("text/csv", csv_of(equal)) if equal else "",
         rows_csv=_data("text/csv", csv_of(rows)),

@@ -128,6 +128,11 @@ class Run:
         return read_table(self.stored.file("jobs.csv")) if "jobs.csv" in self.stored else None
 
     @cached_property
+    def phases(self) -> "DataFrame | None":
+        """``phases.csv`` of a run with an aggregation protocol that has phases, else None."""
+        return read_table(self.stored.file("phases.csv")) if "phases.csv" in self.stored else None
+
+    @cached_property
     def clients_table(self) -> "DataFrame":
         """``clients.csv``: client, name, samples, latency_s and a column for each label; empty for very many clients.
 

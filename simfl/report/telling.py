@@ -1,5 +1,6 @@
 """What happened, in sentences computed from the numbers, where there is nothing to choose."""
 
+from simfl.report.beside import masked
 from simfl.report.measures import Measure, with_values
 from simfl.report.study import Group, Study
 
@@ -9,10 +10,12 @@ __all__ = ["told"]
 def told(study: Study) -> list[str]:
     """Two or three sentences about a run, its replications or a sweep."""
     known = {measure.name: measure for measure in with_values(study)}
-    return _one(study.groups[0], known) if study.single else _many(study, known)
+    return _one(study, known) if study.single else _many(study, known)
 
 
-def _one(group: Group, known: dict[str, Measure]) -> list[str]:
+def _one(study: Study, known: dict[str, Measure]) -> list[str]:
+    group = study.groups[0]
+
     def value(name: str) -> str:
         found = known[name].over(group)
         return known[name].scale([found.mean]).quantity(found.mean)
@@ -21,10 +24,11 @@ def _one(group: Group, known: dict[str, Measure]) -> list[str]:
     if "test_accuracy" in known:
         right = f"the model is right on {value('test_accuracy')} of the test samples"
         sentences = [f"After {value('time_s')} of simulated time {right}."]
-    if "privacy_weak_lower" in known:
+    hidden = masked(study)
+    if "privacy_weak_lower" in known and not hidden:
         sentences.append(_guarantee(group) if len(group.runs) == 1 else
                          f"Its weak multi-round guarantee ends at {value('privacy_weak_lower')} clients.")  # fmt: skip
-    return sentences
+    return [*sentences, *hidden]
 
 
 def _guarantee(group: Group) -> str:

@@ -7,7 +7,7 @@ module that they use; other versions of Python have other bytecode.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from inspect import getsourcefile
@@ -17,7 +17,7 @@ from typing import Any
 
 from simfl.scenario.pluginfiles import is_plugin_file
 
-__all__ = ["code_of", "is_foreign"]
+__all__ = ["code_of", "codes", "is_foreign"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -27,6 +27,11 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes)
 def is_foreign(cls: type) -> bool:
     """Whether a plugin is neither simfl's own nor one of a plugin file."""
     return cls.__module__.partition(".")[0] != "simfl" and not is_plugin_file(cls)
+
+
+def codes(classes: Iterable[type]) -> dict[str, str]:
+    """:func:`code_of` some foreign plugins, by their full names."""
+    return {f"{cls.__module__}.{cls.__qualname__}": code_of(cls) for cls in classes}
 
 
 def code_of(cls: type) -> str:

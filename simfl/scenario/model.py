@@ -23,7 +23,7 @@ from simfl.network import NETWORKS
 from simfl.plugin import is_plugin
 from simfl.privacy import PRIVACY
 from simfl.registry import plain, validate
-from simfl.scenario import datafiles, identity, overrides, pluginfiles, plugins
+from simfl.scenario import datafiles, identity, overrides, owned, pluginfiles, plugins
 from simfl.scenario.builtin import find
 from simfl.scenario.extending import extended, opened
 from simfl.scenario.messages import in_order, problems
@@ -216,6 +216,7 @@ class Scenario:
         scenario, found = plugins.resolved(self)
         if not found:
             found = [*plugins.checked(scenario), *scenario._missing_files(), *scenario._not_named()]
+            found += owned.clashes(scenario)
         located = [scenario._problem(path, message) for path, message in found]
         if located or document.problems:
             raise InvalidScenario(in_order([*document.problems, *located]))
@@ -280,12 +281,23 @@ class Scenario:
         Raises:
             ScenarioError: a data file cannot be read.
         """
-        known = {name: self._content(path, name) for path, name in datafiles.named(self)}
+        known = {name: self.origins[dotted(path)] for path, name in datafiles.named(self)}
         data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_PATH else ""))
-        data["code"] = {f"{cls.__module__}.{cls.__qualname__}": identity.code_of(cls) for cls in self.foreign()}
+        data["code"] = identity.codes(self.foreign())
         data["results"] = RESULTS
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+    @cached_property
+    def origins(self) -> dict[str, str]:
+        """What the digest holds of things outside the scenario, each by its content: data and plugin files by the keys
+        that name them, the code of other plugins by their classes, simfl by its results version.
+
+        Raises:
+            ScenarioError: a data file cannot be read.
+        """
+        files = {dotted(path): self._content(path, name) for path, name in datafiles.named(self)}
+        return files | identity.codes(self.foreign()) | {"simfl": f"results version {RESULTS}"}
 
     def foreign(self) -> list[type]:
         """The plugins that it uses, the innermost first, that are neither simfl's own nor of its plugin files."""

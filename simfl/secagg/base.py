@@ -7,9 +7,9 @@ so that the answers so far are its checkpoint. The mathematics of the sum happen
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from typing import Protocol as Interface
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from simfl.columns import Column
 from simfl.registry import Registry
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Job, Total, Units
 
 __all__ = ["PROTOCOLS", "Ask", "Cohort", "Contributions", "Failed", "Prepared", "Protocol", "Summed", "Talk"]
@@ -53,6 +54,7 @@ class Cohort(NamedTuple):
         dimension: coordinates of an update, d.
         clients: of the scenario; some protocols have all of them help.
         heaviest: the largest weight that any client's update can carry; public, so that sums can be sized for it.
+        empty: bool (clients,): who holds no samples, whose update is 0 and hides nobody; None = nobody is known to.
     """
 
     number: int
@@ -60,6 +62,12 @@ class Cohort(NamedTuple):
     dimension: int
     clients: int = 0
     heaviest: float = 1.0
+    empty: NDArray[np.bool_] | None = None
+
+    def hiding(self, members: NDArray[np.bool_]) -> int:
+        """How many of the members, (n,), hide the others in a sum."""
+        found = self.units.ravel()[members]
+        return len(found) if self.empty is None else int((~self.empty[found]).sum())
 
 
 @dataclass(frozen=True)
@@ -155,11 +163,28 @@ class Protocol(Interface):
     joint: bool = False
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
-    columns: tuple[Column, ...] = ()
+    columns: ClassVar[tuple[Column, ...]] = ()
 
     def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
         """Size on the wire of updates of ``update_bytes``, a number or (n,)."""
         return update_bytes
+
+    def counting(self) -> Mapping[str, "Protocol"]:
+        """For each kind of operation this protocol with every such operation taking a second, and others no time."""
+        return {}
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        """What theory knows of sums over such a cohort; of these what applies.
+
+        ``neighbours`` and ``threshold`` of shared secrets, ``survivors`` whose answers are needed; ``colluding``
+        clients who with the server learn nothing, whoever they are; ``dropouts`` in any phases with which there still
+        is a sum, whoever they are; ``colluding_at_random`` and ``dropouts_at_random`` with the chances asked for.
+        """
+        return {}
+
+    def cautions(self, setting: Setting) -> list[str]:
+        """What works, but is perhaps not what was meant; ``simfl validate`` says it."""
+        return []
 
     def setup(self, cohort: Cohort, streams: Streams) -> Talk:
         """What all clients do once, before the first round; of joint protocols. What it returns is not looked at."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.columns import MASKED_COLUMNS, failing
 from simfl.rng import Streams
 from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.coded import Code, Helper, Owner, helped
@@ -55,6 +56,7 @@ class BASecAgg(Coded, Protocol):
     staleness_scale: Annotated[int, Field(ge=1, le=2**16, description="whole numbers in a staleness weight of 1")] = 64
 
     phases = ("share", "deliver", "unmask")
+    columns = (*MASKED_COLUMNS, *map(failing, phases))
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems, rule = super().check(setting), setting.training
@@ -71,6 +73,12 @@ class BASecAgg(Coded, Protocol):
 
     def limit(self, cohort: Cohort) -> float:
         return cohort.units.size * ceil(cohort.heaviest * (self.staleness_scale + 1))
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        code = self.code(cohort.clients, cohort.dimension)
+        if code is None:
+            return {}
+        return {"survivors": code.survivors, "colluding": code.private, "dropouts": cohort.clients - code.survivors}
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
         clients, shape, n, rates = cohort.units.ravel(), cohort.units.shape, cohort.clients, self.rates
@@ -96,8 +104,8 @@ class BASecAgg(Coded, Protocol):
         assert code is not None, "it was prepared"
         if no_room := self.no_room(cohort):
             return Failed(no_room)
-        if units.size < (self.min_sum or 2):
-            return Failed(f"upload: {units.size} updates, a sum needs {self.min_sum}")
+        if (found := cohort.hiding(uploaded.ravel())) < (self.min_sum or 2):
+            return Failed(f"upload: {found} updates, a sum needs {self.min_sum}")
         helpers = np.flatnonzero(np.logical_and.reduce(prepared)).astype(np.int32)
         if len(helpers) < code.survivors:
             return Failed(f"deliver: {len(helpers)} of {n} clients hold all pieces, {code.survivors} answers decode")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.columns import MASKED_COLUMNS, failing
 from simfl.rng import Streams
 from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.coded import Code, Helper, Owner, helped
@@ -75,6 +76,14 @@ class LightSecAgg(Coded, Protocol):
 
     joint = True
     phases = ("share", "unmask")
+    columns = (*MASKED_COLUMNS, *map(failing, phases))
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        n, code = cohort.units.size, self.code(cohort.units.size, cohort.dimension)
+        if code is None:
+            return {}
+        dropouts = max(0, n - max(code.survivors, self.min_sum or 2)) // cohort.units.shape[1]
+        return {"survivors": code.survivors, "colluding": code.private, "dropouts": dropouts}
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
         clients, shape, n = cohort.units.ravel(), cohort.units.shape, cohort.units.size
@@ -85,7 +94,7 @@ class LightSecAgg(Coded, Protocol):
         compute_s = (n - 1) * rates.agreement_s + n * code.survivors * code.piece * rates.product_s
         heard = yield Ask("share", clients, *code.share_bytes(n - 1), compute_s, deadline_s=self.deadline_s)
         masked = whole_units(heard, shape[1])
-        if few := self._few("share", masked, masked, code):
+        if few := self._few("share", cohort, masked, masked, code):
             return few
         others = int(masked.sum()) - 1
         compute_s = others * rates.agreement_s + code.length * rates.element_s
@@ -94,7 +103,7 @@ class LightSecAgg(Coded, Protocol):
     def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
         clients, arrived, shape, (code,) = cohort.units.ravel(), uploaded.ravel(), cohort.units.shape, prepared
         summed, n = whole_units(arrived, shape[1]), cohort.units.size
-        if few := self._few("upload", summed, arrived, code):
+        if few := self._few("upload", cohort, summed, arrived, code):
             return few
         compute_s = int(summed.sum()) * code.piece * self.rates.product_s
         heard = yield Ask(
@@ -109,8 +118,10 @@ class LightSecAgg(Coded, Protocol):
         compute_s = code.survivors * (code.length + code.survivors**2) * self.rates.product_s
         return Summed(summed.reshape(shape)[:, 0], record, compute_s)
 
-    def _few(self, phase: str, summed: NDArray[np.bool_], helping: NDArray[np.bool_], code: Code) -> Failed | None:
-        found, left, least = int(summed.sum()), int(helping.sum()), self.min_sum or 2
+    def _few(
+        self, phase: str, cohort: Cohort, summed: NDArray[np.bool_], helping: NDArray[np.bool_], code: Code
+    ) -> Failed | None:
+        found, left, least = cohort.hiding(summed), int(helping.sum()), self.min_sum or 2
         if found < least:
             return Failed(f"{phase}: {found} clients of whole units are left, a sum needs {least}")
         if left < code.survivors:

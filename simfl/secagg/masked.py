@@ -1,7 +1,7 @@
 """What all protocols of masks have in common: their keys in a scenario, weights, whole numbers, the mean in the end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from simfl.columns import Column
+from simfl.columns import MASKED_COLUMNS, Column
 from simfl.errors import SimflError
 from simfl.rng import Streams
 from simfl.secagg.base import Cohort, Contributions
 from simfl.secagg.field import Elements, to_signed
+from simfl.secagg.fitting import differ, own_weights, summands, unmaskable
 from simfl.secagg.keys import ELEMENT
 from simfl.secagg.quantise import HALF, Grid, grid, rounded
 from simfl.setting import Setting
@@ -80,39 +81,76 @@ class Masked:
     ] = None
     rates: Annotated[Rates, Field(description="how long cryptography takes")] = Rates()
 
-    columns: ClassVar[tuple[Column, ...]] = (
-        Column("secagg_bytes", "Secure aggregation", "bytes",
-               "Bytes of the secure aggregation's own phases, in both directions.", -1, "sum", shown=False),
-        Column("secagg_s", "Time of secure aggregation", "seconds",
-               "Simulated time of the secure aggregation's own phases; those of several units add up.", -1, "sum",
-               shown=False),
-        Column("clipped", "Clipped coordinates", "count",
-               "Coordinates of the updates in the sum that were clipped before it.", -1, "sum", shown=False),
-        Column("wrapped", "Wrapped coordinates", "count",
-               "Coordinates of the sum that wrapped around; only a fixed scale lets them.", -1, "sum", shown=False),
-    )  # fmt: skip
+    columns: ClassVar[tuple[Column, ...]] = MASKED_COLUMNS
 
     def resolve(self, setting: Setting) -> Self:
         """With the clients that a sum must hold, and weights sent where they can differ."""
         least = max(2, setting.selection.unit_size) if self.min_sum is None else self.min_sum
-        channel = _differ(setting) if self.weight_channel is None else self.weight_channel
+        channel = differ(setting) if self.weight_channel is None else self.weight_channel
         return replace(self, min_sum=least, weight_channel=channel)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         """What cannot be summed."""
-        problems = []
-        if _differ(setting) and not self.weight_channel:
+        problems = [("name", message) for message in unmaskable(setting)]
+        if differ(setting) and not self.weight_channel:
             problems.append(("weight_channel", "is false, but weights differ; use true, or weighting: equal"))
-        most = setting.selection.k
+        most = summands(setting)
         if most is not None and self.min_sum is not None and most < self.min_sum:
-            problems.append(("min_sum", f"is {self.min_sum}, but {most} are summed; the nearest value is {most}"))
+            nearest = f"the nearest value is {most}" if most > 1 else "one update is not hidden; use secagg: plain"
+            problems.append(("min_sum", f"is {self.min_sum}, but {most} are summed; {nearest}"))
+        elif most is not None:
+            problems += self._crowded(setting, most)
         if self.scale is not None and self.clip * self.scale > FINEST:
             problems.append(("scale", f"times clip is above 2^36; the largest scale is {FINEST / self.clip:g}"))
         return problems
 
+    def _crowded(self, setting: Setting, most: int) -> list[tuple[str, str]]:
+        """Updates without room in the field however few samples clients hold."""
+        units = np.zeros((most, 1), dtype=np.int32)
+        cohort = Cohort(0, units, 1, setting.clients, float(own_weights(setting, 1)[0]))
+        if self.no_room(cohort) is None:
+            return []
+        weight = self.limit(cohort)
+        if self.scale is not None:
+            largest = (2.0**62 / weight - 1) / self.clip
+            return [("scale", f"is too large for {most} updates; the largest is {largest:g}")]
+        largest = HALF // weight - 1
+        valid = f"the largest is {largest:.0f}" if largest > 0 else "no clip is small enough for so many updates"
+        return [("clip", f"is {self.clip:g}, which leaves {most} updates no room in the field; {valid}")]
+
+    def cautions(self, setting: Setting) -> list[str]:
+        most, found = summands(setting), []
+        if most == 2:
+            found.append("in a sum of two, each client can subtract its own update")
+        if self.scale is not None:
+            found.append("with a scale of your own, sums can wrap around; rounds.csv counts it (wrapped)")
+        if most is not None and not setting.training.asynchronous:
+            found += self._fragile(setting, most)
+        return found
+
+    def _fragile(self, setting: Setting, most: int) -> list[str]:
+        """Sums that the scenario's failures will often break."""
+        rates, unit = setting.devices.failure.rates(setting, Streams(setting.seed)), setting.selection.unit_size
+        cohort = Cohort(0, np.zeros((max(1, most // unit), unit), dtype=np.int32), 1, setting.clients)
+        dropouts = self.known(cohort).get("dropouts", 0)
+        lost = 0.0 if rates is None else float(rates.mean()) * most
+        if not 0 < dropouts < lost:
+            return []
+        return [f"about {lost:.3g} of {most} clients fail in a round, and more than {dropouts} may break its sum"]
+
     def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
         """An element a coordinate, whatever the update would need in clear, and one for the weight."""
         return ELEMENT * self.length(dimension)
+
+    def counting(self) -> dict[str, Any]:
+        """With a second for one kind of operation and none for the others, by the kind."""
+        kinds = [rate.name for rate in fields(Rates)]
+        free = dict.fromkeys(kinds, 0.0)
+        return {f"{kind.removesuffix('_s')}s": replace(self, rates=Rates(**free | {kind: 1.0})) for kind in kinds}
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        """See :meth:`simfl.secagg.base.Protocol.known`."""
+        return {}
 
     def length(self, dimension: int) -> int:
         """Elements that a client masks."""
@@ -191,9 +229,3 @@ class Masked:
 def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
     """The members whose units of ``size`` are there wholly, (n,)."""
     return np.repeat(members.reshape(-1, size).all(axis=1), size)
-
-
-def _differ(setting: Setting) -> bool:
-    """Whether the rule weighs a client with two samples unlike one with one."""
-    one, two = setting.training.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64)).tolist()
-    return bool(one != two)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.columns import MASKED_COLUMNS, failing
 from simfl.rng import Streams
 from simfl.secagg.base import Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.field import Elements
@@ -52,11 +53,20 @@ class PairwiseMasks(Masked, Protocol):
 
     joint = True
     phases = ("advertise", "share", "unmask")
+    columns = (*MASKED_COLUMNS, *map(failing, phases))
 
     @abstractmethod
     def sizes(self, n: int) -> tuple[int, int] | None:
         """Neighbours of each of n clients, and the shares that open a secret; None if nothing is safe."""
         ...
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        n, size, sizes = cohort.units.size, cohort.units.shape[1], self.sizes(cohort.units.size)
+        if sizes is None:
+            return {}
+        near, threshold = sizes
+        dropouts = max(0, min(near - threshold, n - (self.min_sum or 2)) // size)
+        return {"neighbours": near, "threshold": threshold, "colluding": threshold - 1, "dropouts": dropouts}
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
         clients, size, n = cohort.units.ravel(), cohort.units.shape[1], cohort.units.size
@@ -67,7 +77,7 @@ class PairwiseMasks(Masked, Protocol):
         plan = Plan(cohort.number, around, sizes[1], np.repeat(np.arange(n // size), size), self.min_sum or 2)
         heard = yield Ask("advertise", clients, 0, KEYS, deadline_s=self.deadline_s)
         advertised = whole_units(heard, size)
-        if few := self._few(advertised):
+        if few := self._few(cohort, advertised):
             return Failed(f"advertise: {few}")
         near, rates = around.counts(advertised)[advertised], self.rates
         compute_s = near * (rates.agreement_s + 2 * rates.share_s)
@@ -76,7 +86,7 @@ class PairwiseMasks(Masked, Protocol):
             "share", clients[advertised], (ID + KEYS) * near, SHARES * near, compute_s, deadline_s=self.deadline_s
         )
         masked = whole_units(masked, size)
-        if few := self._few(masked):
+        if few := self._few(cohort, masked):
             return Failed(f"share: {few}")
         near = around.counts(masked).reshape(-1, size)
         compute_s = near * rates.agreement_s + (near + 1) * (self.length(cohort.dimension) * rates.element_s)
@@ -86,7 +96,7 @@ class PairwiseMasks(Masked, Protocol):
         plan, advertised, masked = prepared[0]
         around, clients, arrived = plan.circle, cohort.units.ravel(), uploaded.ravel()
         summed = whole_units(arrived, cohort.units.shape[1])
-        if few := self._few(summed):
+        if few := self._few(cohort, summed):
             return Failed(f"upload: {few}")
         if not around.connected(summed):
             return Failed("upload: those who are left are not connected, so that the sums of groups would show")
@@ -108,8 +118,8 @@ class PairwiseMasks(Masked, Protocol):
         compute_s += masks * self.length(cohort.dimension) * rates.element_s
         return Summed(summed.reshape(cohort.units.shape)[:, 0], record, compute_s)
 
-    def _few(self, members: NDArray[np.bool_]) -> str | None:
-        found, least = int(members.sum()), self.min_sum or 2
+    def _few(self, cohort: Cohort, members: NDArray[np.bool_]) -> str | None:
+        found, least = cohort.hiding(members), self.min_sum or 2
         return None if found >= least else f"{found} clients of whole units are left, a sum needs {least}"
 
     def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.rng import Streams
-from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Protocol, Summed, Talk
+from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.field import Elements, Q
 from simfl.secagg.keys import KEY, Refused, agree, derive, elements, public_key, secret
 from simfl.secagg.masked import Masked
+from simfl.setting import Setting
 from simfl.types import Total
 
 __all__ = ["Member", "PairwiseRatchet", "Record", "seed_at"]
@@ -41,16 +42,31 @@ class PairwiseRatchet(Masked, Protocol):
 
     joint = True
 
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        return {"colluding": max(0, cohort.units.size - 2), "dropouts": 0}
+
     def setup(self, cohort: Cohort, streams: Streams) -> Talk:
         peers = cohort.clients - 1
         yield Ask("setup", cohort.units.ravel(), KEY * peers, KEY * peers, peers * self.rates.agreement_s)
+
+    def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
+        masks = (cohort.units.size - 1) * self.length(cohort.dimension)
+        return Prepared(np.ones(len(cohort.units), dtype=bool), compute_s=masks * self.rates.element_s)
+        yield
+
+    def cautions(self, setting: Setting) -> list[str]:
+        rates, n = setting.devices.failure.rates(setting, Streams(setting.seed)), setting.selection.k
+        found = super().cautions(setting)
+        if n is not None and rates is not None and (lost := 1 - (1 - float(rates.mean())) ** n) > 0:
+            found.append(f"one missing client fails a round: of {n}, about {100 * lost:.0f} % of the rounds fail")
+        return found
 
     def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
         missing, n = int((~uploaded).sum()), uploaded.size
         if missing:
             return Failed(f"upload: {missing} of {n} clients are missing, and their masks stay in the sum")
-        if n < (self.min_sum or 2):
-            return Failed(f"upload: {n} clients, a sum needs {self.min_sum}")
+        if (found := cohort.hiding(uploaded.ravel())) < (self.min_sum or 2):
+            return Failed(f"upload: {found} clients, a sum needs {self.min_sum}")
         if no_room := self.no_room(cohort):
             return Failed(no_room)
         return Summed(np.ones(len(uploaded), dtype=bool), Record(cohort.number, self.limit(cohort)))

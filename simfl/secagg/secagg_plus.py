@@ -1,11 +1,12 @@
 """Secure aggregation among neighbours (Bell et al., CCS 2020)."""
 
 from dataclasses import dataclass
+from math import floor
 from typing import Annotated
 
 from pydantic import Field
 
-from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS, Cohort
 from simfl.secagg.neighbours import degree_and_threshold
 from simfl.secagg.pairwise import PairwiseMasks
 from simfl.setting import Setting
@@ -35,12 +36,25 @@ class SecAggPlus(PairwiseMasks):
             return (self.neighbours, self.threshold) if self.neighbours < n else None
         return degree_and_threshold(n, self.corrupted, self.dropped, self.security_bits, self.correctness_bits)
 
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        found, n = super().known(cohort), cohort.units.size
+        if found and self.neighbours is None:
+            rates = {"colluding_at_random": self.corrupted, "dropouts_at_random": self.dropped}
+            found |= {name: floor(round(rate * n, 9)) for name, rate in rates.items()}
+        return found
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems, n = super().check(setting), setting.selection.k
         if (self.neighbours is None) != (self.threshold is None):
             problems.append(("neighbours", "and threshold are given together, or neither is"))
         elif self.neighbours is not None and self.threshold is not None and self.threshold > self.neighbours:
             problems.append(("threshold", f"is {self.threshold}; of {self.neighbours} neighbours no more can answer"))
+        elif n is not None and self.neighbours is not None and self.neighbours >= n:
+            most = (n - 1) // 2 * 2
+            valid = f"the largest even number is {most}" if most else "use secagg"
+            problems.append(
+                ("neighbours", f"is {self.neighbours}, but each of {n} clients has {n - 1} others; {valid}")
+            )
         elif n is not None and self.sizes(n) is None:
             problems.append((
                 "name", f"of {n} clients, no number of neighbours below {n - 1} is safe at these rates; use secagg"

@@ -83,8 +83,9 @@ def _aggregated(
 
 def _left_out(setting: Setting) -> list[str]:
     """What the expected cardinality knows nothing of, as keys of the scenario."""
-    late = setting.training.losses.deadline_s is not None
-    return ["training.deadline_s"] * late + ["secagg"] * bool(setting.secagg.phases)
+    late, poor = setting.training.losses.deadline_s is not None, not setting.learning.everybody_holds_samples
+    found = {"training.deadline_s": late, "learning (clients without samples)": poor, "secagg": setting.secagg.phases}
+    return [what for what, there in found.items() if there]
 
 
 def guarantee(setting: Setting) -> dict[str, int] | None:

@@ -65,7 +65,7 @@ class How:
             raise SimflError("a scheduler's address needs the engine dask")
 
     def play(self, tasks: list[Task]) -> Iterator[tuple[str, str]]:
-        """The engine at work; yields ("started" or "ended", digest)."""
+        """The engine at work; yields ("started", "ended" or "put back", digest)."""
         jobs = self.jobs or _cores()
         if self.engine == "processes":
             return processes.play(tasks, jobs, self.time_limit_s)
@@ -161,6 +161,7 @@ def _play(
                 counts["running"] += 1
             else:
                 counts["running"] = max(0, counts["running"] - 1)
+            if event == "ended":
                 missing.discard(digest)
                 counts[_ended(index, digest)] += 1
                 if len(missing) % every == 0:

@@ -15,7 +15,7 @@ from simfl.errors import SimflError
 from simfl.sweep import folders
 from simfl.sweep.task import Task
 
-__all__ = ["DEATHS", "TIMEOUTS", "Slot", "Stopped"]
+__all__ = ["DEATHS", "TIMEOUTS", "NoWorker", "Slot", "Stopped"]
 
 DEATHS = 3
 """A run whose process has died so often has failed."""
@@ -31,6 +31,10 @@ THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS
 
 class Stopped(Exception):
     """The slot was closed."""
+
+
+class NoWorker(SimflError):
+    """No worker process starts: a fault of the machine, not of a run."""
 
 
 class Slot:
@@ -56,7 +60,7 @@ class Slot:
 
         Raises:
             Stopped: the slot was closed meanwhile.
-            SimflError: no worker process starts.
+            NoWorker: none starts; the task can be played by another slot.
         """
         deaths = timeouts = 0
         while True:
@@ -103,7 +107,7 @@ class Slot:
                 return worker
             except (TimeoutError, EOFError):  # no fault of a run
                 said = self._end()
-        raise SimflError(f"no worker process starts: {said.splitlines()[-1]}")
+        raise NoWorker(f"no worker process starts: {said.splitlines()[-1]}")
 
     def _launch(self) -> subprocess.Popen[bytes]:
         path = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)

@@ -123,6 +123,10 @@ class Rule(Protocol):
         """Whether the run ends with the server update that brought it so far."""
         ...
 
+    def advances(self, before: Progress, after: Progress) -> bool:
+        """Whether something that can end the run has come nearer."""
+        return True
+
 
 RULES = Registry("training", protocol=Rule)
 

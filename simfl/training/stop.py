@@ -11,6 +11,9 @@ from simfl.training.base import Progress
 __all__ = ["Schedule", "Stop"]
 
 
+Limits = tuple[int | None, int | None, float | None, int | None, float | None]
+
+
 @dataclass(frozen=True)
 class Stop:
     """When a run ends besides after ``rounds``: with the first server update at which one of these is reached."""
@@ -39,22 +42,31 @@ class Schedule:
         """Rounds after which the run ends at the latest; None if only something else can end it."""
         return self.rounds
 
-    def ends(self, progress: Progress) -> bool:
+    @property
+    def limits(self) -> Limits:
+        """What ends the run, in the order of :class:`simfl.training.base.Progress`; None = no limit."""
         stop = self.stop
-        limits = (self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy)
+        return self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy
+
+    def ends(self, progress: Progress) -> bool:
         return any(
             limit is not None and value is not None and value >= limit
-            for value, limit in zip(progress, limits, strict=True)
+            for value, limit in zip(progress, self.limits, strict=True)
         )
+
+    def advances(self, before: Progress, after: Progress) -> bool:
+        """Whether something that can end the run has come nearer; an accuracy may, with every update."""
+        *limits, target = self.limits
+        grown = [new > old for old, new in zip(before[:-1], after[:-1], strict=True)]
+        return target is not None or any(more for more, limit in zip(grown, limits, strict=True) if limit is not None)
 
     def endless(self, learning: Any) -> Iterator[tuple[str, str]]:
         """Problems of a run that nothing ends."""
-        stop = self.stop
-        if (self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy) == (None,) * 5:
+        if self.limits == (None,) * 5:
             yield (
                 "rounds",
                 "nothing ends the run: give rounds, or client_updates, time_s, traffic_bytes or target_accuracy "
                 "in stop",
             )
-        elif stop.target_accuracy is not None and not learning.evaluate_every:
+        elif self.stop.target_accuracy is not None and not learning.evaluate_every:
             yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"

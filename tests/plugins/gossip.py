@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from simfl.agents import SERVERS, Cost, Parts, Round, Summing
+from simfl.agents.exchange import computation, message
 from simfl.local import LocalTraining
 from simfl.metrics import Tally
 from simfl.rng import Address
@@ -65,11 +66,15 @@ class Ring:
         where = Address(t, everybody, n)
         samples = learner.samples
         compute = parts.computing.duration_s(everybody, samples, parts.rule.epochs(samples), where)
+        sent = self.world.now + compute
+        sides = [(everybody + step) % n for step in (1, n - 1)]
         arrives = [
-            compute + parts.links.between_s(everybody, (everybody + step) % n, learner.model_bytes, where, f"/{step}")
-            for step in (1, n - 1)
+            sent + parts.links.between_s(everybody, to, learner.model_bytes, where, f"/{side}")
+            for side, to in enumerate(sides)
         ]
-        yield self.world.until(self.world.now + float(np.max(arrives)))
+        self._note("round_start", round=t)
+        yield self.world.until(float(np.max(arrives)))
+        self._tell(jobs, sent, sides, arrives)
         updates = self.summing.train(jobs)
         rows = []
         for client in range(n):
@@ -79,31 +84,47 @@ class Ring:
             chosen = [jobs[i] for i in circle]
             none_stale = np.zeros(len(circle), dtype=np.int64)
             found = self.summing.sum(t, chosen, given, none_stale, self.models[client], Summed(np.ones(1, bool)))
-            rows.append((client, found))
+            if found is not None:  # somebody of the circle holds samples
+                rows.append((client, found))
         before, self.models = self.models, self.models.copy()
         for client, found in rows:
             self.models[client], _ = parts.rule.step(before[client], found.change, {})
             learner.drop(t * n + client)
-        self.tally.add(everybody)
-        size = learner.model_bytes * n
-        self.traffic_bytes += 4 * size
+        clients = np.concatenate([np.empty(0, np.int32), *(found.total.clients for _, found in rows)])
+        weights = np.concatenate([np.empty(0), *(found.total.weights for _, found in rows)])
+        who = np.repeat([client for client, _ in rows], [len(found.total.clients) for _, found in rows])
+        self.tally.add(np.unique(clients))
+        sent_bytes = 2 * n * learner.model_bytes
+        self.traffic_bytes += sent_bytes
         learner.put(-1, self.model)
         last = parts.rule.ends(Progress(t + 1, self.tally.aggregated, self.world.now, self.traffic_bytes, None))
         who_took_part = {"mean_cardinality": self.tally.mean_cardinality, "fairness_gap": self.tally.fairness_gap}
         row = {
             "round": t,
             "time_s": self.world.now,
-            "skipped": 0,
-            "cardinality": n,
+            "skipped": int(not len(clients)),
+            "cardinality": self.tally.latest,
             **who_took_part,
-            **Cost(0, 2 * size, 2 * size).row(),
+            **Cost(0, 0, sent_bytes).row(),
             "train_loss": updates.mean_loss,
             **learner.evaluate(-1),
         }
-        clients = np.concatenate([found.total.clients for _, found in rows])
-        weights = np.concatenate([found.total.weights for _, found in rows])
-        who = np.concatenate([np.full(len(found.total.clients), client) for client, found in rows])
+        self._note("round_end", round=t, cardinality=self.tally.latest)
         return Round(t, clients, weights, row, last, aggregators=who)
+
+    def _note(self, event, **record):
+        if self.log is not None:
+            self.log({"event": event, "time_s": self.world.now, **record})
+
+    def _tell(self, jobs, sent, sides, arrives):
+        if self.log is None:
+            return
+        for job, ended in zip(jobs, sent.tolist()):
+            self.log(computation(job.id, job.client, job.started_at, ended, True))
+        for to, arrived in zip(sides, arrives):
+            for job, *way in zip(jobs, to.tolist(), sent.tolist(), arrived.tolist()):
+                peer, left, there = way
+                self.log(message("update", job.client, peer, self.parts.learner.model_bytes, left, there))
 
     def state(self):
         return {"time_s": np.float64(self.world.now), "rounds": np.int64(self.tally.rounds), "models": self.models,

@@ -63,9 +63,11 @@ class Partition(Protocol):
 
     Attributes:
         always_possible: any data can be split so.
+        leaves_nobody_out: every client certainly gets samples of data that have as many as there are clients.
     """
 
     always_possible: bool = False
+    leaves_nobody_out: bool = False
 
     @abstractmethod
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:

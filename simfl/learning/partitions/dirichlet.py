@@ -41,6 +41,10 @@ class DirichletPartition:
     def always_possible(self) -> bool:
         return not self.min_samples
 
+    @property
+    def leaves_nobody_out(self) -> bool:
+        return self.over == "classes" or self.min_samples > 0
+
     example = {"beta": 0.5}
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:

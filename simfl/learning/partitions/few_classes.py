@@ -26,6 +26,8 @@ class FewClasses:
     classes: Annotated[int, Field(ge=1, le=10_000, description="classes of each client")] = 2
     samples: Annotated[int, Field(ge=1, le=10**9, description="samples of each of its classes")] = 50
 
+    leaves_nobody_out = True
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = by_class(data, rng)
         present = np.flatnonzero([len(pool) for pool in pools])

@@ -17,6 +17,7 @@ class Iid:
     """The samples are shuffled and dealt out in parts whose sizes differ by at most one."""
 
     always_possible = True
+    leaves_nobody_out = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)

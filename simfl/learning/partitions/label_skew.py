@@ -28,6 +28,8 @@ class LabelSkew:
     majority: Annotated[float, Field(ge=0, le=1, description="share of a client's samples from its own classes")] = 0.9
     classes: Annotated[int, Field(ge=1, le=10_000, description="classes of its own that each client has")] = 2
 
+    leaves_nobody_out = True
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = by_class(data, rng)
         present = np.flatnonzero([len(pool) for pool in pools])

@@ -24,6 +24,7 @@ class Natural:
     column: Annotated[str, Field(min_length=1, description="column of the table to split by")]
 
     example = {"column": "place"}
+    leaves_nobody_out = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         if self.column not in data.columns:

@@ -53,6 +53,8 @@ class DataSharing:
 
     shared: Annotated[int, Field(ge=0, le=10**9, description="samples that every client holds")] = 200
 
+    leaves_nobody_out = True
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         order = rng.permutation(len(data.y_train))
         if self.shared > len(order):

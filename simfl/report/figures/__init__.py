@@ -13,6 +13,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     latency,
     loss,
     participation,
+    phases,
     plugins,
     privacy,
     staleness,
@@ -25,7 +26,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff",
-    "cardinality", "fairness", "participation", "timeline", "latency", "concurrency", "staleness", "plugins",
+    "cardinality", "fairness", "participation", "timeline", "phases", "latency", "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 

@@ -1,0 +1,58 @@
+"""What can be summed under masks at all, whatever the protocol."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.secagg.keys import ELEMENT
+from simfl.setting import Setting
+
+__all__ = ["differ", "own_weights", "summands", "unmaskable"]
+
+
+def summands(setting: Setting) -> int | None:
+    """Updates in a sum; None where a policy selects now more, now fewer."""
+    rule = setting.training
+    found: int | None = rule.buffer if rule.asynchronous else setting.selection.k
+    return found
+
+
+def own_weights(setting: Setting, *samples: int) -> NDArray[np.float64]:
+    """What clients with so many samples multiply their fresh updates by; the server's part is its row."""
+    fresh, rule = np.zeros(len(samples), dtype=np.int64), setting.training
+    weights, row = rule.weights(np.array(samples), fresh), np.asarray(rule.row(fresh), dtype=np.float64)
+    return np.divide(weights, row, out=np.zeros(len(samples)), where=row > 0)
+
+
+def unmaskable(setting: Setting) -> Iterator[str]:
+    """Why a rule's or a client variant's updates cannot be summed under masks, whatever the protocol."""
+    rule, client = setting.training, setting.training.client
+    if client.partial:
+        yield f"sums whole updates, but training.client: {client.name} trains parts of the model; use secagg: plain"
+    elif client.dense and client.bytes_up(ELEMENT, {}, None) > ELEMENT:
+        yield (
+            f"masks updates only, but training.client: {client.name} sends more than that, which would travel in "
+            "clear; use client: plain or fedprox, or secagg: plain"
+        )
+    if not np.allclose(own := own_weights(setting, 1, 2, 3), np.rint(own), rtol=1e-9, atol=0):
+        yield f"adds whole numbers, but a client with one sample weighs {own[0]:g}; use weighting: equal or samples"
+    if rule.asynchronous and _looks_ahead(rule):
+        yield (
+            "masks an update before the model exists that it is to be compared with; add the clients' changes "
+            "(mix: deltas), or use secagg: plain"
+        )
+
+
+def _looks_ahead(rule: Any) -> bool:
+    """Whether what is summed depends on the server's model of the moment, which a client cannot know."""
+    zero = np.zeros((1, 1), dtype=np.float32)
+    one, other = (rule.contributions(zero, lambda: [zero[0]], zero[0] + model) for model in (0, 1))
+    return bool((one != other).any())
+
+
+def differ(setting: Setting) -> bool:
+    """Whether the rule weighs a client with two samples unlike one with one."""
+    one, two = setting.training.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64)).tolist()
+    return bool(one != two)
