@@ -33,7 +33,8 @@ ACCURACIES, MACHINE = "accuracies.csv", "machine.json"
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", MACHINE, "failed.json", SUMMARY,
+    "phases.csv", "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", MACHINE,
+    "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
