@@ -327,6 +327,20 @@ def test_secure_aggregation_loses_the_compression_and_says_so(personal):
     with pytest.raises(InvalidScenario, match="compression is lost"):
         scenario(f"training.personal={personal}", "secagg=secagg")
     scenario("training.personal={name: fedltn, compress: false}", "secagg=secagg")
+    with pytest.raises(InvalidScenario, match="shows single models"):
+        scenario("training.personal={name: jump_start, compress: false}", "secagg=secagg")
+
+
+def test_a_client_without_validation_samples_does_not_prune():
+    spread = "learning.partition={name: quantity, proportions: {name: log_normal, median: 1, sigma: 1.5}}"
+    pruning = f"training.personal={PRUNING}"
+    learner = build(scenario(pruning, spread, "learning.holdout={validation: 0.1}", "clients=20")).learner
+    from test_learning import jobs
+
+    bare = np.flatnonzero((learner.validated.split.sizes == 0) & (learner.samples > 0))
+    learner.put(0, learner.initial())
+    learner.train(jobs(bare[:1]))
+    assert len(bare) and "mask" not in learner.memory.own(int(bare[0]))
 
 
 def test_dense_messages_change_no_model(tmp_path):

@@ -46,7 +46,9 @@ class OwnSamples:
         return self.split.sizes > 0
 
     def accuracy(self, model: Vector, client: int) -> float:
-        """Share of a client's samples that a model (d,) classifies rightly; NaN where a loss is not finite."""
+        """Share of a client's samples that a model (d,) classifies rightly; NaN without any, or where it diverged."""
+        if not self.split.sizes[client]:
+            return float("nan")
         return float(self._right(model, self.split[client]).mean())
 
     def accuracies(self, model: Vector, personal: Callable[[int], Vector | None]) -> NDArray[np.float64]:
