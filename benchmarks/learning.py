@@ -48,8 +48,9 @@ BEST = {"digits": "dense", "logistic": "dense", "mlp": "dense", "lenet5": "seque
 def round_of(start, held):
     """The twelve works of a round."""
     local, streams = LocalTraining(batch_size=BATCH, learning_rate=0.05), Streams(0)
-    begun = Begun(start)
-    return [work(Job(i, i, 0, 0.0), np.arange(i * held, (i + 1) * held), begun, local, streams) for i in range(K)]
+    return [
+        work(Job(i, i, 0, 0.0), np.arange(i * held, (i + 1) * held), Begun(start), local, streams) for i in range(K)
+    ]
 
 
 def prepare(model, shape, held):

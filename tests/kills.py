@@ -10,8 +10,9 @@ from unittest import mock
 from simfl import checkpoint, finishing, trace
 from simfl import disk as disk_module
 from simfl import run as run_module
+from simfl.world import World
 
-__all__ = ["Killed", "counted", "files", "killed_at"]
+__all__ = ["Killed", "counted", "files", "killed_at", "killed_at_time"]
 
 
 class Killed(BaseException):
@@ -103,6 +104,27 @@ def killed_at(step: int, play: Callable[[], object]) -> bool:
     """Plays until this step; whether it died there."""
     try:
         with counted(step):
+            play()
+    except Killed:
+        return True
+    return False
+
+
+def killed_at_time(time_s: float, play: Callable[[], object]) -> bool:
+    """Plays until its clock is at this simulated time; whether it died there."""
+    real = World.run
+
+    def run(world, until):
+        def die(_):
+            steps.last = steps.done
+            raise Killed
+
+        if time_s >= world.now:
+            world.at(time_s, die)
+        return real(world, until)
+
+    try:
+        with counted() as steps, mock.patch.object(World, "run", run):
             play()
     except Killed:
         return True

@@ -1,6 +1,7 @@
 """What a curious server or curious helpers try: each attack fails, and succeeds on a mutant of our code."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -371,10 +372,8 @@ def careless_grid(patch):
 
 
 def scalar_masks(patch):
-    def mix(total, seed, sign):
-        total += sign * elements(seed, 1)
-
-    patch.setattr(masking, "mix", mix)
+    real = keys._Stream.read
+    patch.setattr(keys._Stream, "read", lambda self, count, room: real(self, count, room)[:1].repeat(count))
 
 
 def any_share(patch):
@@ -467,20 +466,76 @@ def test_pieces_of_two_masks_look_alike(monkeypatch):
 
 
 def views(inputs, seeds):
-    """What the server sees of two clients with equal sums: masked vectors, and what it opens, in buckets."""
+    """What server and third client see of two others: each vector in buckets, and both together."""
     first = np.array([one for seed in seeds for one in [masked(inputs, seed)]])
-    pairs = (first * 6 // Q).astype(int)
-    return np.bincount((pairs[:, 0] * 6 + pairs[:, 1]).ravel(), minlength=36), buckets(first)
+    return [in_cells(first[:, 0]), in_cells(first[:, 1]), in_cells(first[:, 0], first[:, 1])]
+
+
+def in_cells(*values, count=6):
+    """A joint histogram, each of the values in so many buckets."""
+    cells = np.zeros(values[0].size, dtype=np.int64)
+    for some in values:
+        cells = count * cells + (some.ravel() * count // Q).astype(np.int64)
+    return np.bincount(cells, minlength=count ** len(values))
 
 
 def masked(inputs, seed):
-    clients, _ = cohort([0, 1, 2], seed=seed)
-    vectors = [client.mask(np.full(D, x)) for client, x in zip(clients, inputs, strict=True)]
-    return [(vectors[u] - elements(clients[u].secrets.own, D)) % Q for u in (0, 1)]  # b is opened for the sum
+    """The vectors of the first two of three: b is opened for the sum, and the third knows the masks shared with it."""
+    clients, server = cohort([0, 1, 2], seed=seed)
+    left = []
+    for u in (0, 1):
+        vector = clients[u].mask(np.full(D, inputs[u])) - elements(clients[u].secrets.own, D)
+        known = seed_between(0, clients[2].secrets.mask, server.keys[u].mask, 2, u)
+        left.append((vector - elements(known, D)) % Q)
+    return left
 
 
-def test_views_of_equal_sums_look_alike():
-    """The server opens b of everybody in the sum; what is left of two of three is uniform, whatever they are."""
-    one, other = views((5, -3, 1), range(300)), views((10**9, -(10**9), 3), range(300, 600))
-    for a, b in zip(one, other, strict=True):
-        assert alike(a, b) > 0.001 and even(a) > 0.001 and even(b) > 0.001
+@pytest.mark.parametrize("inputs", [((5, -3), (10**9, 2 - 10**9)), ((0, 0), (-(2**30), 2**30))])
+def test_views_of_equal_sums_look_alike(inputs):
+    """All that is left of two vectors when everything known is taken off: one mask between them, and their sum."""
+    one, other = (views(some, range(300 * i, 300 * i + 300)) for i, some in enumerate(inputs))
+    assert all(alike(a, b) > 0.001 for a, b in zip(one, other, strict=True))
+    assert all(even(a) > 0.001 for a in (*one[:2], *other[:2]))
+    assert masked(inputs[0], 7)[0].tolist() != masked(inputs[0], 8)[0].tolist()
+    assert sum(masked(inputs[1], 7)).tolist() != [0] * D and (sum(masked(inputs[1], 7)) % Q == sum(inputs[1]) % Q).all()
+
+
+def coded_views(inputs, seeds):
+    """What the server and T = 2 of the helpers see of two vectors: them, these pieces, and the sum of the masks."""
+    code, places = Code(3, 2, D), np.array([1, 3])
+    seen = []
+    for seed in seeds:
+        owners = [Owner(code, label, Streams(seed), "test", label) for label in (0, 1)]
+        vectors = [owner.mask(np.full(D, x)) for owner, x in zip(owners, inputs, strict=True)]
+        pieces = [owner.pieces(places) for owner in owners]
+        assert ((sum(vectors) - sum(elements(owner.seeds[0], D) for owner in owners)) % Q == sum(inputs) % Q).all()
+        seen.append((vectors[0], vectors[1], pieces[0][0], pieces[0][1], pieces[1][0]))
+    y0, y1, first, second, other = (np.array(some) for some in zip(*seen, strict=True))
+    return [in_cells(y0, first), in_cells(y0, second), in_cells(first, second), in_cells(y0, first, second, count=3),
+            in_cells(y0, y1, count=4), in_cells(y1, other)]  # fmt: skip
+
+
+def test_views_of_coded_masks_look_alike():
+    """The sum of the masks is opened: of vectors with equal sums, vectors and pieces are evenly spread all the same."""
+    one, other = coded_views((5, -3), range(300)), coded_views((10**9, 2 - 10**9), range(300, 600))
+    assert all(alike(a, b) > 0.001 for a, b in zip(one, other, strict=True))
+    assert all(even(a) > 0.001 and even(b) > 0.001 for a, b in zip(one, other, strict=True))
+
+
+def without_rows(patch):
+    """A mask whose pieces are those of the mask alone: its random rows are left out."""
+    real = coded.elements
+    patch.setattr(coded, "elements", lambda seed, count: real(seed, count) * (count == D))
+
+
+def test_views_show_a_code_without_random_rows(monkeypatch):
+    without_rows(monkeypatch)
+    assert min(even(some) for some in coded_views((5, -3), range(300))) < 1e-9
+
+
+def test_views_show_a_mask_that_is_used_again(monkeypatch):
+    """One and the same mask between everybody and in every aggregation hides nothing."""
+    for module in (masking, sys.modules[__name__]):
+        monkeypatch.setattr(module, "seed_between", lambda number, private, public, a, b: bytes(32))
+    one, other = (views(some, range(50)) for some in ((5, -3), (10**9, 2 - 10**9)))
+    assert alike(one[2], other[2]) < 1e-9

@@ -188,7 +188,7 @@ def test_measured_rates_are_pasted_under_secagg(tmp_path, monkeypatch):
     monkeypatch.setattr(rates, "_seconds", lambda operation: (operation(), next(done))[1])
     printed = CliRunner().invoke(group, ["doctor", "--rates"], catch_exceptions=False).output
     found = yaml.safe_load(printed)["rates"]
-    assert found["agreement_s"] == 1.23e-4 and found["element_s"] == float(f"{5e-9 / 2**20:.2e}")
+    assert found["agreement_s"] == 1.23e-4 and found["element_s"] == float(f"{5e-9 / rates.MASKS / 2**20:.2e}")
     assert found["share_s"] == pytest.approx((3e-5 / 100 + 2e-5 / 51) / 2, rel=0.01)
     file = tmp_path / "pasted.yaml"
     pasted = "".join(f"  {line}\n" for line in printed.splitlines())

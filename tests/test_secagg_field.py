@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import chi2, hypergeom
 
 from simfl.secagg import keys, shamir
-from simfl.secagg.field import Q, inverse, lagrange, matmul, mul, spread, to_signed, vandermonde
-from simfl.secagg.keys import Refused, agree, below, derive, elements, opened, public_key, sealed
+from simfl.secagg.field import Q, inverse, lagrange, matmul, mul, reduced, spread, to_signed, vandermonde
+from simfl.secagg.keys import Refused, agree, below, derive, elements, mixed, opened, public_key, sealed
 from simfl.secagg.neighbours import circle, degree_and_threshold
 from simfl.secagg.quantise import HALF, Grid, grid, rounded
 
@@ -21,12 +21,14 @@ def test_products_of_elements_are_those_of_whole_numbers():
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (3, 31, 5), (2, 32, 7), (4, 33, 3), (5, 100, 9), (2, 1025, 3), (2, 65, 40_000)]
 )
-@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("largest", [None, (Q - 1, Q - 1), (2**31 - 2**15, Q // 2), (2**31 + 2**15, Q // 2 + 1)])
 def test_matrix_products_are_exact(shape, largest):
-    """With elements of q - 1 everywhere the partial sums are as large as they get."""
+    """With elements of the largest limbs everywhere the partial sums are as large as they get."""
     m, k, n = shape
     rng = np.random.default_rng(7)
-    a, b = (np.full(size, Q - 1) if largest else rng.integers(0, Q, size) for size in ((m, k), (k, n)))
+    a, b = rng.integers(0, Q, (m, k)), rng.integers(0, Q, (k, n))
+    if largest:
+        a[:], b[:] = largest
     columns = range(n) if n < 100 else (0, 1, 4095, 4096, n - 1)
     found = matmul(a, b)
     for i in range(m):
@@ -56,6 +58,11 @@ def test_polynomials_are_interpolated():
         assert not matmul(spread(points)[None], values).any()
     with pytest.raises(ZeroDivisionError):
         lagrange(np.array([3, 4, 3]))
+
+
+def test_whole_numbers_are_reduced():
+    for numbers in ([], [-Q, -1, 0, Q - 1, Q, 2 * Q - 1], [-Q - 1, 5], [2 * Q, -3], [2**62, -(2**62)]):
+        assert reduced(np.array(numbers, dtype=np.int64)).tolist() == [number % Q for number in numbers]
 
 
 def test_signed_numbers_come_back():
@@ -102,7 +109,8 @@ def buckets(values, count=16):
 
 
 def alike(one, other):
-    """p-value of two histograms' being draws of one distribution."""
+    """p-value of two histograms' being draws of one distribution; cells that nothing falls into say nothing."""
+    one, other = (counts[one + other > 0] for counts in (one, other))
     both = one + other
     expected = [both * counts.sum() / both.sum() for counts in (one, other)]
     found = sum(((counts - mean) ** 2 / mean).sum() for counts, mean in zip((one, other), expected, strict=True))
@@ -140,6 +148,26 @@ def test_x25519():
     assert k.hex() == "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51"
     private = bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f92ebc099772af8f9a4ee2cbeda")
     assert public_key(private) == agree(private, bytes([9]) + bytes(31)), "9 is the base point"
+
+
+def test_what_both_ends_agree_on_is_computed_once(monkeypatch):
+    """Either end first; and once it is forgotten, again."""
+    one, other, exchanges = b"\x31" * 32, b"\x32" * 32, []
+
+    class Counting(keys.X25519PublicKey):
+        @staticmethod
+        def from_public_bytes(public):
+            exchanges.append(public)
+            return real.from_public_bytes(public)
+
+    real = keys.X25519PublicKey
+    monkeypatch.setattr(keys, "X25519PublicKey", Counting)
+    keys.forget()
+    shared = agree(one, public_key(other))
+    assert agree(other, public_key(one)) == shared != agree(one, public_key(one))
+    assert len(exchanges) == 2
+    keys.forget()
+    assert agree(other, public_key(one)) == shared and len(exchanges) == 3
 
 
 LOW_ORDER = [
@@ -181,17 +209,39 @@ def test_chacha20_stream():
     assert words.max() < Q and elements(bytes(32), 32).tolist() == words.tolist()
 
 
+SUNSCREEN = (
+    b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
+    b"sunscreen would be it."
+)  # fmt: skip
+
+
+def test_chacha20_cipher():
+    """RFC 8439, 2.4.2, through the library that the streams come from."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+    counter_and_nonce = bytes([1]) + bytes(10) + b"\x4a" + bytes(4)
+    made = Cipher(algorithms.ChaCha20(bytes(range(32)), counter_and_nonce), None).encryptor().update(SUNSCREEN)
+    assert made.hex() == (
+        "6e2e359a2568f98041ba0728dd0d6981e97e7aec1d4360c20a27afccfd9fae0b"
+        "f91b65c5524733ab8f593dabcd62b3571639d624e65152ab8f530c359f0861d8"
+        "07ca0dbf500d6a6156a38e088a22b65e52bc514d16ccf806818ce91ab7793736"
+        "5af90bbf74a35be6b40b8eedf2785e42874d"
+    )
+
+
 def test_aead():
     """RFC 8439, 2.8.2."""
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    text = (
-        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
-        b"sunscreen would be it."
-    )
     box = ChaCha20Poly1305(bytes(range(0x80, 0xA0)))
-    made = box.encrypt(bytes.fromhex("070000004041424344454647"), text, bytes.fromhex("50515253c0c1c2c3c4c5c6c7"))
-    assert made[-16:].hex() == "1ae10b594f09e26a7e902ecbd0600691" and made[:4].hex() == "d31a8d34"
+    about = bytes.fromhex("50515253c0c1c2c3c4c5c6c7")
+    assert box.encrypt(bytes.fromhex("070000004041424344454647"), SUNSCREEN, about).hex() == (
+        "d31a8d34648e60db7b86afbc53ef7ec2a4aded51296e08fea9e2b5a736ee62d6"
+        "3dbea45e8ca9671282fafb69da92728b1a71de0a9e060b2905d6a5b67ecd3b36"
+        "92ddbd7f2d778b8c9803aee328091b58fab324e4fad675945585808b4831d7bc"
+        "3ff4def08e4b7a9de576d26586cec64b6116"
+        "1ae10b594f09e26a7e902ecbd0600691"
+    )
     hidden = sealed(bytes(32), b"a share", b"1 to 2")
     assert len(hidden) == len(b"a share") + keys.TAG and opened(bytes(32), hidden, b"1 to 2") == b"a share"
     for key, message, about in (
@@ -213,6 +263,28 @@ def test_a_stream_goes_on_where_words_were_left_out(monkeypatch):
     whole = elements(b"\x09" * 32, 4000)
     monkeypatch.setattr(keys, "below", lambda words: words[words < 2**31])
     assert elements(b"\x09" * 32, 1000).tolist() == whole[whole < 2**31][:1000].tolist()
+
+
+def test_streams_are_added_and_taken_away():
+    """More of them than a byte can count, and vectors of several pieces."""
+    rng = np.random.default_rng(6)
+    for count, streams in ((3, 300), (keys.WORDS + 5, 3)):
+        vectors = [rng.integers(-(2**40), 2**40, count) for _ in range(3)]
+        seeds = [i.to_bytes(32, "little") for i in range(streams)]
+        made = [elements(seed, count) for seed in seeds]
+        for cut in (0, 1, streams // 2, streams):
+            exact = sum(vectors) + sum(made[:cut], np.zeros(count, dtype=np.int64)) - sum(made[cut:], 0)
+            assert np.array_equal(mixed(vectors, seeds[:cut], seeds[cut:]), exact % Q)
+
+
+def test_sums_of_the_largest_words_are_those_of_whole_numbers(monkeypatch):
+    monkeypatch.setattr(keys._Stream, "read", lambda self, count, room: np.full(count, Q - 1, dtype=np.uint32))
+    start = np.array([0, 1, Q - 1, Q // 2])
+    for times in (1, 2, 126, 127, 128, 300):
+        some = [bytes(32)] * times
+        assert mixed([start], some, []).tolist() == ((start + times * (Q - 1)) % Q).tolist()
+        assert mixed([start], [], some).tolist() == ((start - times * (Q - 1)) % Q).tolist()
+        assert np.array_equal(mixed([start], some, some), start)
 
 
 def test_streams_are_even_and_long():

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kills import files, killed_at_time
 from test_seams import killed_and_resumed, tables
 
 from simfl.run import run
 from simfl.scenario import InvalidScenario, Scenario
+from simfl.secagg import PROTOCOLS as PROTOCOL
 
 NO_RATES = "rates: {agreement_s: 0, element_s: 0, product_s: 0, share_s: 0}"
 D = 1_663_370
@@ -31,6 +33,8 @@ def of_costs(**values):
 def costs(folder, protocol, n=100, rounds=1, d=D, rule="fedavg", also=""):
     """rounds.csv of a run in which nobody fails; one second to a client and back, three at work."""
     text = of_costs(n=n, d=d, rule=rule, protocol=protocol + also, rounds=rounds)
+    if protocol == "plain":
+        text = text[: text.index("secagg:")]
     return rows(run(Scenario.parse(text), folder).path, "rounds.csv")
 
 
@@ -86,7 +90,7 @@ def test_bytes_of_basecagg(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "protocol, ways", [("secagg", 8), ("secagg_plus", 8), ("lightsecagg", 6), ("pairwise_ratchet", 2)]
+    "protocol, ways", [("plain", 2), ("secagg", 8), ("secagg_plus", 8), ("lightsecagg", 6), ("pairwise_ratchet", 2)]
 )
 def test_round_times(protocol, ways, tmp_path):
     """Half a second a way and three at work; plain takes two ways."""
@@ -94,6 +98,12 @@ def test_round_times(protocol, ways, tmp_path):
     began = 1.0 if protocol == "pairwise_ratchet" else 0.0
     expected = [began + (ways / 2 + 3) * (t + 1) for t in range(3)]
     assert [float(row["time_s"]) for row in table] == pytest.approx(expected)
+
+
+def test_times_of_basecagg(tmp_path):
+    """Four ways before the model goes out, two with it, and two for the buffer."""
+    table = costs(tmp_path, "basecagg", n=10, rounds=3, d=10, rule="fedbuff, concurrency: 10, buffer: 10")
+    assert [float(row["time_s"]) for row in table] == pytest.approx([7.0 * (t + 1) for t in range(3)])
 
 
 def test_cryptography_takes_the_time_of_its_rates(tmp_path):
@@ -122,6 +132,7 @@ learning: {data: digits, model: logistic, evaluate: {every: 2}}
 training: {name: fedavg, rounds: 6, batch_size: 50}
 """
 FEDBUFF = ("training={name: fedbuff, rounds: 6, batch_size: 50, weighting: equal, staleness: polynomial}",)
+DRAWN = "arrivals: {name: uniform_staleness, max: 2, seconds: 1}, "
 PROTOCOLS = {
     "secagg": ("secagg={name: secagg, threshold: 0.2}",),
     "secagg_plus": ("secagg={name: secagg_plus, neighbours: 4, threshold: 2}",),
@@ -166,6 +177,21 @@ def test_basecagg_is_fedbuff_with_whole_weights(tmp_path):
     assert hidden.summary["privacy_strong"] >= 2 and hidden.summary["privacy_weak_lower"] >= 2
 
 
+@pytest.mark.parametrize("staleness, rounding", [("constant", 0), ("polynomial", 2**-16)])
+def test_without_a_clock_basecagg_is_fedbuff(staleness, rounding, tmp_path):
+    """Where phases delay nobody: the same clients with the same weights up to rounding, and so the same model."""
+    rule = FEDBUFF[0].replace("rounds", DRAWN + "rounds").replace("polynomial", staleness)
+    hidden = run(real("basecagg", rule, "secagg.staleness_scale=65536"), tmp_path)
+    plain = run(real("plain", rule), tmp_path)
+    one, other = (rows(done.path, "participation.csv") for done in (hidden, plain))
+    who = [[(row["round"], row["client"]) for row in table] for table in (one, other)]
+    assert who[0] == who[1] and len(who[0]) == 6 * 8
+    weights = np.array([[float(row["weight"]) for row in table] for table in (one, other)])
+    assert np.abs(weights[0] - weights[1]).max() <= rounding
+    models = [np.load(done.path / "model.npy") for done in (hidden, plain)]
+    assert 0 < np.abs(models[0] - models[1]).max() < 6 * 2.0**-10, "less than a step of the grid an aggregation"
+
+
 def test_members_of_a_unit_are_rounded_together(tmp_path):
     """With two steps only: a unit's weight is one of them, for both of its members."""
     done = run(real("basecagg", "secagg.staleness_scale=2", "training.rounds=20"), tmp_path)
@@ -184,6 +210,56 @@ def test_killed_anywhere_it_goes_on_to_the_same_bytes(name, tmp_path, monkeypatc
     whole = tables(run(made, tmp_path / "whole").path)
     for at in (1, 3, 5):
         assert tables(killed_and_resumed(made, tmp_path / str(at), monkeypatch, at)) == whole
+
+
+BUSY = FEDBUFF[0].replace("rounds: 6", "rounds: 8, buffer: 4, concurrency: 10")
+INSIDE = {name: (name, ("training.rounds=4",)) for name in PROTOCOLS} | {
+    "basecagg": ("basecagg", (BUSY, "network.latency_s={name: log_normal, median: 0.4, sigma: 0.4}")),
+    "basecagg without a clock": ("basecagg", (FEDBUFF[0].replace("rounds", DRAWN + "rounds"),)),
+}
+
+
+def spans_of(phases):
+    """When the exchanges of each kind of phase begin and end."""
+    found = {}
+    for row in phases:
+        found.setdefault(row["phase"], []).append((float(row["started_s"]), float(row["ended_s"])))
+    return found
+
+
+def instants_inside(spans):
+    """Of each kind of phase that takes time an instant inside its first and its last, and of what lies between them."""
+    every = sorted(span for some in spans.values() for span in some)
+    nexts = [(end, min((start for start, _ in every if start > end), default=end)) for _, end in every]
+    between = [gap for gap in nexts if not any(start <= sum(gap) / 2 <= end for start, end in every)]
+    for kind, some in {**spans, "work and upload": between}.items():
+        lasting = [(start + end) / 2 for start, end in some if start < end]
+        yield from ((kind, time_s) for time_s in dict.fromkeys(lasting[:1] + lasting[-1:]))
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_killed_inside_any_phase_it_goes_on_to_the_same_bytes(name, tmp_path):
+    protocol, extra = INSIDE[name]
+    fails = {"basecagg": "deliver: 0.02, unmask: 0.1", "pairwise_ratchet": ""}.get(protocol, "share: 0.03, unmask: 0.1")
+    failure = f"devices.failure={{name: bernoulli, probability: 0.03, phases: {{{fails}}}}}"
+    made = real(protocol, failure, "trace=events", *extra)
+    whole = run(made, tmp_path / "whole").path
+    expected, spans, kinds = files(whole), spans_of(rows(whole, "phases.csv")), set()
+    for kind, time_s in instants_inside(spans):
+        kinds.add(kind)
+        out = tmp_path / f"{kind} {time_s}"
+        assert killed_at_time(time_s, lambda out=out: run(made, out))
+        assert killed_at_time(time_s, lambda out=out: run(made, out)), "also before it has come any further"
+        assert files(run(made, out).path) == expected, (kind, time_s)
+    if name == "basecagg without a clock":
+        assert kinds == {"unmask", "work and upload"}, "its other phases take no time"
+    elif protocol == "basecagg":
+        assert kinds >= set(PROTOCOL[protocol].phases)
+        saved = [float(row["time_s"]) for row in rows(whole, "rounds.csv")]
+        for kind in ("share", "deliver"):
+            assert any(start < at < end for at in saved for start, end in spans[kind]), "checkpoints hold such jobs"
+    else:
+        assert kinds == {*(PROTOCOL[protocol].phases or ("setup",)), "work and upload"}
 
 
 def test_clients_fail_in_phases(tmp_path):

@@ -25,6 +25,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
     "paper001_mnist": ("participation", ("training.rounds=100", "learning=none")),
     "paper001_cifar10": ("cardinality", ("training.rounds=100", "learning=none")),
     "paper003_fedbuff": ("staleness", ("training.rounds=30", *DIGITS)),
+    "paper003_basecagg": ("staleness", ("training.rounds=30", *DIGITS)),
     "privacyfl_latency": ("timeline", ("trace=events",)),
     "secure_async": ("privacy", ("training.rounds=30",)),
 }  # fmt: skip

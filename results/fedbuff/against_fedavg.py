@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas
 
-from simfl.results import Result
+from simfl.opening import Result
 from simfl.run import run
 from simfl.scenario import Scenario
 

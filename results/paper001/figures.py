@@ -14,7 +14,7 @@ import numpy as np
 import pandas
 from schemes import PAPER, play
 
-from simfl.results import Result
+from simfl.opening import Result
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = "paper001_privacy.yaml"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas
 from schemes import PAPER, play, swept
 
-from simfl.results import Result
+from simfl.opening import Result
 
 HERE = Path(__file__).resolve().parent
 SETTINGS = {

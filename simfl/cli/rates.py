@@ -10,8 +10,8 @@ __all__ = ["as_yaml", "measured"]
 REPEATS = 5
 """Measurements of each operation, of which the quickest counts: the others were disturbed."""
 
-ELEMENTS = 1 << 20
-"""Elements of a mask: more than fit into a processor's nearest caches, as updates do."""
+ELEMENTS, MASKS = 1 << 20, 8
+"""Elements of a mask: more than fit into a processor's nearest caches, as updates do; masks added to one update."""
 
 SURVIVORS, PIECE = 64, 1 << 14
 """A matrix product as decoding makes it: rows and terms; columns."""
@@ -31,11 +31,16 @@ def measured() -> dict[str, float]:
     points = np.arange(1, CLIENTS + 1)
     made = shamir.shares([seed], points, THRESHOLD, other)
     few = slice(THRESHOLD)
+
+    def agreement() -> None:
+        keys.forget()
+        keys.derive(keys.agree(seed, public), b"pair")
+
     make = _seconds(lambda: shamir.shares([seed], points, THRESHOLD, other)) / CLIENTS
     use = _seconds(lambda: shamir.joined(made[few], points[few], THRESHOLD)) / THRESHOLD
     found = {
-        "agreement_s": _seconds(lambda: keys.derive(keys.agree(seed, public), b"pair")),
-        "element_s": _seconds(lambda: keys.mix(mask, seed, 1)) / ELEMENTS,
+        "agreement_s": _seconds(agreement),
+        "element_s": _seconds(lambda: keys.mixed([mask], [seed] * MASKS, [])) / (MASKS * ELEMENTS),
         "product_s": _seconds(lambda: field.matmul(left, right)) / (SURVIVORS * SURVIVORS * PIECE),
         "share_s": (make + use) / 2,
     }

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
-    "Q", "Elements", "columns_at", "inverse", "lagrange", "matmul", "mul", "spread",
-    "to_signed", "vandermonde",
+    "Q", "Elements", "columns_at", "inverse", "lagrange", "matmul", "mul", "reduced",
+    "spread", "to_signed", "vandermonde",
 ]  # fmt: skip
 
 Q = 2**32 - 5
@@ -17,11 +17,21 @@ Q = 2**32 - 5
 
 Elements = NDArray[np.int64]
 
-LIMB, LIMBS = 11, 3
-TERMS = 1024
-"""Products of 11-bit by 32-bit numbers that a float64 adds up exactly: 2^11 * 2^32 * 2^10 = 2^53."""
+LIMB = 16
+TERMS = 128
+"""Products of 15-bit by 31-bit magnitudes that a float64 adds up exactly: 2^15 * 2^31 * 2^7 = 2^53."""
 CHUNK = 1 << 12
 """Columns of a matrix product at a time, so that its parts stay in the processor's cache."""
+
+
+def reduced(numbers: NDArray[np.int64]) -> Elements:
+    """Whole numbers modulo q, without a division where they lie between -q and 2 q; themselves if nothing is to do."""
+    low, high = (numbers.min(), numbers.max()) if numbers.size else (0, 0)
+    if low < -Q or high >= 2 * Q:
+        return numbers % Q
+    if low < 0:
+        numbers = numbers + (numbers < 0) * Q
+    return numbers - (numbers >= Q) * Q if high >= Q else numbers
 
 
 def mul(a: Any, b: Any) -> Elements:
@@ -32,11 +42,13 @@ def mul(a: Any, b: Any) -> Elements:
 def matmul(a: Elements, b: Elements) -> Elements:
     """The matrix product (m, k) x (k, n), exactly.
 
-    The left factor is cut into three limbs of 11 bits; sums of up to 1024 products of a limb and an element stay below
-    2^53, so that float64 adds them without rounding, in whatever order.
+    Elements are taken as the signed numbers of least magnitude, and the left factor is cut into two limbs of 16 bits;
+    sums of up to 128 products of a limb and an element stay within 2^53, so that float64 adds them without rounding,
+    in whatever order.
     """
-    a, b = np.asarray(a, dtype=np.int64), np.asarray(b, dtype=np.int64)
-    limbs = [(a >> LIMB * i & 2**LIMB - 1).astype(np.float64) for i in reversed(range(LIMBS))]
+    a, b = to_signed(np.asarray(a, dtype=np.int64)), np.asarray(b, dtype=np.int64)
+    high = (a + 2 ** (LIMB - 1)) >> LIMB
+    limbs = high.astype(np.float64), (a - (high << LIMB)).astype(np.float64)
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
     if b.shape[1] > CHUNK:  # parts this small are not worth the threads that they would wake up
         with _threads().limit(limits=1):
@@ -51,20 +63,22 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _multiply(limbs: list[NDArray[np.float64]], b: Elements, out: Elements) -> None:
+def _multiply(limbs: tuple[NDArray[np.float64], NDArray[np.float64]], b: Elements, out: Elements) -> None:
+    high, low = limbs
     for left in range(0, b.shape[1], CHUNK):
         total: Elements = np.zeros((len(out), min(CHUNK, b.shape[1] - left)), dtype=np.int64)
         for first in range(0, b.shape[0], TERMS):
-            right = b[first : first + TERMS, left : left + CHUNK].astype(np.float64)
-            part = np.zeros_like(total)
-            for limb in limbs:
-                part = _folded((part << LIMB) + (limb[:, first : first + TERMS] @ right).astype(np.int64))
-            total += part
-        out[:, left : left + CHUNK] = total % Q
+            some = slice(first, first + TERMS)
+            right = b[some, left : left + CHUNK].astype(np.float64)
+            right -= (right > Q // 2) * float(Q)
+            part = _folded((high[:, some] @ right).astype(np.int64)) << LIMB
+            part += (low[:, some] @ right).astype(np.int64)
+            total += _folded(part)
+        out[:, left : left + CHUNK] = reduced(_folded(total))
 
 
 def _folded(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same numbers modulo q, below 2^33, of numbers from 0 to 2^54: 2^32 is 5 there."""
+    """The same numbers modulo q, of magnitude below 2^33, of magnitudes up to 2^54: 2^32 is 5 there."""
     return (values & 2**32 - 1) + 5 * (values >> 32)
 
 

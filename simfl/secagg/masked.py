@@ -70,6 +70,10 @@ class Masked:
         float | None,
         Field(gt=0, le=FINEST, description="whole numbers in 1; null = the most with which no sum can wrap around"),
     ] = None
+    on_wrap: Annotated[
+        Literal["stop", "allow"],
+        Field(description="where a sum on a fixed scale wraps around: end the run, or count the coordinates and go on"),
+    ] = "stop"
     min_sum: Annotated[
         int | None, Field(ge=2, description="clients in a sum at least; null = 2, or the selection's unit")
     ] = None
@@ -202,8 +206,8 @@ class Masked:
         for job, weight, vector in zip(given.jobs, whole.tolist(), given.vectors, strict=True):
             values = rounded(vector, on, streams("secagg/rounding", job.id))
             clipped += values.clipped
-            head = [weight] if self.weight_channel else []
-            vectors.append(np.concatenate([np.array(head, dtype=np.int64), weight * values.values]))
+            update = values.values if weight == 1 else weight * values.values
+            vectors.append(np.concatenate([[weight], update]) if self.weight_channel else update)
         return Sent(vectors, whole, on, clipped)
 
     def mean(self, sums: Elements, sent: Sent, factors: Sequence[int], divisor: float, given: Contributions) -> Total:
@@ -215,6 +219,9 @@ class Masked:
             factors: by which the server has them multiplied, whole, n.
             divisor: what the sum is divided by.
             given: what was to be summed.
+
+        Raises:
+            SimflError: coordinates of the sum wrapped around, which nobody has allowed.
         """
         change = to_signed(sums)[int(bool(self.weight_channel)) :]
         vector = (change / (sent.grid.scale * divisor)).astype(np.float32)
@@ -222,6 +229,9 @@ class Masked:
         if self.scale is not None:  # the simulation knows what was rounded, and so the exact sums
             exact = np.sum([factor * whole for factor, whole in zip(factors, sent.vectors, strict=True)], axis=0)
             wraps = int((np.abs(exact) > HALF).sum())
+        if wraps and self.on_wrap == "stop":
+            why = f"{wraps} of {len(sums)} coordinates of a sum wrapped around on a scale of {self.scale:g}"
+            raise SimflError(f"{why}; use a smaller secagg.scale or null, or secagg.on_wrap: allow")
         row = {"clipped": sent.clipped, "wrapped": wraps}
         return Total(vector, given.clients, given.row, row)
 

@@ -6,6 +6,7 @@ Clients are called by their positions 0 ... n-1 in the cohort. Client u's masked
 """
 
 from collections.abc import Iterable, Mapping
+from struct import pack
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from simfl.rng import Streams
 from simfl.secagg import shamir
-from simfl.secagg.field import Elements, Q
-from simfl.secagg.keys import Refused, agree, derive, mix, opened, public_key, sealed, secret
+from simfl.secagg.field import Elements
+from simfl.secagg.keys import Refused, agree, derive, mixed, opened, public_key, sealed, secret
 from simfl.secagg.neighbours import Circle
 
 __all__ = ["Client", "Keys", "Plan", "Secrets", "Server", "Share"]
@@ -129,12 +130,11 @@ class Client:
     def mask(self, vector: NDArray[np.int64]) -> Elements:
         """Phase 2, after training: whole numbers under its own mask and those it shares with its neighbours."""
         self._once("mask")
-        total = vector % Q
-        mix(total, self.secrets.own, 1)
+        seeds: dict[bool, list[bytes]] = {True: [self.secrets.own], False: []}
         for v in self.held:
             shared = seed_between(self.plan.number, self.secrets.mask, self.keys[v].mask, self.me, v)
-            mix(total, shared, 1 if v > self.me else -1)
-        return total % Q
+            seeds[v > self.me].append(shared)
+        return mixed([vector], seeds[True], seeds[False])
 
     def unmask(self, summed: Iterable[int]) -> dict[int, Share]:
         """Phase 3: of each neighbour in the masks one share: of its own mask's seed if it is summed, else of its key.
@@ -186,7 +186,7 @@ class Client:
 
     @staticmethod
     def _ids(sender: int, to: int) -> bytes:
-        return np.array([sender, to], dtype="<u4").tobytes()
+        return pack("<2I", sender, to)
 
     def _once(self, phase: str) -> None:
         if phase in self.done:
@@ -227,17 +227,17 @@ class Server:
         Raises:
             Refused: a secret cannot be opened.
         """
-        total = np.sum(list(vectors.values()), axis=0)
+        seeds: dict[bool, list[bytes]] = {True: [], False: []}
         for u in masked:
             if u in vectors:
-                mix(total, self._open(u, True, answers), -1)
+                seeds[False].append(self._open(u, True, answers))
                 continue
             others = [v for v in self.plan.circle.of(u).tolist() if v in vectors]
             private = self._open(u, False, answers) if others else b""
             for v in others:
                 shared = seed_between(self.plan.number, private, self.keys[v].mask, u, v)
-                mix(total, shared, 1 if v > u else -1)  # v's vector holds it with the other sign
-        return total % Q
+                seeds[v > u].append(shared)  # v's vector holds it with the other sign
+        return mixed(list(vectors.values()), seeds[True], seeds[False])
 
     def _open(self, u: int, own: bool, answers: Mapping[int, Mapping[int, Share]]) -> bytes:
         found = {v: answer[u] for v, answer in sorted(answers.items()) if u in answer}

@@ -17,6 +17,9 @@ __all__ = ["HALF", "Grid", "Quantised", "grid", "rounded"]
 HALF = Q // 2
 """The largest magnitude of a whole number that an element can stand for."""
 
+PIECE = 1 << 14
+"""Coordinates that are rounded at a time: they stay in the processor's cache."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -67,9 +70,15 @@ def rounded(vector: NDArray[np.floating], to: Grid, rng: np.random.Generator) ->
         to: the grid.
         rng: draws the rounding.
     """
-    exact = np.asarray(vector, dtype=np.float64)
-    inside = np.clip(np.nan_to_num(exact, nan=0.0, posinf=to.clip, neginf=-to.clip), -to.clip, to.clip)
-    fine = inside * to.scale
-    low = np.floor(fine)
-    values = (low + (rng.random(len(fine)) < fine - low)).astype(np.int64)
-    return Quantised(values, int((inside != exact).sum()))
+    values, clipped = np.empty(len(vector), dtype=np.int64), 0
+    for begin in range(0, len(vector), PIECE):
+        exact = np.asarray(vector[begin : begin + PIECE], dtype=np.float64)
+        fine = np.clip(exact, -to.clip, to.clip)
+        if beyond := int(np.count_nonzero(fine != exact)):
+            np.nan_to_num(fine, copy=False)
+            clipped += beyond
+        fine *= to.scale
+        low = np.floor(fine)
+        low += rng.random(len(fine)) < fine - low
+        values[begin : begin + PIECE] = low
+    return Quantised(values, clipped)

@@ -1,0 +1,37 @@
+"""Scripts of results/ and benchmarks/ still find what they import; issued tables follow from issued curves."""
+
+import importlib.util
+from pathlib import Path
+
+import pandas
+import pytest
+
+HERE = Path(__file__).resolve().parent.parent
+SCRIPTS = sorted([*HERE.glob("results/*/*.py"), *HERE.glob("benchmarks/*.py")])
+
+
+def imported(path, monkeypatch):
+    monkeypatch.syspath_prepend(path.parent)
+    found = importlib.util.spec_from_file_location(f"script_{path.parent.name}_{path.stem}", path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_script_finds_what_it_imports(path, monkeypatch):
+    assert imported(path, monkeypatch).__doc__
+
+
+def test_basecagg_is_as_accurate_as_fedbuff(monkeypatch):
+    """Issued tables of arXiv 2110.02177: the differences follow from the curves, and none is above half a point."""
+    folder = HERE / "results" / "basecagg"
+    script = imported(folder / "basecagg.py", monkeypatch)
+    issued = pandas.read_csv(folder / "differences.csv")
+    pandas.testing.assert_frame_equal(issued, script.differences(pandas.read_csv(folder / "curves.csv")), rtol=1e-4)
+    assert (issued["seeds"] >= 5).sum() >= 2 and (issued[["lower", "upper", "largest"]].abs() < 0.5).all(axis=None)
+    scale = pandas.read_csv(folder / "scales.csv").groupby(["network", "exponent"]).mean()
+    perceptron = scale.loc["perceptron", "test_accuracy"]
+    assert perceptron.idxmax() not in (0, 2, 28, 30), "both ends fail"
+    assert perceptron[[0, 30]].max() < perceptron[16] - 2
+    assert not scale.loc["perceptron", "wrapped"].loc[:24].any() and scale.loc["perceptron", "wrapped"][30] > 10**5
