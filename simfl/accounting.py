@@ -12,13 +12,24 @@ from simfl.results import participation_matrices
 from simfl.scenario import Scenario
 from simfl.scenario.owned import accountants
 
-__all__ = ["accounts", "history"]
+__all__ = ["accounts", "history", "of_clients"]
 
 
-def accounts(
-    scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None
-) -> dict[str, Iterable[Any]]:
-    """What the accountants say, column by column, a value a round.
+def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
+    """What the accountants say, column by column, a value a round."""
+    found: dict[str, Iterable[Any]] = {}
+    for accountant in accountants(scenario):
+        found |= accountant.accounts(seen)
+    return found
+
+
+def of_clients(scenario: Scenario, seen: History) -> dict[str, NDArray[Any]]:
+    """What the accountants say of each client, by name, (clients,)."""
+    return {name: values for each in accountants(scenario) for name, values in each.clients(seen).items()}
+
+
+def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
+    """All that accountants see of a run.
 
     Args:
         scenario: what was played.
@@ -26,19 +37,11 @@ def accounts(
         rounds: rounds played.
         samples: training samples of each client, shape (clients,); None = not known.
     """
-    seen = history(scenario, folder, rounds, samples)
-    found: dict[str, Iterable[Any]] = {}
-    for accountant in accountants(scenario):
-        found |= accountant.accounts(seen)
-    return found
-
-
-def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
-    """All that accountants see of a run."""
     participation = participation_matrices(folder / "participation.csv", rounds, scenario.clients)
     facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
     rule = scenario.training
-    return History(participation, facts, not rule.aggregate.sum_only, samples if rule.by_samples else None)
+    weighing = samples if rule.by_samples else None
+    return History(participation, facts, not rule.aggregate.sum_only, weighing, scenario.privacy.stages)
 
 
 def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:

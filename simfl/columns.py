@@ -175,9 +175,10 @@ TARGET_COLUMNS: tuple[Column, ...] = (
 """What a comparison adds, given a target accuracy."""
 
 _FIRST = (
-    "test_accuracy", "best_test_accuracy", "privacy_semi_strong", "privacy_weak_lower", "privacy_strong",
-    "guarantee_semi_strong", "guarantee_weak", "guarantee_strong", "time_to_target_s", "rounds_to_target",
-    "bytes_to_target", "time_s", "mean_cardinality", "expected_cardinality", "fairness_gap", "skipped", "bytes",
+    "test_accuracy", "best_test_accuracy", "epsilon_max", "epsilon_median", "privacy_semi_strong", "privacy_weak_lower",
+    "privacy_strong", "guarantee_semi_strong", "guarantee_weak", "guarantee_strong", "time_to_target_s",
+    "rounds_to_target", "bytes_to_target", "time_s", "mean_cardinality", "expected_cardinality", "fairness_gap",
+    "skipped", "bytes",
 )  # fmt: skip
 """What readers of tables want first, in this order; all other columns follow as they are listed."""
 

@@ -39,7 +39,7 @@ def examine(scenario: "Scenario", deep: bool = False) -> Examined:
     Fast, and without torch as far as the built-in choices go. With ``deep`` everything is loaded and built as for a
     run.
     """
-    found = Examined(cautions=[f"secagg: {text}" for text in scenario.secagg.cautions(scenario)])
+    found = Examined(cautions=scenario.cautions())
 
     def attempt(build: Callable[[], Any]) -> Any:
         try:

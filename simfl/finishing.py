@@ -1,5 +1,6 @@
 """The end of a run: tables completed and renamed, the summary written last."""
 
+import csv
 import io
 import json
 import platform
@@ -12,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl import packages
-from simfl.accounting import accounts
+from simfl.accounting import accounts, history, of_clients
 from simfl.agents.measuring import checked_values
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
 from simfl.disk import sha256, write_atomically
 from simfl.results import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
-from simfl.stored import ACCURACIES, CLIENTS, LATENCY, MACHINE, SCENARIO, SUMMARY, sealed
+from simfl.stored import ACCURACIES, CLIENTS, LATENCY, MACHINE, PRIVACY, SCENARIO, SUMMARY, sealed
 from simfl.trace import Table
 
 __all__ = ["cell", "finish", "round_cells"]
@@ -57,9 +58,13 @@ def finish(
         if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
             digests[name] = table.finish()
     tables["rounds.csv"].mark()
-    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, folder, rounds, samples))
+    seen = history(scenario, folder, rounds, samples)
+    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, seen))
     write_atomically(folder / "rounds.csv", text.encode())
     digests["rounds.csv"] = sha256(folder / "rounds.csv")
+    if each := of_clients(scenario, seen):
+        write_atomically(folder / PRIVACY, _clients(each).encode())
+        digests[PRIVACY] = sha256(folder / PRIVACY)
     if model is not None:
         buffer = io.BytesIO()
         np.save(buffer, model)
@@ -121,6 +126,16 @@ def _guarantee(scenario: Scenario, finals: dict[str, Any]) -> dict[str, int | No
     if known is not None and known["weak"] > scenario.selection.unit_size:
         known = None  # everyone in every round: it holds only until somebody fails
     return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
+
+
+def _clients(values: Mapping[str, NDArray[Any]]) -> str:
+    """A CSV text with a row a client; what is infinite says so."""
+    rows = zip(*(column.tolist() for column in values.values()))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["client", *values])
+    writer.writerows([client, *row] for client, row in enumerate(rows))
+    return text.getvalue()
 
 
 def _json(content: Any) -> bytes:

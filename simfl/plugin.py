@@ -31,6 +31,10 @@ class Plugin(Protocol):
         """What cannot work in this setting, with the nearest values that can."""
         return []
 
+    def cautions(self, setting: Setting) -> list[str]:
+        """What works, but is perhaps not what was meant; ``simfl validate`` says it."""
+        return []
+
     def resolve(self, setting: Setting) -> Self:
         """The plugin with its automatic fields filled in.
 

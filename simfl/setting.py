@@ -18,6 +18,9 @@ class ChosenPolicy(Protocol):
     Attributes:
         k: clients in one synchronous aggregation; None until the policy has been resolved.
         unit_size: clients that always take part together.
+        fixed_size: as many are selected as were asked for.
+        sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
+        inclusion: an available client's probability of being selected, where that is known.
     """
 
     @property
@@ -25,6 +28,15 @@ class ChosenPolicy(Protocol):
 
     @property
     def unit_size(self) -> int: ...
+
+    @property
+    def fixed_size(self) -> bool: ...
+
+    @property
+    def sampling(self) -> str: ...
+
+    @property
+    def inclusion(self) -> float | None: ...
 
     def disjoint_units(self, clients: int) -> int:
         """Units without a common client that can be found one by one, however badly they are chosen."""

@@ -20,6 +20,7 @@ __all__ = [
     "LATENCY",
     "MACHINE",
     "OWN",
+    "PRIVACY",
     "SCENARIO",
     "SUMMARY",
     "Stored",
@@ -30,10 +31,12 @@ __all__ = [
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
 ACCURACIES, MACHINE = "accuracies.csv", "machine.json"
+PRIVACY = "privacy.csv"
+"""What accountants say of each client."""
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "facts.csv", "attacks.csv", "events.jsonl", "model.npy", "columns.json", MACHINE,
+    "phases.csv", "facts.csv", "attacks.csv", PRIVACY, "events.jsonl", "model.npy", "columns.json", MACHINE,
     "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""

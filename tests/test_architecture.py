@@ -24,6 +24,7 @@ ONLY = {
     "networkx": {"network", "report"},
     "yaml": {"scenario"},
     "cryptography": {"secagg"},
+    "dp_accounting": {"privacy"},
     "torch": {"learning", "training", "export"},
     "timeit": {"cli"},
 }

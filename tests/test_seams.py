@@ -42,7 +42,7 @@ FEDAVG = "training: {name: fedavg, rounds: 6, batch_size: 50}\n"
 FEDBUFF = "training: {name: fedbuff, rounds: 6, concurrency: 6, batch_size: 50, staleness: polynomial}\n"
 USES = {
     "three_phases": "secagg: three_phases\n",
-    "gaussian": "privacy: {stages: [{name: central_gaussian, clip_norm: 2.0, z: 0.01}], accountants: [zcdp]}\n",
+    "gaussian": "privacy: {stages: [{name: gaussian_sum, clip_norm: 2.0, z: 0.01}], accountants: [zcdp]}\n",
     "recorder": "attacks: [recorder]\n",
     "personal": "",
 }

@@ -84,8 +84,7 @@ def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: Sizes)
     epochs = parts.rule.epochs(samples) * sizes.passes
     compute_s = parts.computing.duration_s(clients, samples, epochs, where)
     compute_s = checked_durations_s(compute_s, len(clients), parts.computing)
-    up_bytes = parts.protocol.upload_bytes(sizes.up_bytes, parts.elements)
-    return Ask(WORK, clients, sizes.down_bytes, up_bytes, compute_s)
+    return Ask(WORK, clients, sizes.down_bytes, parts.upload_bytes(sizes.up_bytes), compute_s)
 
 
 @dataclass(frozen=True)

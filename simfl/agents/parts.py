@@ -42,10 +42,23 @@ class Parts:
     observers: tuple[Observer, ...] = ()
     metrics: tuple[Metric, ...] = ()
 
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Coordinates of an update as training makes it (also where no learner makes any), and after each stage."""
+        found = [self.learner.dimension or self.learner.model_bytes // 4]
+        for stage in self.stages:
+            found.append(stage.length(found[-1]))
+        return tuple(found)
+
     @property
     def elements(self) -> int:
-        """Coordinates of an update on the wire; also where no learner makes any."""
-        return self.learner.dimension or self.learner.model_bytes // 4
+        """Coordinates of an update on the wire."""
+        return self.lengths[-1]
+
+    def upload_bytes(self, update_bytes: Any) -> Any:
+        """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
+        grown = 4 * (self.elements - self.lengths[0])
+        return self.protocol.upload_bytes(update_bytes + grown, self.elements)
 
     @cached_property
     def heaviest(self) -> float:
@@ -61,7 +74,8 @@ class Parts:
 
     def cohort(self, number: int, units: Units) -> Cohort:
         """Whom the protocol serves with aggregation (or selection) ``number``."""
-        return Cohort(number, units, self.elements, self.clients, self.heaviest, self.empty)
+        seeds = sum(stage.seeds for stage in self.stages)
+        return Cohort(number, units, self.elements, self.clients, self.heaviest, self.empty, seeds)
 
 
 @dataclass

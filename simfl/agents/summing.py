@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.parts import Parts
 from simfl.agents.state import Arrays, prefixed, under
+from simfl.errors import SimflError
 from simfl.privacy.base import Members
 from simfl.secagg.base import Contributions, Summed
 from simfl.types import Job, Total, Updates
@@ -51,7 +52,7 @@ class Summing:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self.states: list[Arrays] = [stage.start(parts.learner.dimension) for stage in parts.stages]
+        self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.lengths)]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Trains exactly these jobs, in one batch."""
@@ -84,12 +85,13 @@ class Summing:
         held &= total.weights != 0
         if not held.any():
             return None
+        members = _members(number, given, total)
         total = total._replace(clients=total.clients[held], weights=total.weights[held])
-        factor = parts.rule.aggregate.factor(given.vectors, given.weights, given.holds, parts.learner.tensors)
+        d = parts.learner.dimension  # stages may have added coordinates of their own
+        factor = parts.rule.aggregate.factor(given.vectors[:, :d], given.weights, given.holds, parts.learner.tensors)
         mask = factor.values if factor is not None and factor.on_step else None
         if factor is not None and mask is None:
-            total = total._replace(vector=factor.values * total.vector)
-        members = Members(number, given.jobs, given.weights, given.divisor(given.weights))
+            total = total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:]))
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
         change = total.vector
         for i in reversed(range(len(parts.stages))):
@@ -104,6 +106,8 @@ class Summing:
     ) -> Contributions:
         rule, learner = self.parts.rule, self.parts.learner
         vectors = rule.contributions(updates.deltas, lambda: [learner.get(job.version) for job in jobs], model)
+        if updates.holds is not None and any(stage.observer for stage in self.parts.stages):
+            raise SimflError("noise is for whole updates, but some clients train parts of the model; use client: plain")
         for stage, state in zip(self.parts.stages, self.states, strict=True):
             vectors = stage.client(vectors, tuple(jobs), state, self.parts.streams)
         examples = updates.examples
@@ -123,3 +127,10 @@ class Summing:
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         self.states = [under(str(i), state) for i in range(len(self.states))]
+
+
+def _members(number: int, given: Contributions, total: Total) -> Members:
+    """Whose updates count what; a protocol may have rounded the weights."""
+    rounded = np.divide(total.weights, given.row, out=np.zeros(len(given.jobs)), where=np.asarray(given.row) != 0)
+    weights = given.weights * rounded
+    return Members(number, given.jobs, weights, given.divisor(weights))

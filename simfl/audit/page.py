@@ -5,7 +5,7 @@ from pathlib import Path
 from simfl.audit.figure import drawing
 from simfl.audit.log import plain
 from simfl.audit.report import Report
-from simfl.audit.text import COURSE, LISTED, course, doubt, interval, numbers, value, way
+from simfl.audit.text import COURSE, LISTED, course, doubt, interval, noise, numbers, value, way
 from simfl.version import VERSION
 
 __all__ = ["page"]
@@ -42,6 +42,7 @@ def page(report: Report, title: str) -> str:
     found = report.metrics
     with style.settings(svg_fonttype="none"):
         svg = inline(drawing(report), "audit", "Guarantees, rank and exposed clients over the rounds.")
+    left = noise(report)
     values = (
         value(found.strong),
         value(found.semi_strong),
@@ -56,6 +57,7 @@ def page(report: Report, title: str) -> str:
         tiles=[(name, shown, about) for (name, about), shown in zip(ABOUT, values, strict=True)],
         numbers=numbers(report),
         doubt=doubt(report),
+        noise=" ".join(left),
         unused=", ".join(plain(name) for name in report.unused[:LISTED]),
         svg=svg,
         headings=COURSE,

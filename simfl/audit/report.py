@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.exposure import Exposure, exposures
+from simfl.audit.noise import Spent
 from simfl.privacy.budget import BUDGET, Budget
 from simfl.privacy.course import Trace
 from simfl.privacy.doubt import cautious
@@ -34,6 +35,7 @@ class Report:
         as_written: the metrics where such weights are taken as they stand; None where there are none.
         likely: who else is exposed then.
         unused: names of columns of the log that were not read.
+        spent: what noise in the sums leaves to be learned, where that was asked.
     """
 
     rounds: Sequence[Any]
@@ -47,6 +49,7 @@ class Report:
     as_written: MultiRound | None = None
     likely: tuple[Exposure, ...] = ()
     unused: tuple[str, ...] = ()
+    spent: Spent | None = None
 
     def exposed_by_round(self) -> NDArray[np.int64]:
         """How many clients are exposed after each round, shape (J,)."""
@@ -71,6 +74,7 @@ class Report:
             if self.as_written is None
             else {**_guarantees(self.as_written), "exposed": [self._exposure(exposure) for exposure in self.likely]},
             "unused_columns": list(self.unused),
+            **({} if self.spent is None else {"epsilon": self.spent.to_json()}),
             "trace": {
                 "round": list(self.rounds),
                 **{

@@ -6,7 +6,7 @@ from simfl.audit.exposure import Exposure
 from simfl.audit.log import plain
 from simfl.audit.report import Report
 
-__all__ = ["COURSE", "course", "doubt", "interval", "numbers", "text", "value", "way"]
+__all__ = ["COURSE", "course", "doubt", "interval", "noise", "numbers", "text", "value", "way"]
 
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""
@@ -41,7 +41,22 @@ def _summary(report: Report) -> list[str]:
         lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
             f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
         )
+    if left := noise(report):
+        lines += ["", *left]
     return [*lines, *(["", said] if (said := doubt(report)) else [])]
+
+
+def noise(report: Report) -> list[str]:
+    """What the noise leaves to be learned, in words."""
+    left = report.spent
+    if left is None or not len(left.last):
+        return []
+    most = plain(report.clients[int(left.last.argmax())])
+    return [
+        f"With {left.name}, all updates of a client against none of them, against {left.against}:",
+        f"epsilon {value(float(left.last.max()))} at most (client {most}), {value(float(left.median[-1]))} in the "
+        f"median, at delta {left.delta:g}.",
+    ]
 
 
 READ = {

@@ -27,8 +27,23 @@ __all__ = ["command"]
     show_default=True,
     help="Rounds between evaluations of the semi-strong and weak guarantees; 0 = the last one only.",
 )
+@click.option(
+    "--noise", metavar="STAGE[:KEY=VALUE,...]", help="Also say what epsilon such noise in the sums leaves each client."
+)
+@click.option(
+    "--delta", type=float, default=1e-5, show_default=True, help="Of that epsilon; well below one in the clients."
+)
+@click.option("--dimension", type=click.IntRange(min=1), help="Coordinates of an update, where epsilon needs it.")
 def command(
-    participation: str, as_json: bool, figure: str | None, html: str | None, columns: str | None, every: int
+    participation: str,
+    as_json: bool,
+    figure: str | None,
+    html: str | None,
+    columns: str | None,
+    every: int,
+    noise: str | None,
+    delta: float,
+    dimension: int | None,
 ) -> None:
     """Say what a participation log gave away, and from which round on.
 
@@ -37,7 +52,10 @@ def command(
     run. A client is exposed when the server, adding and subtracting the sums it saw, can compute that client's own
     update.
     """
+    from dataclasses import replace
+
     from simfl.audit.figure import checked, draw
+    from simfl.audit.noise import spent
     from simfl.audit.page import page
     from simfl.audit.reading import read
     from simfl.audit.report import audit
@@ -52,7 +70,9 @@ def command(
         if wanted is not None:
             refuse_own(wanted)
     log = read(participation, _columns(columns))
+    left = None if noise is None else spent(log.matrix, noise, delta, dimension)
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles)
+    report = replace(report, spent=left)
     if target is not None:
         draw(report, target)
         click.echo(f"Figure: {target}", err=True)

@@ -19,18 +19,31 @@ OPTIONAL = ("mode", "family_size", "left_out")
 
 @click.command("theory")
 @scenario_arguments
+@click.option("--epsilon", type=float, help="Also say how much noise keeps every client at this epsilon.")
+@click.option("--delta", type=float, default=1e-5, show_default=True, help="Of that epsilon.")
 @as_json
-def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as_json: bool) -> None:
+def command(
+    file: str,
+    overrides: tuple[str, ...],
+    plugins: tuple[Path, ...],
+    epsilon: float | None,
+    delta: float,
+    as_json: bool,
+) -> None:
     """Print what theory says about a scenario's selection and its sums, before any round is played.
 
     The size of its family of rows, its guarantee, and the expected cardinality under the scenario's dropout rates
     (Multi-RoundSecAgg, arXiv 2106.03328) and failures; and, of an aggregation in which nobody fails, the bytes and
-    computation of its clients and its server, the dropouts that it tolerates, and its time.
+    computation of its clients and its server, the dropouts that it tolerates, and its time. With --epsilon, the noise
+    multiplier (standard deviation of the Gaussian noise in a sum over the clip norm) for a client in every round, and
+    for one in its share of them.
     """
     from simfl.selection.theory import theory
 
     scenario = load(file, overrides, plugins)
     known, sums = theory(scenario), _sums(scenario)
+    if epsilon is not None:
+        known |= _noise(scenario, epsilon, delta, known["expected_cardinality"])
     if as_json:
         print_json(known | {"secagg": {"protocol": scenario.secagg.name, **sums}})
         return
@@ -102,3 +115,26 @@ def _time(sums: dict[str, Any]) -> str:
     ways = f"{before} L a job, {after} L a sum" if sums["one_by_one"] else f"{before + after} L"
     text = f"{ways} and {computed:.3g} s of cryptography, beside training, bandwidth and jitter"
     return text if sums["round_s"] is None else f"{text}; {sums['round_s']:.6g} s at L = {sums['latency_s']:g} s"
+
+
+def _noise(scenario: Any, epsilon: float, delta: float, cardinality: float | None) -> dict[str, float]:
+    """Noise multipliers; updates of weight 1, who takes part being known.
+
+    Raises:
+        SimflError: no noise gives such an epsilon, or the number of rounds is not known.
+    """
+    from simfl.errors import SimflError
+    from simfl.privacy.replay import noise_multiplier
+
+    if not epsilon > 0:
+        raise SimflError(f"--epsilon {epsilon:g}: must be above 0")
+    if not 0 < delta < 1:
+        raise SimflError(f"--delta {delta:g}: must lie between 0 and 1; below {1 / scenario.clients:g} here")
+    rounds = scenario.training.most_rounds
+    if rounds is None:
+        raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
+    found = {"noise_always": noise_multiplier(epsilon, delta, rounds)}
+    if cardinality:
+        found["participations"] = rounds * cardinality / scenario.clients
+        found["noise_expected"] = noise_multiplier(epsilon, delta, found["participations"])
+    return found

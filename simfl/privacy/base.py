@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,16 @@ from pydantic import Field
 from simfl.columns import ROUND_COLUMNS, Column
 from simfl.registry import Registry
 from simfl.rng import Streams
+from simfl.setting import Setting
 from simfl.types import Arrays, Job
 
-__all__ = ["ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "History", "Members", "Privacy", "Stage"]
+__all__ = [
+    "ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "Facts", "History", "Loss", "Members", "Privacy",
+    "Stage",
+]  # fmt: skip
+
+Facts = Mapping[str, NDArray[np.float64]]
+"""What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
 
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
@@ -36,6 +43,31 @@ class Members(NamedTuple):
     weights: NDArray[np.float64]
     divisor: float
 
+    @property
+    def summed(self) -> int:
+        """How many of them are in the sum."""
+        return int((self.weights > 0).sum())
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What each round's aggregate tells about a client that is in it: its update against none, the zero-out adjacency.
+
+    Attributes:
+        mu: of Gaussian noise, sensitivity over standard deviation, (rounds,).
+        pure: a pure epsilon, (rounds,).
+        rdp: bounds of the Renyi divergences of the orders :data:`simfl.privacy.losses.ORDERS`, (rounds, orders).
+        weighted: mu is of an update of weight 1 and grows with it; else the weight is no matter.
+        span: what was noised in a round is the sum of so many of the last aggregates that there were, (rounds,); None
+            = its own alone.
+    """
+
+    mu: NDArray[np.float64] | None = None
+    pure: NDArray[np.float64] | None = None
+    rdp: NDArray[np.float64] | None = None
+    weighted: bool = False
+    span: NDArray[np.int64] | None = None
+
 
 class Stage(Protocol):
     """A privacy mechanism, e.g. clipping or noise: a frozen dataclass whose methods are pure.
@@ -45,12 +77,28 @@ class Stage(Protocol):
 
     Attributes:
         columns: the facts that are columns of rounds.csv, too.
+        observer: against whom it protects: ``server`` = also against the server, which sees who takes part; ``outside``
+            = those who see the models only; empty = nobody, it adds no noise.
+        gaussian: its loss is that of Gaussian noise, ``mu``.
+        amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
+        whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
+            part gets what the sum is there, divided as any other. Only the last stage can.
+        seeds: secrets that each client shares with others so that they can be opened after the upload.
     """
 
     columns: tuple[Column, ...] = ()
+    observer: Literal["", "server", "outside"] = ""
+    gaussian: bool = False
+    amplifies: bool = False
+    whole: bool = False
+    seeds: int = 0
+
+    def length(self, dimension: int) -> int:
+        """Coordinates of what it makes of a vector of so many."""
+        return dimension
 
     def start(self, dimension: int) -> Arrays:
-        """Its state before the first aggregation."""
+        """Its state before the first aggregation; where nothing is learned, vectors are empty all the same."""
         return {}
 
     def client(
@@ -69,6 +117,10 @@ class Stage(Protocol):
         """What accountants need to know of this aggregation, e.g. the noise multiplier and who shared it."""
         return {}
 
+    def loss(self, facts: Facts) -> Loss | None:
+        """What its facts mean for a client; None = nothing is protected."""
+        return None
+
 
 STAGES = Registry("stage", protocol=Stage)
 
@@ -84,12 +136,14 @@ class History:
         single: whoever aggregates needs every single update, e.g. for a median: no sum hides them.
         samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
             ``participation``; None where they do not.
+        stages: in the order of their facts.
     """
 
     participation: Mapping[int, Any]
-    facts: tuple[Mapping[str, NDArray[np.float64]], ...] = ()
+    facts: tuple[Facts, ...] = ()
     single: bool = False
     samples: NDArray[np.int64] | None = None
+    stages: tuple[Stage, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -111,6 +165,10 @@ class Accountant(Protocol):
         """The values of its columns for every round; None = does not apply or was not evaluated."""
         ...
 
+    def clients(self, history: History) -> Mapping[str, NDArray[Any]]:
+        """What it says of each client after the last round, by name, (clients,); a file of the run's own holds it."""
+        return {}
+
 
 ACCOUNTANTS = Registry("accountant", protocol=Accountant)
 PRIVACY = Registry("privacy", default="multi_round", protocol=Accountant)
@@ -124,5 +182,22 @@ class Privacy:
         tuple[Annotated[Any, STAGES], ...], Field(description="what is done to updates and their sum, in order")
     ] = ()
     accountants: Annotated[
-        tuple[Annotated[Any, ACCOUNTANTS], ...], Field(description="what else is said of what the sums give away")
-    ] = ()
+        tuple[Annotated[Any, ACCOUNTANTS], ...] | None,
+        Field(description="what else is said of what the sums give away; null = zero_out where a stage adds noise"),
+    ] = None
+
+    def resolve(self, setting: Setting) -> Self:
+        """With the accountant of what the stages protect."""
+        if self.accountants is not None:
+            return self
+        return replace(self, accountants=tuple(ACCOUNTANTS.of("zero_out") for _ in self.stages[:1] if self.protects))
+
+    @property
+    def protects(self) -> bool:
+        """Whether a stage adds noise."""
+        return any(stage.observer for stage in self.stages)
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        """Stages in an order in which they cannot work."""
+        early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
+        return [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]

@@ -254,6 +254,10 @@ class Scenario:
             return error
         return InvalidScenario([self._problem(plugins.located(self, error), error.message)])
 
+    def cautions(self) -> list[str]:
+        """What works, but is perhaps not what was meant."""
+        return plugins.cautions(self)
+
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
         """The scenario as plain data, all defaults and automatic fields filled in.
 

@@ -14,7 +14,7 @@ RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", 
 
 def accountants(scenario: Any) -> tuple[Any, ...]:
     """Whoever fills columns of rounds.csv after the last round."""
-    return scenario.privacy, *scenario.privacy.accountants
+    return scenario.privacy, *(scenario.privacy.accountants or ())
 
 
 def added(scenario: Any) -> tuple[Column, ...]:
@@ -57,5 +57,5 @@ def _others(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
     yield ("secagg",), scenario.secagg
     yield ("privacy",), scenario.privacy
     for key in ("accountants", "stages"):
-        for i, plugin in enumerate(getattr(scenario.privacy, key)):
+        for i, plugin in enumerate(getattr(scenario.privacy, key) or ()):
             yield ("privacy", key, i), plugin

@@ -7,9 +7,9 @@ from typing import Any
 
 from simfl.errors import ScenarioError
 from simfl.plugin import is_plugin
-from simfl.scenario.places import KeyPath
+from simfl.scenario.places import KeyPath, dotted
 
-__all__ = ["checked", "located", "mapped", "resolved", "walk"]
+__all__ = ["cautions", "checked", "located", "mapped", "resolved", "walk"]
 
 
 def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
@@ -67,6 +67,12 @@ def checked(scenario: Any) -> list[tuple[KeyPath, str]]:
         if is_plugin(plugin):
             problems += [((*path, *_keys(key)), message) for key, message in plugin.check(scenario)]
     return problems
+
+
+def cautions(scenario: Any) -> list[str]:
+    """What the plugins' ``cautions(scenario)`` say, each behind its plugin's path."""
+    asked = ((path, plugin.cautions(scenario)) for path, plugin in walk(scenario) if is_plugin(plugin))
+    return [f"{dotted(path)}: {text}" for path, said in asked for text in said]
 
 
 def _keys(dotted: str) -> KeyPath:

@@ -55,6 +55,7 @@ class Cohort(NamedTuple):
         clients: of the scenario; some protocols have all of them help.
         heaviest: the largest weight that any client's update can carry; public, so that sums can be sized for it.
         empty: bool (clients,): who holds no samples, whose update is 0 and hides nobody; None = nobody is known to.
+        seeds: further secrets of each client, of which those after the first D are opened where D clients drop out.
     """
 
     number: int
@@ -63,11 +64,17 @@ class Cohort(NamedTuple):
     clients: int = 0
     heaviest: float = 1.0
     empty: NDArray[np.bool_] | None = None
+    seeds: int = 0
 
     def hiding(self, members: NDArray[np.bool_]) -> int:
         """How many of the members, (n,), hide the others in a sum."""
         found = self.units.ravel()[members]
         return len(found) if self.empty is None else int((~self.empty[found]).sum())
+
+    def opened(self, summed: int) -> int:
+        """How many seeds of each client are opened after the upload: those of as many drops as did not happen."""
+        dropped = self.units.size - summed
+        return self.seeds - dropped if dropped <= self.seeds else 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,8 @@ class Contributions(NamedTuple):
 
     Attributes:
         jobs: the jobs they come from, n.
-        vectors: float32 (n, d), as they leave the clients.
+        vectors: float32 (n, d), as they leave the clients; whole numbers, int64, where they are to be added up in
+            the field as they are.
         holds: bool (n, d): the coordinates each speaks about; None = all.
         weights: float64 (n,): what each counts, not normalised.
         row: (n,): the row of the participation matrix.
@@ -158,12 +166,21 @@ class Protocol(Interface):
         shows_updates: the server sees each update, not only their sum.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         columns: what it adds to rounds.csv.
+        field: the modulus in which it adds up; None = it adds real numbers.
+        opens_seeds: it lets clients share further secrets, and opens those that are no longer needed.
     """
 
+    field: int | None = None
+    opens_seeds: bool = False
     joint: bool = False
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
+
+    @property
+    def factor(self) -> int:
+        """By which it multiplies whole numbers at most before it adds them."""
+        return 1
 
     def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
         """Size on the wire of updates of ``update_bytes``, a number or (n,)."""

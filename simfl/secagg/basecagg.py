@@ -58,6 +58,11 @@ class BASecAgg(Coded, Protocol):
     phases = ("share", "deliver", "unmask")
     columns = (*MASKED_COLUMNS, *map(failing, phases))
 
+    @property
+    def factor(self) -> int:
+        """A staleness weight of 1 in whole numbers."""
+        return self.staleness_scale
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems, rule = super().check(setting), setting.training
         if not rule.asynchronous:

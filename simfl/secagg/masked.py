@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from math import ceil
+from math import ceil, inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -13,10 +13,10 @@ from simfl.columns import MASKED_COLUMNS, Column
 from simfl.errors import SimflError
 from simfl.rng import Streams
 from simfl.secagg.base import Cohort, Contributions
-from simfl.secagg.field import Elements, to_signed
+from simfl.secagg.field import Elements, Q, to_signed
 from simfl.secagg.fitting import differ, own_weights, summands, unmaskable
 from simfl.secagg.keys import ELEMENT
-from simfl.secagg.quantise import HALF, Grid, grid, rounded
+from simfl.secagg.quantise import HALF, Grid, Quantised, grid, rounded
 from simfl.setting import Setting
 from simfl.types import Total
 
@@ -84,6 +84,8 @@ class Masked:
         float | None, Field(gt=0, le=1e12, description="simulated seconds that a phase waits at most; null = any")
     ] = None
     rates: Annotated[Rates, Field(description="how long cryptography takes")] = Rates()
+
+    field: ClassVar[int | None] = Q
 
     columns: ClassVar[tuple[Column, ...]] = MASKED_COLUMNS
 
@@ -200,11 +202,12 @@ class Masked:
         whole = np.rint(weights).astype(np.int64)
         if (whole != weights).any() or weights.sum() > limit:
             raise SimflError(f"masked sums need whole weights, together at most {limit:g}; use weighting: equal")
-        on = self.grid(limit)
+        ready = given.vectors.dtype == np.int64
+        on = Grid(1.0, inf) if ready else self.grid(limit)
         assert on is not None, "the talk before has looked"
         vectors, clipped = [], 0
         for job, weight, vector in zip(given.jobs, whole.tolist(), given.vectors, strict=True):
-            values = rounded(vector, on, streams("secagg/rounding", job.id))
+            values = Quantised(vector, 0) if ready else rounded(vector, on, streams("secagg/rounding", job.id))
             clipped += values.clipped
             update = values.values if weight == 1 else weight * values.values
             vectors.append(np.concatenate([[weight], update]) if self.weight_channel else update)
@@ -225,11 +228,11 @@ class Masked:
         """
         change = to_signed(sums)[int(bool(self.weight_channel)) :]
         vector = (change / (sent.grid.scale * divisor)).astype(np.float32)
-        wraps = 0
-        if self.scale is not None:  # the simulation knows what was rounded, and so the exact sums
+        wraps, ready = 0, sent.grid.clip == inf
+        if self.scale is not None or ready:  # the simulation knows what was rounded, and so the exact sums
             exact = np.sum([factor * whole for factor, whole in zip(factors, sent.vectors, strict=True)], axis=0)
             wraps = int((np.abs(exact) > HALF).sum())
-        if wraps and self.on_wrap == "stop":
+        if wraps and self.on_wrap == "stop" and not ready:  # whoever sent whole numbers knew how much room there is
             why = f"{wraps} of {len(sums)} coordinates of a sum wrapped around on a scale of {self.scale:g}"
             raise SimflError(f"{why}; use a smaller secagg.scale or null, or secagg.on_wrap: allow")
         row = {"clipped": sent.clipped, "wrapped": wraps}

@@ -52,6 +52,7 @@ class PairwiseMasks(Masked, Protocol):
     """Masks between pairs and one of each client's own, all of them opened by shares (Bonawitz et al. 2017)."""
 
     joint = True
+    opens_seeds = True
     phases = ("advertise", "share", "unmask")
     columns = (*MASKED_COLUMNS, *map(failing, phases))
 
@@ -80,17 +81,18 @@ class PairwiseMasks(Masked, Protocol):
         if few := self._few(cohort, advertised):
             return Failed(f"advertise: {few}")
         near, rates = around.counts(advertised)[advertised], self.rates
-        compute_s = near * (rates.agreement_s + 2 * rates.share_s)
+        shares = SHARES + SHARE * cohort.seeds
+        compute_s = near * (rates.agreement_s + (2 + cohort.seeds) * rates.share_s)
         masked = np.zeros(n, dtype=bool)
         masked[advertised] = yield Ask(
-            "share", clients[advertised], (ID + KEYS) * near, SHARES * near, compute_s, deadline_s=self.deadline_s
+            "share", clients[advertised], (ID + KEYS) * near, shares * near, compute_s, deadline_s=self.deadline_s
         )
         masked = whole_units(masked, size)
         if few := self._few(cohort, masked):
             return Failed(f"share: {few}")
         near = around.counts(masked).reshape(-1, size)
         compute_s = near * rates.agreement_s + (near + 1) * (self.length(cohort.dimension) * rates.element_s)
-        return Prepared(masked.reshape(-1, size)[:, 0], (plan, advertised, masked), SHARES * near, compute_s)
+        return Prepared(masked.reshape(-1, size)[:, 0], (plan, advertised, masked), shares * near, compute_s)
 
     def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
         plan, advertised, masked = prepared[0]
@@ -101,11 +103,11 @@ class PairwiseMasks(Masked, Protocol):
         if not around.connected(summed):
             return Failed("upload: those who are left are not connected, so that the sums of groups would show")
         answered = np.zeros(len(clients), dtype=bool)
-        near = around.counts(masked)[arrived]
+        others, seeds = around.counts(summed), cohort.opened(int(summed.sum()))
+        up = (ID + SHARE) * around.counts(masked)[arrived] + SHARE * seeds * others[arrived]
         answered[arrived] = yield Ask(
-            "unmask", clients[arrived], -(-around.degree // 8), (ID + SHARE) * near, deadline_s=self.deadline_s
+            "unmask", clients[arrived], -(-around.degree // 8), up, deadline_s=self.deadline_s
         )
-        others = around.counts(summed)
         opened = summed | (masked & (others > 0))
         shares = around.counts(answered)
         if (shares[opened] < plan.threshold).any():
@@ -116,6 +118,7 @@ class PairwiseMasks(Masked, Protocol):
         rates, masks = self.rates, int(summed.sum()) + lost
         compute_s = lost * rates.agreement_s + int(opened.sum()) * plan.threshold * rates.share_s
         compute_s += masks * self.length(cohort.dimension) * rates.element_s
+        compute_s += int(summed.sum()) * seeds * plan.threshold * rates.share_s
         return Summed(summed.reshape(cohort.units.shape)[:, 0], record, compute_s)
 
     def _few(self, cohort: Cohort, members: NDArray[np.bool_]) -> str | None:

@@ -39,6 +39,8 @@ class Policy(Protocol):
         shuffle: clients are relabelled by the seed, so that units are not runs of consecutive client numbers.
         mode: how it picks among the rows of its family, for those who read theory; None = there is one way.
         uniform: every available row of its family is equally likely, whatever happened before; False = not known.
+        sampling: how it draws clients anew every round, whatever happened before: ``poisson`` = each available one with
+            the same probability, independently; ``fixed_size`` = every k of them are equally likely; empty = otherwise.
     """
 
     name: ClassVar[str]
@@ -49,6 +51,12 @@ class Policy(Protocol):
     shuffle: bool = False
     mode: Any = None
     uniform: bool = False
+    sampling: Literal["", "poisson", "fixed_size"] = ""
+
+    @property
+    def inclusion(self) -> float | None:
+        """An available client's probability of being selected, where that is known."""
+        return None
 
     @abstractmethod
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:

@@ -33,6 +33,11 @@ class BernoulliSelection:
     unit_size = 1
     example = {"k": 4}
     fixed_size = False
+    sampling = "poisson"
+
+    @property
+    def inclusion(self) -> float | None:
+        return self.probability
 
     def check(self, setting: Setting) -> list[Problem]:
         return at_most_clients(self.k, setting.clients)

@@ -25,6 +25,7 @@ class RandomSelection:
 
     unit_size = 1
     uniform = True
+    sampling = "fixed_size"
     example = {"k": 4}
 
     def check(self, setting: Setting) -> list[Problem]:

@@ -11,7 +11,7 @@ from simfl.columns import Column
 from simfl.privacy.base import ACCOUNTANTS, STAGES, Accountant, History, Stage
 
 
-@STAGES("central_gaussian")
+@STAGES("gaussian_sum")
 @dataclass(frozen=True)
 class CentralGaussian(Stage):
     """Updates are clipped to ``clip_norm``; the server adds N(0, (z clip_norm)²) to their sum."""
@@ -26,7 +26,7 @@ class CentralGaussian(Stage):
         return (vectors * np.minimum(1, self.clip_norm / np.maximum(norms, 1e-30))).astype(np.float32)
 
     def server(self, vector, members, state, streams):
-        noise = streams("central_gaussian", members.number).normal(size=len(vector))
+        noise = streams("gaussian_sum", members.number).normal(size=len(vector))
         return (vector + noise * (self.z * self.clip_norm / members.divisor)).astype(np.float32), state
 
     def facts(self, members, state):

@@ -1,0 +1,150 @@
+"""What differential privacy costs: accuracy against epsilon, epsilon against drops, epsilon beside the guarantees T.
+
+    python results/dp/tradeoff.py [--seeds 2] [--out results] [--only FIGURE]
+
+Plays scenarios/dp_tradeoff.yaml for every mechanism, noise, drop rate, policy and seed (finished runs are reused) and
+writes accuracy, dropout and policies beside this file, each as .csv and .svg. Means over the seeds.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas
+
+from simfl.opening import Result
+from simfl.report import style
+from simfl.run import run
+from simfl.scenario import Scenario
+
+HERE = Path(__file__).resolve().parent
+SCENARIO = HERE.parent.parent / "scenarios" / "dp_tradeoff.yaml"
+FIELD = "secagg={name: secagg, execute: cost_only, threshold: 0.3}"
+MULTIPLIERS = (1.0, 2.0, 4.0, 8.0)
+MECHANISMS = {
+    "central Gaussian": ("{{name: central_gaussian, noise_multiplier: {0}}}", MULTIPLIERS, ()),
+    "tree (DP-FTRL)": ("{{name: tree_gaussian, noise_multiplier: {0}}}", MULTIPLIERS, ()),
+    "Skellam, distributed": ("{{name: skellam, noise_multiplier: {0}}}", MULTIPLIERS, (FIELD,)),
+    "local Gaussian": ("{{name: local_gaussian, epsilon: {0}}}", (1.0, 8.0, 64.0), ()),
+}
+DROPS = (0.0, 0.1, 0.2, 0.3, 0.4)
+SHARED = {
+    "central": ("{name: central_gaussian, noise_multiplier: 10}", ()),
+    "shares for all": ("{name: skellam, noise_multiplier: 10}", (FIELD,)),
+    "shares for 70 %": ("{name: skellam, noise_multiplier: 10, sharers: 35}", (FIELD,)),
+    "XNoise, T = 30 %": ("{name: xnoise, noise_multiplier: 10, tolerance: 15}", (FIELD,)),
+}
+POLICIES = {
+    "all": "all",
+    "random": "random:k=24",
+    "bernoulli": "bernoulli:k=24",
+    "weighted": "weighted:k=24",
+    "partition": "partition:k=24",
+    "batch T=8": "batch_partition:k=24,T=8",
+    "half T=8": "half_partition:k=24,T=8",
+}
+
+
+def played(overrides: tuple[str, ...], seeds: int, out: Path) -> dict[str, Any]:
+    """The means of the summaries' values over the seeds."""
+    runs = [run(Scenario.load(SCENARIO, [*overrides, f"seed={seed}"]), out, resume=True).path for seed in range(seeds)]
+    table = pandas.DataFrame([Result.open(path).summary for path in runs])
+    names = ["test_accuracy", "epsilon_max", "epsilon_median", "privacy_semi_strong", "privacy_weak_lower",
+             "mean_cardinality", "skipped"]  # fmt: skip
+    return {name: round(float(table[name].astype(float).mean()), 4) for name in names if name in table}
+
+
+def accuracy(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
+    """Every mechanism at every size of its noise; epsilon is of the client in most rounds, delta 1e-5."""
+    fixed = ("training.rounds=30", "privacy=none")
+    for name, (stage, sizes, more) in MECHANISMS.items():
+        for size in sizes:
+            stages = f"privacy.stages=[{stage.format(size)}]"
+            yield {"mechanism": name, "noise": size} | played((stages, *more, *fixed), seeds, out)
+    yield {"mechanism": "no noise", "noise": 0.0} | played(("privacy.stages=[]", *fixed), seeds, out)
+
+
+def dropout(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
+    """60 rounds of the same 50 clients, z = 10, of whom a share fails in every round."""
+    fixed = ("privacy=none", "clients=50", "selection=random:k=50", "learning=none", "devices.availability=always")
+    for name, (stage, more) in SHARED.items():
+        for drop in DROPS:
+            failing = f"devices.failure={{name: bernoulli, probability: {drop}}}"
+            overrides = (f"privacy.stages=[{stage}]", *more, *fixed, failing)
+            found = played(overrides, seeds, out)
+            yield {"noise": name, "dropout": drop} | found
+
+
+def policies(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
+    """100 rounds of 96 clients, z = 4, whole units, few drops: what the policy decides."""
+    stage = "privacy.stages=[{name: central_gaussian, noise_multiplier: 4}]"
+    fixed = (stage, "clients=96", "learning=none", "training.rounds=100", "training.on_failure=drop_unit",
+             "devices.availability.dropout=0.02", "devices.failure.probability=0.01",
+             "privacy.budget=10000000")  # fmt: skip
+    for name, selection in POLICIES.items():
+        yield {"policy": name} | played((f"selection={selection}", *fixed), seeds, out)
+
+
+def drawn(name: str, table: pandas.DataFrame) -> None:
+    """The figure of a table."""
+    with style.settings(svg_fonttype="path"):
+        figure, (panels,) = style.figure(1, 3 if name == "policies" else 1, wide=True, height_in=3.2)
+        {"accuracy": _accuracy, "dropout": _dropout, "policies": _policies}[name](panels, table)
+        figure.savefig(HERE / f"{name}.svg", metadata={"Date": None})
+
+
+def _accuracy(panels: Any, table: pandas.DataFrame) -> None:
+    (axes,) = panels
+    for number, (mechanism, some) in enumerate(table[table.noise > 0].groupby("mechanism", sort=False)):
+        axes.plot(some.epsilon_max, some.test_accuracy, label=mechanism, **style.look(number), marker="o")
+    axes.axhline(table.test_accuracy[table.noise == 0].mean(), color=style.MUTED, linewidth=1, label="no noise")
+    axes.set(xscale="log", xlabel="largest ε of a client (δ = 1e-5)", ylabel="test accuracy")
+    ticks = [2, 5, 10, 20, 50, 100, 200, 500]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _dropout(panels: Any, table: pandas.DataFrame) -> None:
+    (axes,) = panels
+    for number, (noise, some) in enumerate(table.groupby("noise", sort=False)):
+        axes.plot(100 * some.dropout, some.epsilon_max, label=noise, **style.look(number), marker="o")
+    axes.set(xlabel="clients that drop out in a round, %", ylabel="largest ε of a client")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _policies(panels: Any, table: pandas.DataFrame) -> None:
+    places = range(len(table))[::-1]
+    headings = ("guarantee T (semi-strong)", "ε, median to largest", "updates a round")
+    for axes, heading in zip(panels, headings, strict=True):
+        axes.set_yticks(places, table.policy if axes is panels[0] else [""] * len(table))
+        axes.set(xlabel=heading, ylim=(-0.6, len(table) - 0.4))
+    panels[0].barh(places, table.privacy_semi_strong, color=style.SERIES[0], height=0.6)
+    panels[1].hlines(places, table.epsilon_median, table.epsilon_max, color=style.SERIES[1], linewidth=2)
+    panels[1].plot(table.epsilon_median, places, "o", color=style.SERIES[1], markerfacecolor=style.PAPER)
+    panels[1].plot(table.epsilon_max, places, "o", color=style.SERIES[1])
+    panels[1].set_xlim(left=0)
+    panels[2].barh(places, table.mean_cardinality, color=style.SERIES[2], height=0.6)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--only", choices=["accuracy", "dropout", "policies"])
+    options = parser.parse_args()
+    for make in (policies, dropout, accuracy):
+        if options.only not in (None, make.__name__):
+            continue
+        rows = []
+        for row in make(options.seeds, options.out):
+            rows.append(row)
+            print(row, flush=True)
+        table = pandas.DataFrame(rows)
+        table.to_csv(HERE / f"{make.__name__}.csv", index=False, lineterminator="\n")
+        drawn(make.__name__, table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Distributions of noise: exact samplers from the run's streams, and what each guarantees in closed form."""

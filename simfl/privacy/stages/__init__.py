@@ -1,0 +1,20 @@
+"""What is done to updates and their sums so that they say less: one file a mechanism."""
+
+from simfl.privacy.stages import (
+    adaptive_gaussian,
+    central_gaussian,
+    clipping,
+    discrete_gaussian,
+    laplace_shares,
+    local_gaussian,
+    local_laplace,
+    local_staircase,
+    skellam,
+    tree_gaussian,
+    xnoise,
+)
+
+__all__ = [
+    "adaptive_gaussian", "central_gaussian", "clipping", "discrete_gaussian", "laplace_shares", "local_gaussian",
+    "local_laplace", "local_staircase", "skellam", "tree_gaussian", "xnoise",
+]  # fmt: skip

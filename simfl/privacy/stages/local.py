@@ -1,0 +1,33 @@
+"""What noise has in common that each client adds to its own update."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.privacy.stages.clip import fits
+from simfl.rng import Streams
+from simfl.setting import Setting
+from simfl.types import Job
+
+__all__ = ["Local", "noised", "own"]
+
+
+@dataclass(frozen=True)
+class Local:
+    """Nobody is trusted: what a client sends is private by itself, whoever sees it and however it is added up."""
+
+    observer = "server"
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        return fits(setting)
+
+
+def noised(vectors: NDArray[np.float32], noise: list[NDArray[np.float64]] | NDArray[np.float64]) -> NDArray[np.float32]:
+    """The rows with their noise; no rows, no noise."""
+    return (vectors + np.reshape(noise, vectors.shape)).astype(np.float32)
+
+
+def own(streams: Streams, stage: str, job: Job) -> np.random.Generator:
+    """The stream of a stage's noise in a job's update."""
+    return streams(f"dp/{stage}", job.id)

@@ -1,0 +1,81 @@
+"""Skellam noise of which exactly as much remains as was asked for, whoever drops out."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.privacy.base import STAGES, Members
+from simfl.privacy.mechanisms import skellam
+from simfl.privacy.stages.lattice import Points
+from simfl.privacy.stages.skellam import Skellam
+from simfl.rng import Streams
+from simfl.setting import Setting
+from simfl.types import Job
+
+__all__ = ["XNoise"]
+
+
+@STAGES("xnoise")
+@dataclass(frozen=True)
+class XNoise(Skellam):
+    """Each client adds noise for the case that T others drop out, in T + 1 parts; those not needed are taken off.
+
+    Of n clients each adds variances s²/n and s²/((n-j+1)(n-j)), j = 1 ... T, s = z C; where D <= T are missing, the
+    seeds of the parts j > D, which clients share with one another beside those of their masks, are opened after the
+    upload. Exactly s² remains. Where more are missing all parts stay, and epsilon is of what there is. Sensitivity,
+    adjacency and observer as of skellam. Reference: Jiang, Wang and Chen, "Efficient federated learning with
+    dropout-resilient differential privacy", EuroSys 2024.
+    """
+
+    tolerance: Annotated[int, Field(ge=1, description="clients that may drop out, T")] = 1
+
+    @property
+    def seeds(self) -> int:  # type: ignore[override]  # a constant of other stages
+        """One of each part that may have to be taken off."""
+        return self.tolerance
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems, n, protocol = super().check(setting), self.sharers or 1, setting.secagg
+        if self.tolerance >= n:
+            problems.append(
+                ("tolerance", f"is {self.tolerance}, but there are {n} sharers; the nearest value is {n - 1}")
+            )
+        if protocol.field is not None and not protocol.opens_seeds:
+            why = f"opens seeds after the upload, which secagg: {protocol.name} does not; use secagg or secagg_plus"
+            problems.append(("", why))
+        if not setting.selection.fixed_size or setting.selection.k != n:
+            problems.append(("sharers", f"is {n}; it must be the number of clients that are selected, and that fixed"))
+        return problems
+
+    def parts(self) -> NDArray[np.float64]:
+        """The variances of a client's parts, in multiples of the first, (T + 1,)."""
+        n, j = self.sharers or 1, np.arange(1, self.tolerance + 1)
+        return np.append(1.0, n / ((n - j + 1) * (n - j)))
+
+    def dropped(self, count: int) -> int | None:
+        """How many are missing; None if they are too many to take anything off."""
+        missing = (self.sharers or 1) - count
+        return missing if 0 <= missing <= self.tolerance else None
+
+    def kept(self, count: int) -> float:
+        missing = self.dropped(count)
+        return float(self.parts()[: self.tolerance + 1 if missing is None else missing + 1].sum())
+
+    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+        return np.sum([self._part(job, j, to, streams) for j in range(self.tolerance + 1)], axis=0, dtype=np.int64)
+
+    def surplus(self, members: Members, to: Points, streams: Streams) -> Any:
+        missing, total = self.dropped(members.summed), np.zeros(to.dimension, dtype=np.int64)
+        if missing is None:
+            return total
+        for job, weight in zip(members.jobs, members.weights.tolist(), strict=True):
+            for j in range(missing + 1, self.tolerance + 1) if weight else ():
+                total += self._part(job, j, to, streams)
+        return total
+
+    def _part(self, job: Job, j: int, to: Points, streams: Streams) -> NDArray[np.int64]:
+        variance = self.share * self.parts()[j] * to.scale**2
+        return skellam.sample(streams("dp/xnoise", job.id, j), float(variance), to.dimension)

@@ -1,0 +1,291 @@
+"""Noise: every sampler against its distribution, every closed form against published and computed values."""
+
+from fractions import Fraction
+from math import comb, exp, inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import ndtr
+
+from simfl.privacy.losses import ORDERS, rdp_epsilon
+from simfl.privacy.mechanisms import discrete_gaussian, gaussian, laplace, skellam, staircase
+from simfl.rng import Streams
+
+DRAWS = 10**6
+SURE = 1e-3
+
+
+def stream(name, *key):
+    return Streams(7)(name, *key)
+
+
+def cumulative(density, most, points=4000):
+    """The distribution function of a symmetric density, by quadrature on a grid that is fine around 0."""
+    grid = most * np.linspace(0, 1, points) ** 4
+    parts = [quad(density, a, b)[0] for a, b in zip(grid[:-1], grid[1:], strict=True)]
+    half = np.append(0, np.cumsum(parts))
+    assert half[-1] == pytest.approx(0.5, abs=1e-6), "a density"
+    return lambda x: 0.5 + np.sign(x) * np.interp(np.abs(x), grid, half)
+
+
+# -- samplers ---------------------------------------------------------------------------------------------
+
+
+def test_laplace_and_gaussian_are_what_they_are_called():
+    assert stats.kstest(laplace.sample(stream("l"), 2.0, DRAWS), stats.laplace(scale=2.0).cdf).pvalue > SURE
+    assert stats.kstest(gaussian.sample(stream("g"), 3.0, DRAWS), stats.norm(scale=3.0).cdf).pvalue > SURE
+
+
+@pytest.mark.parametrize("n", [2, 50])
+def test_all_shares_are_laplace(n):
+    size = DRAWS // 10 if n > 10 else DRAWS
+    total = np.sum([laplace.share(stream("share", i), 1.5, 1 / n, size) for i in range(n)], axis=0)
+    assert stats.kstest(total, stats.laplace(scale=1.5).cdf).pvalue > SURE
+
+
+@pytest.mark.parametrize("shape", [0.9, 0.7, 0.6])
+def test_fewer_shares_have_their_own_distribution(shape):
+    found = laplace.share(stream("few"), 1.5, shape, DRAWS)
+    cdf = cumulative(lambda x: exp(laplace.log_density(x, 1.5, shape)), 60.0, 1000)
+    assert stats.kstest(found, cdf).pvalue > SURE
+    assert found.var() == pytest.approx(laplace.shares_variance(1.5, shape), rel=0.02)
+    assert stats.kstest(found, stats.laplace(scale=1.5).cdf).pvalue < 1e-9, "and it is not Laplace"
+
+
+@pytest.mark.parametrize("shape", [0.2, 0.5, 1.0])
+def test_shares_have_their_characteristic_function(shape):
+    found = laplace.share(stream("cf"), 2.0, shape, DRAWS)
+    for t in (0.1, 0.5, 2.0):
+        assert np.cos(t * found).mean() == pytest.approx((1 + 4 * t**2) ** -shape, abs=5e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("least", [staircase.least_magnitude, staircase.least_variance])
+def test_staircase(epsilon, least):
+    gamma = least(epsilon)
+    found = staircase.sample(stream("stairs"), 2.0, epsilon, gamma, DRAWS)
+    edges = np.unique([2.0 * (k + step) for k in range(60) for step in (0, gamma)])
+    widths, middles = np.diff(edges), (edges[1:] + edges[:-1]) / 2
+    half = np.append(0, np.cumsum(widths * [staircase.density(x, 2.0, epsilon, gamma) for x in middles]))
+    cdf = lambda x: 0.5 + np.sign(x) * np.interp(np.abs(x), edges, half)  # noqa: E731
+    assert half[-1] == pytest.approx(0.5, abs=1e-12 + exp(-60 * epsilon))
+    assert stats.kstest(found, cdf).pvalue > SURE
+    if least is staircase.least_magnitude:
+        assert np.abs(found).mean() == pytest.approx(staircase.mean_magnitude(2.0, epsilon), rel=0.01)
+    else:
+        assert found.var() == pytest.approx(staircase.variance(2.0, epsilon), rel=0.02)
+
+
+def chi_square(found, probability, low, high):
+    """p of whole numbers against probabilities of low ... high, what lies beyond in the last bins."""
+    values = np.arange(low, high + 1)
+    expected = np.array([probability(k) for k in values.tolist()]) * len(found)
+    counts = np.array([(found == k).sum() for k in values.tolist()])
+    expected, counts = np.append(expected, len(found) - expected.sum()), np.append(counts, len(found) - counts.sum())
+    enough = expected > 5
+    return stats.chisquare(counts[enough], expected[enough] * counts[enough].sum() / expected[enough].sum()).pvalue
+
+
+@pytest.mark.parametrize("variance", [0.3, 2.0, 30.0])
+def test_skellam(variance):
+    found = skellam.sample(stream("skellam"), variance, DRAWS)
+    most = int(6 * variance**0.5) + 3
+    assert chi_square(found, lambda k: stats.skellam.pmf(k, variance / 2, variance / 2), -most, most) > SURE
+
+
+@pytest.mark.parametrize("variance", [0.25, 1.0, 2.5, 40.0])
+def test_discrete_gaussian(variance):
+    found = discrete_gaussian.sample(stream("discrete"), variance, DRAWS)
+    most = int(7 * variance**0.5) + 3
+    total = sum(exp(-(k**2) / 2 / variance) for k in range(-5 * most, 5 * most + 1))
+    assert chi_square(found, lambda k: exp(-(k**2) / 2 / variance) / total, -most, most) > SURE
+
+
+@pytest.mark.parametrize("sample, std", [
+    (discrete_gaussian.sample, 300.0), (discrete_gaussian.sample, 2.0**30), (skellam.sample, 300.0),
+    (skellam.sample, 2.0**19),  # the widest that the stage allows
+])  # fmt: skip
+def test_wide_whole_noise_looks_gaussian(sample, std):
+    found = sample(stream("wide"), std**2, DRAWS // 5)
+    smooth = found + stream("smooth").random(len(found)) - 0.5
+    assert stats.kstest(smooth / std, "norm").pvalue > SURE
+
+
+class Bits:
+    """Gives the uniform numbers it is told to, then bits of a known number."""
+
+    def __init__(self, words):
+        self.words = list(words)
+
+    def integers(self, high):
+        return self.words.pop(0)
+
+
+def test_doubtful_comparisons_are_decided_by_further_bits():
+    """U = 0.5 exactly in 53 bits, p = exp(-ln 2 ± tiny): the next 32 bits decide, exactly."""
+    from decimal import Decimal
+
+    # (y t - variance)² / (2 t² variance) with y = 0: variance / 2 t² = ln 2 up to 2^-60
+    variance = Decimal(2) * Decimal(2).ln()
+    below = discrete_gaussian._below(Bits([2**31] * 4), 0.5, 0, variance * (1 - Decimal(10) ** -25), 1)
+    above = discrete_gaussian._below(Bits([2**31] * 4), 0.5, 0, variance * (1 + Decimal(10) ** -10), 1)
+    assert above is False and isinstance(below, bool)
+    # floor(-t ln U) around a whole number: U is just above and just below exp(-3 / 2)
+    near = int(Fraction(exp(-1.5)) * 2**53)
+    assert discrete_gaussian._magnitude(Bits([0] * 8), (near - 2) / 2**53, 2) == 3
+    assert discrete_gaussian._magnitude(Bits([0] * 8), (near + 2) / 2**53, 2) == 2
+
+
+# -- closed forms -----------------------------------------------------------------------------------------
+
+
+def test_the_published_gaussian_scales():
+    analytic = [gaussian.std(1.0, epsilon, 1e-5) for epsilon in (0.5, 1, 16)]
+    assert analytic == pytest.approx([7.0318, 3.7306, 0.3442], abs=5e-5)
+    classical = [gaussian.classical_std(1.0, epsilon, 1e-5) for epsilon in (0.5, 1)]
+    assert classical == pytest.approx([9.6896, 4.8448], abs=1e-4)
+    with pytest.raises(ValueError, match="up to 1"):
+        gaussian.classical_std(1.0, 16, 1e-5)
+    assert float(gaussian.delta(16, 1 / 0.3028)) == pytest.approx(3.4e-4, rel=0.02), "why"
+
+
+@given(st.floats(1e-3, 30), st.floats(1e-12, 0.5))
+@settings(max_examples=200, deadline=None)
+def test_epsilon_inverts_the_profile(mu, delta):
+    found = float(gaussian.epsilon(mu, delta))
+    straight = ndtr(mu / 2 - found / mu) - exp(min(found, 700)) * ndtr(-mu / 2 - found / mu)
+    if found == 0:
+        assert 2 * ndtr(mu / 2) - 1 <= delta * (1 + 1e-9)
+    else:
+        assert float(gaussian.delta(found, mu)) == pytest.approx(delta, rel=1e-8)
+        if delta > 1e-6 and found < 100:
+            assert straight == pytest.approx(delta, rel=1e-5)
+
+
+def test_epsilon_at_the_ends():
+    assert gaussian.epsilon([0.0, inf], 1e-5).tolist() == [0.0, inf]
+    assert gaussian.epsilon(np.array([[1.0], [2.0]]), 1e-5).shape == (2, 1)
+    assert float(gaussian.epsilon(1e4, 1e-5)) == pytest.approx(1e8 / 2 + 1e4 * 4.2649, rel=1e-6)
+    assert 1 / gaussian.mu(1.0, 1e-5) == gaussian.std(1.0, 1.0, 1e-5)
+
+
+def test_drops_restate_epsilon():
+    """z = 10, 60 rounds, delta 1e-6; of 100 shares 0, 10, 30, 50 are missing."""
+    found = [float(gaussian.epsilon((60 / (1 - lost)) ** 0.5 / 10, 1e-6)) for lost in (0, 0.1, 0.3, 0.5)]
+    assert found == pytest.approx([3.6624, 3.8855, 4.4772, 5.4225], abs=5e-5)
+
+
+def test_fewer_shares_cost_more_and_half_of_them_everything():
+    found = [laplace.pure_epsilon(1.0, 1.0, shape) for shape in (0.9, 0.8, 0.7, 0.6)]
+    assert found == pytest.approx([1.188, 1.443, 1.820, 2.490], abs=6e-4)
+    low = [laplace.pure_epsilon(1.0, 10.0, shape) for shape in (0.9, 0.8, 0.7, 0.6)]
+    assert low == pytest.approx([0.161, 0.270, 0.478, 0.956], abs=6e-4)
+    assert laplace.pure_epsilon(1.0, 1.0, 0.5) == inf and laplace.pure_epsilon(1.0, 1.0, 1.0) == 1.0
+    assert laplace.pure_epsilon(1.0, 1.0, 1.4) == 1.0 and laplace.pure_epsilon(0.0, 1.0, 0.2) == 0.0
+
+
+@pytest.mark.parametrize("shape", [0.6, 0.8])
+def test_the_worst_shift_of_several_coordinates_is_spread_evenly(shape):
+    """The loss at 0 is concave in the shift: any other way to share an L1 norm out costs less."""
+    worst, rng = laplace.pure_epsilon(1.0, 1.0, shape, coordinates=5), stream("shifts")
+    one = [laplace.pure_epsilon(1.0, 1.0, shape)]
+    for _ in range(200):
+        parts = rng.dirichlet(np.ones(5))
+        assert sum(laplace.pure_epsilon(float(p), 1.0, shape) for p in parts) <= worst * (1 + 1e-12)
+    assert worst > one[0]
+
+
+def test_the_discrete_gaussians_distance():
+    assert discrete_gaussian.tau(100, 0.25) == pytest.approx(9.7, abs=0.05)
+    assert discrete_gaussian.tau(100, 1.0) == pytest.approx(5.5e-4, abs=5e-6)
+    assert discrete_gaussian.tau(100, 4.0) == pytest.approx(7e-17, rel=0.05)
+
+
+def exact_renyi(p, q, alpha):
+    """The Renyi divergence of two laws on the same whole numbers."""
+    keep = (p > 0) & (q > 0)
+    return float(np.log(np.sum(np.exp(alpha * np.log(p[keep]) - (alpha - 1) * np.log(q[keep])))) / (alpha - 1))
+
+
+@pytest.mark.parametrize("variance, shift", [(4.0, 1), (30.0, 3), (400.0, 10)])
+def test_the_bounds_of_whole_noise_hold_and_are_near(variance, shift):
+    x = np.arange(-int(40 * variance**0.5), int(40 * variance**0.5) + 1)
+    for alpha in (2, 5, 16):
+        p, q = (stats.skellam.pmf(x - at, variance / 2, variance / 2) for at in (0, shift))
+        exact, bound = exact_renyi(p, q, alpha), float(skellam.rdp(np.array([alpha]), shift, shift, variance)[0])
+        assert exact <= bound * (1 + 1e-9)
+        if variance >= 30 and alpha < 16:
+            assert bound < 1.5 * exact
+        p, q = (np.exp(-((x - at) ** 2) / 2 / variance) for at in (0, shift))
+        exact = exact_renyi(p / p.sum(), q / q.sum(), alpha)
+        bound = float(discrete_gaussian.rdp(np.array([alpha]), shift, shift, 1, 1, variance)[0])
+        assert exact <= bound * (1 + 1e-9) and bound == pytest.approx(alpha * shift**2 / 2 / variance)
+
+
+def test_a_sum_of_discrete_gaussians_is_within_its_bound():
+    """Four clients of variance 1/2: the exact law of the sum, by convolution."""
+    x = np.arange(-60, 61)
+    one = np.exp(-(x**2) / 2 / 0.5)
+    law = np.array([1.0])
+    for _ in range(4):
+        law = np.convolve(law, one / one.sum())
+    for alpha in (2, 4, 8):
+        exact = exact_renyi(law[1:], law[:-1], alpha)
+        assert exact <= float(discrete_gaussian.rdp(np.array([alpha]), 1, 1, 1, 4, 0.5)[0])
+
+
+def test_renyi_divergences_become_an_epsilon():
+    """Gaussian, z = 1: what dp-accounting says, whose orders are finer."""
+    assert np.min([rdp_epsilon(np.array(a / 2), a, 1e-5) for a in ORDERS]) == pytest.approx(4.7285, abs=0.03)
+
+
+# -- privacy-loss histograms ------------------------------------------------------------------------------
+
+
+def excess(one, other, epsilon, delta, bins=200):
+    """How far P[one in S] - e^epsilon P[other in S] exceeds delta, for the worst S made of bins, in standard errors,
+    either way round. S is chosen with one half of the draws and judged with the other."""
+    edges = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, bins + 1)))
+    edges[0], edges[-1] = -inf, inf
+    shares = [[np.histogram(half, edges)[0] / len(half) for half in (x[::2], x[1::2])] for x in (one, other)]
+    worst = -inf
+    for (chosen_a, a), (chosen_b, b) in (shares, shares[::-1]):
+        some = chosen_a > exp(epsilon) * chosen_b
+        if some.any():
+            error = ((a[some].sum() + exp(2 * epsilon) * b[some].sum()) / (len(one) // 2)) ** 0.5
+            worst = max(worst, (a[some].sum() - exp(epsilon) * b[some].sum() - delta) / error)
+    return worst
+
+
+CASES = {
+    "laplace": (lambda rng, n: laplace.sample(rng, 1.0, n), 1.0, 0.0),
+    "staircase": (lambda rng, n: staircase.sample(rng, 1.0, 1.0, staircase.least_magnitude(1.0), n), 1.0, 0.0),
+    "shares": (lambda rng, n: laplace.share(rng, 1.0, 0.8, n), laplace.pure_epsilon(1.0, 1.0, 0.8), 0.0),
+    "gaussian": (lambda rng, n: gaussian.sample(rng, 1.0, n), float(gaussian.epsilon(1.0, 0.05)), 0.05),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_losses_stay_within_epsilon_and_come_near_it(name):
+    draw, epsilon, delta = CASES[name]
+    one, other = draw(stream("one"), DRAWS), 1.0 + draw(stream("other"), DRAWS)
+    assert excess(one, other, epsilon, delta) < 4
+    assert excess(one, other, 0.7 * epsilon, delta) > 10, "less would not have been true"
+
+
+def test_the_shares_of_half_the_clients_protect_nothing():
+    """Whatever epsilon is claimed, there is a bin around 0 that breaks it."""
+    one, other = (shift + laplace.share(stream("half", shift), 1.0, 0.3, DRAWS) for shift in (0, 1))
+    near = 1e-6
+    assert np.mean(np.abs(one) < near) > 100 * max(np.mean(np.abs(other) < near), 1e-6)
+
+
+def test_binomial_of_theory():
+    """A sanity check of the chi-square helper itself: it must reject a wrong law."""
+    found = stream("wrong").binomial(10, 0.5, 10**5)
+    assert chi_square(found, lambda k: comb(10, k) * 2.0**-10, 0, 10) > SURE
+    assert chi_square(found, lambda k: comb(10, k) * 0.49**k * 0.51 ** (10 - k), 0, 10) < SURE
