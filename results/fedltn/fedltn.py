@@ -1,6 +1,6 @@
 """Sparse personal models on CIFAR-10 against averages, written beside this file.
 
-    python results/fedltn/fedltn.py low_lenet [--seeds 5] [--jobs 2] [--out results]
+    python results/fedltn/fedltn.py low_lenet [--seeds 5] [--out results]
 
 Plays the arms of one table under the same draws (finished runs are reused):
 
