@@ -16,7 +16,7 @@ from simfl.columns import Column
 from simfl.registry import Registry
 from simfl.types import Arrays, Job
 
-__all__ = ["CLIENTS", "PERSONAL", "Begun", "ClientVariant", "Done", "Parameter", "Visit"]
+__all__ = ["CLIENTS", "PERSONAL", "Begun", "ClientVariant", "Conclusion", "Done", "Parameter", "Visit"]
 
 Vector = NDArray[np.float32]
 
@@ -56,6 +56,7 @@ class Visit(NamedTuple):
         common: the server's arrays, as they were for the job's version.
         accuracy: share of its own validation samples that a model (d,) classifies rightly; of its training samples
             where it keeps none for validation.
+        samples: training samples that it holds now.
     """
 
     job: Job
@@ -63,6 +64,7 @@ class Visit(NamedTuple):
     own: Mapping[str, NDArray[Any]]
     common: Mapping[str, NDArray[Any]]
     accuracy: Callable[[Vector], float]
+    samples: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,24 @@ class Done:
     row: Mapping[str, float] = field(default_factory=dict)
 
 
+class Conclusion(NamedTuple):
+    """The end of a round as one of its clients sees it.
+
+    Attributes:
+        downloaded: the model it had received, (d,).
+        delta: its update as training made it, (d,).
+        sent: as it left the client, after all privacy stages, (d,).
+        share: how much of the aggregate that was, its weight over the sum's divisor.
+        model: the new global model, (d,).
+    """
+
+    downloaded: Vector
+    delta: Vector
+    sent: Vector
+    share: float
+    model: Vector
+
+
 class ClientVariant(Protocol):
     """A frozen dataclass whose fields are its YAML keys; what it leaves out is plain, dense and keeps nothing.
 
@@ -119,6 +139,8 @@ class ClientVariant(Protocol):
         passes: how often a job makes its epochs, where that is known before training.
         columns: what ``Done.row`` adds to rounds.csv.
         private: bool (d,): coordinates that never leave a client; None = there are none.
+        concludes: a client looks at what became of its update, and may leave for good (:meth:`conclude`). The run ends
+            where fewer than two are left.
     """
 
     momentum: bool = True
@@ -126,6 +148,7 @@ class ClientVariant(Protocol):
     partial: bool = False
     dense: bool = True
     sized_by_training: bool = False
+    concludes: bool = False
     passes: float = 1.0
     columns: tuple[Column, ...] = ()
     private: NDArray[np.bool_] | None = None
@@ -171,6 +194,10 @@ class ClientVariant(Protocol):
             clients: number of all clients, N.
         """
         return dict(common)
+
+    def conclude(self, end: Conclusion, own: Mapping[str, NDArray[Any]]) -> tuple[Arrays, bool]:
+        """What a client keeps of a round in whose sum it was, and whether it leaves; asked where ``concludes``."""
+        return dict(own), False
 
     def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
         """Size of what is sent to a client that keeps ``own``, where a dense model has ``dense`` bytes."""

@@ -61,6 +61,7 @@ class SmallResidual(Model):
 
 MODELS_HERE = {
     "logistic": (MODELS["logistic"](), (3, 5)),
+    "binary_logistic": (MODELS["binary_logistic"](), (9,)),
     "mlp": (MODELS["mlp"](hidden=(17, 6)), (11,)),
     "conv": (SmallConv(), (2, 14, 14)),
     "lenet5": (MODELS["lenet5"](), (3, 16, 16)),
@@ -80,8 +81,9 @@ SETTINGS = {
 def prepare(model, setting, crop=0, flip=False):
     choice, shape = MODELS_HERE[model]
     sgd, local = SETTINGS[setting]
-    module = build(choice, shape, 3)
-    x, y = samples(shape)
+    classes = 2 if model == "binary_logistic" else 3
+    module = build(choice, shape, classes)
+    x, y = samples(shape, classes=classes)
     local = LocalTraining(batch_size=8, learning_rate=0.2, **local)
     start = initial(module, np.random.default_rng(0))
     rng = np.random.default_rng(2)
@@ -149,6 +151,7 @@ CASES = [
     for backend in ("sequential", "dense", "vmap", "grouped")
     for model in MODELS_HERE
     if (backend != "dense" or model in ("logistic", "mlp")) and (backend, model) != ("vmap", "residual")
+    if backend != "dense" or model in ("logistic", "binary_logistic", "mlp")
 ]
 
 

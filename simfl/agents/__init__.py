@@ -9,6 +9,7 @@ from simfl.agents.buffered import BufferedServer
 from simfl.agents.drawn import DrawnServer
 from simfl.agents.measuring import Measuring
 from simfl.agents.parts import Cost, Parts, Phase, Round
+from simfl.agents.serverless import Serverless
 from simfl.agents.servers import SERVERS, Log, Server
 from simfl.agents.summing import Sum, Summing
 from simfl.agents.synchronous import SynchronousServer
@@ -25,6 +26,7 @@ __all__ = [
     "Phase",
     "Round",
     "Server",
+    "Serverless",
     "Sum",
     "Summing",
     "SynchronousServer",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.asking import stalled
 from simfl.agents.evaluation import Evaluation
+from simfl.agents.inside import inside
 from simfl.agents.parts import Cost, Parts, Phase, Round
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.agents.summing import Sum, Summing
@@ -20,12 +21,16 @@ from simfl.secagg.base import Summed
 from simfl.trace import PHASES
 from simfl.training.base import Progress
 from simfl.types import Job
+from simfl.variant import Conclusion
 
 __all__ = ["STANDSTILL", "Aggregator"]
 
 STANDSTILL = 10_000
 """A run is given up after so many rounds, and one for each client, that summed something and still brought nothing
 nearer that ends it: where nobody takes any time, every client's update may fall on one instant once."""
+
+NUMBER_BYTES = 4
+"""Of the message that a client has left."""
 
 
 class Aggregator:
@@ -40,6 +45,8 @@ class Aggregator:
     Attributes:
         tally: who was aggregated so far.
         model: the current global model, float32 (d,).
+        present: bool (clients,): who has not left for good.
+        left: who has left with the latest aggregate.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -52,6 +59,8 @@ class Aggregator:
         self.observed = [each.start(parts.clients, parts.learner.dimension) for each in parts.observers]
         self.holders: Counter[int] = Counter()
         self.traffic_bytes = 0
+        self.present = np.ones(parts.clients, dtype=bool)
+        self.left: list[int] = []
         self.so_far = Progress(0, 0, -inf, 0, None)
         self.standing = 0
         parts.learner.put(0, self.model)
@@ -117,6 +126,7 @@ class Aggregator:
                 after, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
                 self.model = after if found.mask is None else _masked(before, after, found.mask)
         errors = [] if found is None else self._observed(t, now_s, found)
+        self._conclude(found, cost)
         self.parts.learner.put(t + 1, self.model)
         self.tally.add(clients)
         self._forget(t)
@@ -131,6 +141,19 @@ class Aggregator:
         facts = found.facts if found else ()
         return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors)
 
+    def _conclude(self, found: Sum | None, cost: Cost) -> None:
+        """Clients look at what became of their updates; whoever leaves is named to those who stay."""
+        learner, self.left = self.parts.learner, []
+        if found is None or not learner.concludes:
+            return
+        given, shares = found.given, found.given.weights / found.given.divisor(found.given.weights)
+        downloaded = [learner.get(job.version) for job in given.jobs]
+        rows = zip(downloaded, found.updates.deltas, given.vectors, shares.tolist(), strict=True)
+        leaving = learner.conclude(given.jobs, [Conclusion(*row, self.model) for row in rows])
+        self.left = given.clients[leaving].tolist()
+        self.present[self.left] = False
+        cost.bytes_down += NUMBER_BYTES * len(self.left) * int(self.present.sum())
+
     def _observed(self, t: int, now_s: float, found: Sum) -> list[dict[str, float]]:
         parts, given, errors = self.parts, found.given, []
         if not parts.observers:
@@ -140,7 +163,8 @@ class Aggregator:
         seen = Seen(t, now_s, found.total, given.jobs, sent, vectors, self.model)
         truth = Truth(given.clients, found.updates.deltas)
         for i, observer in enumerate(parts.observers):
-            guess, self.observed[i] = observer.see(seen, self.observed[i], parts.streams)
+            known = seen._replace(inside=inside(parts, observer.coalition(parts.clients), found))
+            guess, self.observed[i] = observer.see(known, self.observed[i], parts.streams)
             errors.append({} if guess is None else dict(observer.error(guess, truth)))
         return errors
 
@@ -150,7 +174,7 @@ class Aggregator:
         rule, tally = self.parts.rule, self.tally
         self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
         so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
-        last = rule.ends(so_far)
+        last = rule.ends(so_far) or int(self.present.sum()) < min(2, len(self.present))
         self._advance(so_far, changed)
         measured = self.evaluation.after(t, changed=changed, last=last)
         row = {
@@ -206,6 +230,7 @@ class Aggregator:
             "rounds": np.int64(self.version),
             "traffic_bytes": np.int64(self.traffic_bytes),
             "model": self.model,
+            "present": self.present,
             **{f"version/{version}": learner.get(version) for version in sorted(self.holders)},
             **prefixed("evaluation", self.evaluation.state()),
             **prefixed("optimiser", self.optimiser),
@@ -218,7 +243,7 @@ class Aggregator:
         """Goes back to a :meth:`state`; whoever held versions must hold them again."""
         learner = self.parts.learner
         self.tally, self.model, self.optimiser = tally, state["model"], under("optimiser", state)
-        self.traffic_bytes = int(state["traffic_bytes"])
+        self.traffic_bytes, self.present = int(state["traffic_bytes"]), np.array(state["present"])
         self.evaluation.restore(under("evaluation", state))
         self.summing.restore(under("stages", state))
         self.observed = [under(f"observed/{i}", state) for i in range(len(self.observed))]

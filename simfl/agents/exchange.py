@@ -71,7 +71,7 @@ def legs(parts: Parts, ask: Ask, where: Address, leg: str = "") -> Legs:
     return Legs(down, compute, up, lives, np.broadcast_to(np.asarray(ask.down_bytes, dtype=np.int64), n), up_bytes)
 
 
-def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: Sizes) -> Ask:
+def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: Sizes, version: int = 0) -> Ask:
     """The request to train.
 
     Args:
@@ -79,8 +79,9 @@ def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: Sizes)
         clients: whom it goes to, (n,).
         where: address of the draws.
         sizes: bytes of model and update, and passes, as the learner says.
+        version: of the model that goes out; where data grow it tells how many samples are there.
     """
-    samples = parts.learner.samples[clients]
+    samples = parts.learner.counts(clients, version)
     epochs = parts.rule.epochs(samples) * sizes.passes
     compute_s = parts.computing.duration_s(clients, samples, epochs, where)
     compute_s = checked_durations_s(compute_s, len(clients), parts.computing)

@@ -26,6 +26,7 @@ class Sum:
         total: as the protocol gives it; its clients are those who hold samples.
         change: what the server's stages make of its vector, float32 (d,).
         given: what was added up.
+        done: the protocol's good end.
         updates: what training made.
         facts: of each stage.
         row: the training's, the stages', the protocol's and the aggregate's columns of rounds.csv.
@@ -35,6 +36,7 @@ class Sum:
     total: Total
     change: NDArray[np.float32]
     given: Contributions
+    done: Summed
     updates: Updates
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
@@ -99,7 +101,7 @@ class Summing:
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
-        return Sum(total, change, given, updates, facts, row, mask)
+        return Sum(total, change, given, done, updates, facts, row, mask)
 
     def _given(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], model: NDArray[np.float32]

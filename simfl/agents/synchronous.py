@@ -102,6 +102,7 @@ class SynchronousServer:
     def _round(self, t: int) -> Generator[Any, Any, Round]:
         parts, policy = self.parts, self.parts.policy
         available = checked_available(parts.available.draw(t, self.world.now), parts.clients, parts.available)
+        available = available & self.aggregator.present
         view = View(t, available, self.tally.participation)
         units = ask_policy(policy, view, policy.k, parts.streams("selection", t))
         if self.log is not None:
@@ -119,6 +120,8 @@ class SynchronousServer:
             cost.bytes_down += self._announce(t, jobs)
         row = {} if result is None else result.row
         finished = self.aggregator.aggregate(kept, None, done, self.world.now, cost, phases=phases, row=row)
+        for client in self.aggregator.left:
+            self._note({"event": "leave", "round": t, "client": client})
         self._note({"event": "round_end", "round": t, "cardinality": len(finished.clients)})
         parts.learner.forget(jobs)
         return finished
@@ -155,7 +158,7 @@ class SynchronousServer:
         clients = np.fromiter((job.client for job in jobs), dtype=np.int32, count=len(jobs))
         where = Address(t, clients, parts.clients)
         sizes = parts.learner.sizes(jobs)
-        ask = work(parts, clients, where, sizes)
+        ask = work(parts, clients, where, sizes, t)
         down, seconds = (each[going] for each in besides)
         ask = ask._replace(
             down_bytes=ask.down_bytes + down, compute_s=ask.compute_s + seconds, deadline_s=rule.deadline_s

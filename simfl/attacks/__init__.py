@@ -1,5 +1,6 @@
 """Observers of what an aggregator sees."""
 
-from simfl.attacks.base import OBSERVERS, Observer, Seen, Truth
+from simfl.attacks import collusion  # noqa: F401  (registers the plugin)
+from simfl.attacks.base import OBSERVERS, Inside, Observer, Seen, Truth
 
-__all__ = ["OBSERVERS", "Observer", "Seen", "Truth"]
+__all__ = ["OBSERVERS", "Inside", "Observer", "Seen", "Truth"]

@@ -11,7 +11,23 @@ from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.types import Arrays, Job, Total
 
-__all__ = ["OBSERVERS", "Observer", "Seen", "Truth"]
+__all__ = ["OBSERVERS", "Inside", "Observer", "Seen", "Truth"]
+
+
+class Inside(NamedTuple):
+    """What clients that work together know of an aggregation besides.
+
+    Attributes:
+        clients: those in it, int32 (c,), ascending.
+        vectors: what each has added to the sum, weight included, (c, d).
+        divisor: what the sum was divided by.
+        known: what the protocol lets them take off the sum, (d,), by strategy.
+    """
+
+    clients: NDArray[np.int32]
+    vectors: NDArray[np.float64]
+    divisor: float
+    known: Mapping[str, NDArray[Any]]
 
 
 class Seen(NamedTuple):
@@ -25,6 +41,7 @@ class Seen(NamedTuple):
         sent: the models that the clients had received, by version.
         vectors: each client's vector as it arrived, (n, d); None unless the protocol shows them.
         model: the new global model, (d,).
+        inside: what the observer's coalition knows; None where it has none in the sum.
     """
 
     round: int
@@ -34,6 +51,7 @@ class Seen(NamedTuple):
     sent: Mapping[int, NDArray[np.float32]]
     vectors: NDArray[np.float32] | None
     model: NDArray[np.float32]
+    inside: Inside | None = None
 
 
 class Truth(NamedTuple):
@@ -54,6 +72,10 @@ class Observer(Protocol):
     def start(self, clients: int, dimension: int) -> Arrays:
         """Its state before the first aggregation."""
         return {}
+
+    def coalition(self, clients: int) -> NDArray[np.int32]:
+        """Clients whose knowledge it shares, beside what the server sees; nobody, as a rule."""
+        return np.empty(0, dtype=np.int32)
 
     @abstractmethod
     def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:

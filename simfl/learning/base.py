@@ -12,6 +12,7 @@ from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Labels, Predictions, Updates
+from simfl.variant import Conclusion
 
 __all__ = ["LEARNING", "Learner", "Learning", "Sizes"]
 
@@ -36,7 +37,8 @@ class Learner(Protocol):
         dimension: parameters of the model, d.
         model_bytes: size of one dense model on the wire.
         sizes_vary: whether :meth:`sizes` depends on the client or the version.
-        samples: int64, shape (clients,): training samples of each client.
+        samples: int64, shape (clients,): training samples of each client; where data grow, all it will ever hold.
+        concludes: whether :meth:`conclude` is asked.
         labels: the classes of these samples; None where they have none.
         tensors: where each of the model's parameters lies in its vector.
     """
@@ -46,6 +48,7 @@ class Learner(Protocol):
     sizes_vary: bool
     samples: NDArray[np.int64]
     tensors: Sequence[slice]
+    concludes: bool
 
     @property
     def labels(self) -> Labels | None: ...
@@ -89,6 +92,14 @@ class Learner(Protocol):
         A job is asked for once at most. Same bits in whatever batches the jobs come, unless the backend says
         otherwise (vmap, GPUs).
         """
+        ...
+
+    def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
+        """Training samples that each of the clients holds when it trains on this version, int64 (n,)."""
+        ...
+
+    def conclude(self, jobs: Sequence[Job], ends: Sequence[Conclusion]) -> NDArray[np.bool_]:
+        """Tells the clients in a sum what became of their updates; whether each leaves for good, bool (n,)."""
         ...
 
     def forget(self, jobs: Iterable[Job]) -> None:

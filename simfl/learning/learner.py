@@ -15,7 +15,7 @@ from simfl.learning.backends import Sgd, Task
 from simfl.learning.base import Sizes
 from simfl.learning.device import device
 from simfl.learning.histogram import label_histogram
-from simfl.learning.holdout import Holdings, Holdout
+from simfl.learning.holdout import Holdings
 from simfl.learning.measure import Measure
 from simfl.learning.memory import Memory
 from simfl.learning.models.build import build, refuse_shared_statistics, refuse_single_samples
@@ -23,12 +23,12 @@ from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
 from simfl.learning.own import OwnSamples, Record
 from simfl.learning.partitions.base import Split
-from simfl.learning.scores import class_scores, overall_scores
+from simfl.learning.scores import class_scores, correct, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Labels, Predictions, Updates
-from simfl.variant import Begun, ClientVariant, Done, Visit
+from simfl.variant import Begun, ClientVariant, Conclusion, Done, Visit
 
 __all__ = ["SupervisedLearner"]
 
@@ -69,6 +69,7 @@ class SupervisedLearner:
         self.model_bytes = 4 * self.dimension
         self.sizes_vary = not self.variant.dense
         self.tensors = tuple(parameter.elements for parameter in parameters(module))
+        self.concludes = self.variant.concludes
         self.early: dict[int, _Finished] = {}
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
@@ -76,7 +77,11 @@ class SupervisedLearner:
         self.record = Record(self.judged, choice.evaluate.per_client)
 
     def _holdings(self, held: Split) -> Holdings:
-        return (self.choice.holdout or Holdout()).split(self.data, held, self.streams("holdout"))
+        nothing = Split.of([np.empty(0, dtype=np.int64)] * len(held))
+        holdout = self.choice.holdout
+        if holdout is None:
+            return Holdings(held, nothing, nothing, False)
+        return holdout.split(self.data, held, self.streams("holdout"))
 
     def _own(self, split: Split) -> OwnSamples:
         """Clients' own samples: these or, where no client has any, those that they train on."""
@@ -161,12 +166,23 @@ class SupervisedLearner:
         for job, end in zip(jobs, ends, strict=True):
             self.memory.end(job.client, end)
             row.update(end.row)
-        clients = np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))
-        examples = self.samples[clients]
-        self.record.note(clients[examples > 0], [known[job.id].accuracy for job in jobs if self.samples[job.client]])
+        clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).T
+        examples = self.partition.counts(clients, versions)
+        held = examples > 0
+        self.record.note(clients[held], [known[job.id].accuracy for job, some in zip(jobs, held, strict=True) if some])
         loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([end.delta for end in ends])
         return Updates(deltas, examples, loss, _holds(ends, deltas.shape), dict(row))
+
+    def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
+        return self.partition.counts(clients, np.full(len(clients), version, dtype=np.int64))
+
+    def conclude(self, jobs: Sequence[Job], ends: Sequence[Conclusion]) -> NDArray[np.bool_]:
+        leaving = np.zeros(len(jobs), dtype=bool)
+        for i, (job, end) in enumerate(zip(jobs, ends, strict=True)):
+            own, leaving[i] = self.variant.conclude(end, self.memory.own(job.client))
+            self.memory.keep(job.client, own)
+        return leaving
 
     def forget(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
@@ -175,13 +191,14 @@ class SupervisedLearner:
     def _finished(self, jobs: Sequence[Job]) -> "list[_Finished]":
         """How each job ends; a client without samples changes nothing."""
         idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
-        visits = []
-        for job in jobs:
+        found, visits = [idle] * len(jobs), {}
+        for i, job in enumerate(jobs):
             self.memory.begin(job.version)
-            if self.samples[job.client]:
-                visits.append(self._visit(job))
-        busy = iter(self._played(visits, self.variant))
-        return [next(busy) if self.samples[job.client] else idle for job in jobs]
+            if len(self.partition.held(job.client, job.version)):
+                visits[i] = self._visit(job)
+        for i, end in zip(visits, self._played(list(visits.values()), self.variant), strict=True):
+            found[i] = end
+        return found
 
     def _played(self, visits: Sequence[Visit], variant: ClientVariant, purpose: str = "") -> "list[_Finished]":
         """All passes of the clients' work, each pass of all of them in one batch."""
@@ -227,10 +244,11 @@ class SupervisedLearner:
             self.memory.own(job.client),
             self.memory.common,
             lambda model: self.validated.accuracy(model, job.client),
+            len(self.partition.held(job.client, job.version)),
         )
 
     def _work(self, job: Job, begun: Begun, turn: int = 0, purpose: str = "") -> Work:
-        held = self.partition[job.client]
+        held = self.partition.held(job.client, job.version)
         return work(job, held, begun, self.local, self.streams, self.augment, turn, purpose)
 
     def evaluate(self, version: int) -> dict[str, float]:
@@ -245,6 +263,18 @@ class SupervisedLearner:
             self._tune(version)
             variant, memory = self.variant, self.memory
             scores |= self.record.measure(model, lambda client: variant.personal(model, memory.own(client)))
+            scores |= self._own_scores(model)
+        return scores
+
+    def _own_scores(self, model: NDArray[np.float32]) -> dict[str, float]:
+        """``test_accuracy_client_i`` of every client that uses a model of its own, on the test samples."""
+        x, y = self.tested
+        labels, scores = y.cpu().numpy(), {}
+        for client in np.flatnonzero(self.samples).tolist():
+            personal = self.variant.personal(model, self.memory.own(client))
+            if personal is not None:
+                right = correct(*self.measure(personal, x, y), labels)
+                scores[f"test_accuracy_client_{client}"] = float(right.mean())
         return scores
 
     def _tune(self, version: int) -> None:

@@ -52,6 +52,10 @@ class Memory:
             else:
                 self._reported[name] = np.array(value, dtype=np.float64)
 
+    def keep(self, client: int, own: Arrays) -> None:
+        """A client's arrays from now on."""
+        self._own[client] = own
+
     def state(self) -> Arrays:
         """For checkpoints."""
         named: dict[str, dict[int, NDArray[Any]]] = {}

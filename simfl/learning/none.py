@@ -12,6 +12,7 @@ from simfl.learning.base import LEARNING, Sizes
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Updates
+from simfl.variant import Conclusion
 
 __all__ = ["NoLearning"]
 
@@ -47,6 +48,7 @@ class IdleLearner:
     labels: None = field(default=None, init=False)
     tensors: tuple[slice, ...] = field(default=(), init=False)
     sizes_vary: bool = field(default=False, init=False)
+    concludes: bool = field(default=False, init=False)
 
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)
@@ -68,6 +70,12 @@ class IdleLearner:
 
     def begin_with(self, apart: Any, client: int) -> NDArray[np.float32]:
         return self.initial()
+
+    def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
+        return self.samples[clients]
+
+    def conclude(self, jobs: Sequence[Job], ends: Sequence[Conclusion]) -> NDArray[np.bool_]:
+        return np.zeros(len(jobs), dtype=bool)
 
     def forget(self, jobs: Iterable[Job]) -> None:
         pass

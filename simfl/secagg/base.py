@@ -226,6 +226,15 @@ class Protocol(Interface):
         """
         ...
 
+    def known_to(
+        self, done: Summed, given: Contributions, coalition: NDArray[np.int32], streams: Streams
+    ) -> Mapping[str, NDArray[Any]]:
+        """What clients of a coalition can take off the sum besides their own updates, (d,), by strategy.
+
+        It may use only what the members have drawn and received; the attack is then the observer's.
+        """
+        return {}
+
     @abstractmethod
     def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
         """The sum, or weighted mean, of the updates of the units kept; it replays the clients' sessions."""

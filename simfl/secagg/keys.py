@@ -34,6 +34,7 @@ __all__ = [
     "public_key",
     "sealed",
     "secret",
+    "stretched",
 ]
 
 KEY, TAG, ID, ELEMENT = 32, 16, 4, 4
@@ -167,6 +168,21 @@ class _Stream:
         words = below(np.frombuffer(room, dtype="<u4", count=count))
         missing = count - len(words)
         return np.concatenate([words, self.read(missing, bytearray(4 * missing))]) if missing else words
+
+
+def stretched(seed: bytes, count: int) -> tuple[bytes, Elements]:
+    """Another seed and ``count`` uniform field elements, of which neither tells anything of the other.
+
+    Args:
+        seed: 32 bytes that are used for nothing else.
+        count: how many elements.
+    """
+    stream = Cipher(algorithms.ChaCha20(seed, bytes(16)), None).encryptor()
+    following, words = stream.update(bytes(SEED)), below(np.frombuffer(stream.update(bytes(4 * count)), dtype="<u4"))
+    while len(words) < count:
+        more = below(np.frombuffer(stream.update(bytes(4 * (count - len(words)))), dtype="<u4"))
+        words = np.concatenate([words, more])
+    return following, words.astype(np.int64)
 
 
 def below(words: NDArray[np.uint32]) -> NDArray[np.uint32]:

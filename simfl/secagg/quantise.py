@@ -57,7 +57,7 @@ def grid(clip: float, weight: float) -> Grid | None:
         None if even a scale of 1 is too fine.
     """
     exponent = floor(log2(HALF / weight / clip))
-    while weight * (floor(clip * 2.0**exponent) + 1) > HALF:
+    while exponent >= 0 and weight * (floor(clip * 2.0**exponent) + 1) > HALF:
         exponent -= 1
     return Grid(2.0**exponent, clip) if exponent >= 0 else None
 

@@ -1,6 +1,6 @@
 """How updates become the next global model: one file per rule."""
 
-from simfl.training import fedavg, fedbuff, masked, presets
+from simfl.training import fedavg, fedbuff, masked, presets, serverless
 from simfl.training.aggregates import AGGREGATES
 from simfl.training.arrivals import ARRIVALS
 from simfl.training.base import RULES, Rule
@@ -18,4 +18,5 @@ __all__ = [
     "fedbuff",
     "masked",
     "presets",
+    "serverless",
 ]

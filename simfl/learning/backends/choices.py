@@ -33,12 +33,16 @@ class Dense:
     def supports(self, module: Any, bf16: bool) -> str | None:
         from torch import nn
 
+        from simfl.learning.models.margin import Margin
+
         layers = list(module) if isinstance(module, nn.Sequential) else []
         while layers and isinstance(layers[0], nn.Flatten):
             layers.pop(0)
+        if layers and isinstance(layers[-1], Margin):
+            layers.pop()
         linear = all(isinstance(layer, nn.Linear) and layer.bias is not None for layer in layers[::2])
         if len(layers) % 2 == 0 or not linear or not all(isinstance(layer, nn.ReLU) for layer in layers[1::2]):
-            return "it takes models of linear layers with ReLU between them only (logistic, mlp)"
+            return "it takes models of linear layers with ReLU between them only (logistic, binary_logistic, mlp)"
         return "it computes in float32 only; set bf16 to false" if bf16 else None
 
     def build(self, task: Task) -> Engine:

@@ -27,6 +27,7 @@ class DenseNetwork:
         self.slots = layout(module)
         self.trained = len(self.slots)
         self.classes = self.slots[-1].shape[0]
+        self.margin = self.classes == 1  # of the second of two classes
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.flatten(1)
@@ -57,11 +58,14 @@ class DenseNetwork:
         for weights, bias in zip(blocks[2::2], blocks[3::2], strict=True):
             layers.append(z.relu_())
             z = torch.baddbmm(bias, z, weights.mT)
-        z[..., self.classes :] = -torch.inf  # padding is no class
+        # padding is no class; but beside a margin it is the other class' logit, which is 0
+        z[..., self.classes + self.margin :] = -torch.inf
         z = torch.log_softmax(z, dim=2)
-        target, weight = y.unsqueeze(2), weight.unsqueeze(2)
+        target, weight = (1 - y if self.margin else y).unsqueeze(2), weight.unsqueeze(2)
         loss = z.gather(2, target).mul_(weight).sum((1, 2)).neg_()
         error = z.exp_().mul_(weight).scatter_add_(2, target, -weight)
+        if self.margin:
+            error[..., 1] = 0
         gradients: list = []
         for i in range(len(layers) - 1, -1, -1):
             gradients += [error.sum(1, keepdim=True), Product(error, layers[i])]

@@ -7,11 +7,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from simfl.learning.backends.copies import Copies
+from simfl.learning.models.margin import Margin
 from simfl.learning.models.resnet import Block
 
 __all__ = ["GroupedNetwork", "unsupported"]
 
-PLAIN = (nn.ReLU, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Identity)
+PLAIN = (nn.ReLU, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Identity, Margin)
 """Layers that treat channels alike: they are applied to all k models' channels at once, as they are."""
 
 

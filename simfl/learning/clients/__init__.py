@@ -1,5 +1,5 @@
 """Variants of local training: one file each."""
 
-from simfl.learning.clients import fedprox, scaffold
+from simfl.learning.clients import fedprox, privacyfl, scaffold
 
-__all__ = ["fedprox", "scaffold"]
+__all__ = ["fedprox", "privacyfl", "scaffold"]

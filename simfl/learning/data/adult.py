@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from simfl.errors import MissingError
 from simfl.files import data_places, data_root
@@ -13,7 +14,7 @@ from simfl.learning.data.table import encode
 from simfl.rng import Streams
 from simfl.setting import Setting
 
-__all__ = ["Adult"]
+__all__ = ["Adult", "adult_paths", "read_adult"]
 
 COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
@@ -29,26 +30,39 @@ class Adult:
     root: Root = None
 
     def outline(self, setting: Setting) -> None:
-        self._paths(setting)
-
-    def _paths(self, setting: Setting) -> tuple[Path, Path]:
-        root = setting.file(self.root) if self.root else data_root()
-        for folder in (Path(root), Path(root) / "adult") if root else ():
-            paths = folder / "adult.data", folder / "adult.test"
-            if all(path.is_file() for path in paths):
-                return paths
-        raise MissingError(
-            f"learning.data: no adult.data and adult.test in {root if self.root else data_places()}; "
-            "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
-        )
+        adult_paths(self.root, setting)
 
     def load(self, setting: Setting, streams: Streams) -> Dataset:
-        paths = self._paths(setting)
-        train, test = (
-            read_csv(path, names=COLUMNS, index_col=False, comment="|", skip_blank_lines=True) for path in paths
-        )
-        for part, path in ((train, paths[0]), (test, paths[1])):
-            if part["income"].isna().any():
-                raise broken(path, "has rows of fewer than 15 columns")
-            part["income"] = part["income"].astype(str).str.rstrip(".")
-        return encode(train, test, "income", paths)
+        paths = adult_paths(self.root, setting)
+        return encode(*read_adult(paths), "income", paths)
+
+
+def adult_paths(root: str | None, setting: Setting) -> tuple[Path, Path]:
+    """The two files, in a folder or in the data folder.
+
+    Raises:
+        MissingError: they are not there.
+    """
+    place = setting.file(root) if root else data_root()
+    for folder in (Path(place), Path(place) / "adult") if place else ():
+        paths = folder / "adult.data", folder / "adult.test"
+        if all(path.is_file() for path in paths):
+            return paths
+    raise MissingError(
+        f"learning.data: no adult.data and adult.test in {place if root else data_places()}; "
+        "get them from https://archive.ics.uci.edu/dataset/2/adult and name their folder in learning.data.root"
+    )
+
+
+def read_adult(paths: tuple[Path, Path]) -> tuple[Any, Any]:
+    """Both files as pandas data frames, labels without the full stop of the test file.
+
+    Raises:
+        ScenarioError: they are not what they should be.
+    """
+    train, test = (read_csv(path, names=COLUMNS, index_col=False, comment="|", skip_blank_lines=True) for path in paths)
+    for part, path in ((train, paths[0]), (test, paths[1])):
+        if part["income"].isna().any():
+            raise broken(path, "has rows of fewer than 15 columns")
+        part["income"] = part["income"].astype(str).str.rstrip(".")
+    return train, test

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from simfl.errors import ScenarioError
 from simfl.learning.models.base import MODELS
 
-__all__ = ["Logistic", "Mlp"]
+__all__ = ["BinaryLogistic", "Logistic", "Mlp"]
 
 
 @MODELS("logistic")
@@ -22,6 +23,24 @@ class Logistic:
 
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         return _dense((prod(shape), classes))
+
+
+@MODELS("binary_logistic")
+@dataclass(frozen=True)
+class BinaryLogistic:
+    """Logistic regression of two classes: one weight a feature and an intercept."""
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        if classes != 2:
+            raise ScenarioError("model", f"binary_logistic tells two classes apart, and there are {classes}")
+        return _size((prod(shape), 1))
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        from torch import nn
+
+        from simfl.learning.models.margin import Margin
+
+        return nn.Sequential(nn.Flatten(), nn.Linear(self.parameters(shape, classes) - 1, 1), Margin())
 
 
 @MODELS("mlp")

@@ -52,6 +52,14 @@ class Split:
         """The positions that one client holds."""
         return self.indices[self.offsets[client] : self.offsets[client + 1]]
 
+    def held(self, client: int, version: int) -> NDArray[np.int64]:
+        """The positions that one client holds when it trains on this version of the model: all of them, as a rule."""
+        return self[client]
+
+    def counts(self, clients: NDArray[np.integer], versions: NDArray[np.integer]) -> NDArray[np.int64]:
+        """How many that are for each of the clients, int64 (n,), when they train on these versions, (n,)."""
+        return self.offsets[np.asarray(clients) + 1] - self.offsets[clients]
+
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Samples of each client, int64, shape (clients,)."""

@@ -9,6 +9,7 @@ from simfl.privacy.stages import (
     local_gaussian,
     local_laplace,
     local_staircase,
+    output_perturbation,
     skellam,
     tree_gaussian,
     xnoise,
@@ -16,5 +17,5 @@ from simfl.privacy.stages import (
 
 __all__ = [
     "adaptive_gaussian", "central_gaussian", "clipping", "discrete_gaussian", "laplace_shares", "local_gaussian",
-    "local_laplace", "local_staircase", "skellam", "tree_gaussian", "xnoise",
+    "local_laplace", "local_staircase", "output_perturbation", "skellam", "tree_gaussian", "xnoise",
 ]  # fmt: skip

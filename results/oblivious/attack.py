@@ -1,0 +1,77 @@
+"""The n - 1 attack of Mugunthan's thesis (MIT 2022), Figures 2-3 and 2-5: what all clients but one learn of that one.
+
+    python results/oblivious/attack.py [--rounds 200] [--clients 100] [--out results]
+
+Plays scenarios/oblivious.yaml (executed, with the observer ``collusion``), and the publication's baseline, in which
+every client adds a Laplace variable of its own that nobody else knows. Writes attack.csv: residuals in variances of a
+Laplace variable, and r^2 of the estimated and the actual weight over the rounds, as measured and as the residual
+predicts it.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas
+
+from simfl.results import read_table
+from simfl.run import run
+from simfl.scenario import Scenario
+
+HERE = Path(__file__).resolve().parent
+SCENARIO = HERE.parent.parent / "scenarios" / "oblivious.yaml"
+EPSILON, SAMPLES = 5e-4, 200
+WEIGHT = 104
+"""The intercept: of all weights the one that differs most from client to client."""
+PREDICTED = {
+    "non-oblivious": lambda n: 1.0,
+    "naive": lambda n: n - 1,
+    "random": lambda n: n - 1,
+    "mean": lambda n: (n - 1) * (n + 1) / (2 * n),
+    "difference": lambda n: (n - 1) * (3 * n - 2) / n,
+    "pooled": lambda n: (n - 1) / n,
+}
+"""Laplace variables that are left, by strategy."""
+PRINTED = {"non-oblivious": 0.894, "naive": 0.164, "random": 0.164, "mean": 0.164, "difference": 0.164}
+"""r^2 of the publication; of the oblivious protocol it prints the largest only."""
+
+
+def errors(changes: list[str], options: argparse.Namespace) -> pandas.DataFrame:
+    """One row a round, one column an error."""
+    fixed = [f"clients={options.clients}", f"training.rounds={options.rounds}", "privacy.every=0",
+             "training.local_steps=10", "training.learning_rate=5",
+             f"attacks=[{{name: collusion, weight: {WEIGHT}}}]"]  # fmt: skip
+    folder = run(Scenario.load(SCENARIO, [*fixed, *changes]), options.out, resume=True).path
+    return read_table(folder / "attacks.csv").pivot(index="round", columns="name", values="value")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    options = parser.parse_args()
+    n = options.clients
+    laplace = 2 * (2 / (n * SAMPLES * EPSILON)) ** 2
+    oblivious = errors([], options)
+    stage = f"privacy.stages=[{{name: output_perturbation, epsilon: {EPSILON}, samples: {SAMPLES}, adds: whole}}]"
+    single = errors(["secagg=plain", stage], options)
+    rows = []
+    for name, terms in PREDICTED.items():
+        found = single if name == "non-oblivious" else oblivious
+        column = "naive" if name == "non-oblivious" else name
+        spread, estimate = found["actual"].var(), found[f"estimate_{column}"]
+        left = found[f"residual_{column}"].mean() / laplace
+        rows.append({
+            "strategy": name, "clients": n, "rounds": len(found), "laplaces_predicted": terms(n),
+            "laplaces_measured": left, "weight_variance_laplaces": spread / laplace,
+            "r2_measured": np.corrcoef(found["actual"], estimate)[0, 1] ** 2,
+            "r2_predicted": spread / (spread + terms(n) * laplace), "r2_printed": PRINTED.get(name),
+        })  # fmt: skip
+    table = pandas.DataFrame(rows)
+    table.to_csv(HERE / "attack.csv", index=False, float_format="%.6g", lineterminator="\n")
+    print(table.to_string())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""Noise that nobody can read: distributed differential privacy whose shares are chosen obliviously.
+
+Every party adds to its vector one of two masked noises of every other party; see
+:mod:`simfl.secagg.oblivious_round` for the messages and their source.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log, sqrt
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.columns import MASKED_COLUMNS, Column, failing
+from simfl.rng import Streams
+from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
+from simfl.secagg.grid_noise import Noise
+from simfl.secagg.keys import ELEMENT, KEY
+from simfl.secagg.masked import Masked, Rates
+from simfl.secagg.oblivious_guesses import guesses
+from simfl.secagg.oblivious_round import Plan, play
+from simfl.secagg.pair_masks import masks
+from simfl.secagg.quantise import Grid
+from simfl.setting import Setting
+from simfl.types import Total
+
+__all__ = ["Oblivious", "Record"]
+
+TAIL = 40
+"""The noise leaves its room in the field with a probability below 2^-TAIL."""
+
+
+class Record(NamedTuple):
+    """All that a replay needs: the round, its parties, and the largest total weight of a sum with its noise."""
+
+    number: int
+    clients: NDArray[np.int32]
+    limit: float
+
+
+@PROTOCOLS("oblivious")
+@dataclass(frozen=True, kw_only=True)
+class Oblivious(Masked, Protocol):
+    """Each party's noise comes from all others, masked, two to choose from; a missing party fails the round.
+
+    n (n - 1) differences of Gamma(1/n, scale) are in the sum: n - 1 Laplace variables. The scale is that of
+    ``output_perturbation``: 2 R / (n k alpha epsilon) as published, n times that if calibrated. Reference: Byrd et al.,
+    ICAIF 2022. With ``execute: cost_only`` the noise is drawn at once, as two Gamma(n - 1, scale).
+    """
+
+    epsilon: Annotated[float, Field(gt=0, le=1e9, description="of a weight and a round, as stated by the publication")]
+    samples: Annotated[int, Field(ge=1, le=10**9, description="samples of the smallest client, k")]
+    alpha: Annotated[float, Field(gt=0, le=1e9, description="strong convexity of the local loss, its L2 penalty")] = 1.0
+    radius: Annotated[float, Field(gt=0, le=1e9, description="largest Euclidean norm of a sample, R")] = 1.0
+    noise_scale: Annotated[
+        Literal["published", "calibrated"], Field(description="how the scale of the noise follows from epsilon")
+    ] = "published"
+    variant: Annotated[
+        Literal["protocol_1", "kept_share"],
+        Field(description="a party takes the masks that it has dealt off its vector, or adds a share it has kept"),
+    ] = "protocol_1"
+    noise: Annotated[
+        Literal["every_round", "once"],
+        Field(description="when noise is dealt; once: before the first round, and then the same again and again"),
+    ] = "every_round"
+    term_s: Annotated[float, Field(ge=0, le=1e9, description="seconds that a party needs for one term of noise")] = 1e-7
+
+    joint = True
+    phases = ("noise",)
+    columns: ClassVar[tuple[Column, ...]] = (
+        *MASKED_COLUMNS,
+        failing("noise"),
+        Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
+        Column("epsilon_weight", "ε of a weight", "number",
+               "Pure epsilon of one weight of this round's mean, for one replaced sample, as the noise really is.", -1,
+               "sum", shown=False),
+    )  # fmt: skip
+    example: ClassVar[dict[str, Any]] = {"epsilon": 1.0, "samples": 50}
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = [problem for problem in Masked.check(self, setting) if problem[0] != "weight_channel"]
+        if self.weight_channel:
+            problems.append(("weight_channel", "noise is for clients that weigh the same; use weighting: equal"))
+        if any(stage.whole for stage in setting.privacy.stages):
+            problems.append(("", "has a grid of its own, but a stage sends whole numbers; leave that stage out"))
+        if self.noise == "once" and setting.selection.k != setting.clients:
+            problems.append(("noise", "is dealt once among all clients, but not all are selected; use every_round"))
+        return problems
+
+    # -- the noise -----------------------------------------------------------------------------------
+
+    def sensitivity(self) -> float:
+        """By how much one sample moves a party's model in the Euclidean norm."""
+        return 2 * self.radius / (self.samples * self.alpha)
+
+    def noise_of(self, parties: int) -> float:
+        """The scale of each term's two Gamma variables, among so many parties."""
+        scale = self.sensitivity() / self.epsilon
+        return scale / parties if self.noise_scale == "published" else scale
+
+    def room(self, cohort: Cohort) -> float:
+        """What the noise of any coordinate hardly ever exceeds: its sum is sub-gamma, as that of Laplace variables."""
+        parties, rare = cohort.units.size, log(2 * max(1, cohort.dimension)) + TAIL * log(2)
+        return self.noise_of(parties) * (2 * sqrt((parties - 1) * rare) + rare)
+
+    def limit(self, cohort: Cohort) -> float:
+        return Masked.limit(self, cohort) + ceil(self.room(cohort) / self.clip)
+
+    # -- what theory knows ---------------------------------------------------------------------------
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        return {"colluding": max(0, cohort.units.size - 2), "dropouts": 0}
+
+    def counting(self) -> dict[str, Any]:
+        found = {kind: replace(each, term_s=0.0) for kind, each in Masked.counting(self).items()}
+        free = Rates(agreement_s=0, element_s=0, product_s=0, share_s=0)
+        return found | {"terms": replace(self, rates=free, term_s=1.0)}
+
+    # -- the talks -----------------------------------------------------------------------------------
+
+    def setup(self, cohort: Cohort, streams: Streams) -> Talk:
+        peers, everybody = cohort.clients - 1, cohort.units.ravel()
+        yield Ask("setup", everybody, KEY * peers, KEY * peers, peers * self.rates.agreement_s)
+        if self.noise == "once":
+            yield self._deal(cohort)
+
+    def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
+        n, d = cohort.units.size, cohort.dimension
+        if (found := cohort.hiding(np.ones(n, dtype=bool))) < (self.min_sum or 2):
+            return Failed(f"noise: {found} clients, a sum needs {self.min_sum}")
+        if no_room := self.no_room(cohort):
+            return Failed(no_room)
+        kept, encrypts_s = np.ones(len(cohort.units), dtype=bool), 2 * (n - 1) * d * self.rates.element_s
+        if self.noise == "once":
+            return Prepared(kept, compute_s=encrypts_s)
+        heard = yield self._deal(cohort)
+        if not heard.all():
+            return Failed(f"noise: {int((~heard).sum())} of {n} clients are missing")
+        return Prepared(kept, down_bytes=2 * ELEMENT * (n - 1) * d, compute_s=encrypts_s)
+
+    def _deal(self, cohort: Cohort) -> Ask:
+        """Two masked noises for each of the others; where they are dealt once, those of the others come back."""
+        n, d = cohort.units.size, cohort.dimension
+        size, seconds = 2 * ELEMENT * (n - 1) * d, (n - 1) * d * (2 * self.term_s + self.rates.element_s)
+        return Ask("noise", cohort.units.ravel(), size if self.noise == "once" else 0, size, seconds)
+
+    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
+        missing, n = int((~uploaded).sum()), uploaded.size
+        if missing:
+            return Failed(f"upload: {missing} of {n} clients are missing, and their masks stay in the sum")
+        record = Record(cohort.number, np.sort(cohort.units.ravel()), self.limit(cohort))
+        scale = self.noise_of(n)
+        row = {"noise_std": scale * sqrt(2 * (n - 1)) / n, "epsilon_weight": self.sensitivity() / scale}
+        return Summed(np.ones(len(uploaded), dtype=bool), record, n * cohort.dimension * self.rates.element_s, row)
+        yield
+
+    # -- the mathematics -----------------------------------------------------------------------------
+
+    def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
+        divisor, record = given.divisor(given.weights), done.secret
+        if not self.computes(given):
+            mean = given.combine(given.vectors, given.weights, divisor, given.holds)
+            n, rng = len(record.clients), streams("oblivious/sum", record.number)
+            pair = rng.standard_gamma(n - 1, (2, len(mean)))
+            noise = (pair[0] - pair[1]) * (self.noise_of(n) / divisor)
+            return Total((mean + noise).astype(np.float32), given.clients, given.row)
+        sent = self.sent(given, given.weights, record.limit, streams)
+        vectors = np.stack(sent.vectors) + masks(streams, record.clients, record.number, len(sent.vectors[0]))
+        total = play(self.plan(record, sent.grid, len(vectors[0])), record.number, vectors, streams).total
+        return self.mean(total, sent, [1] * len(vectors), divisor, given)
+
+    def plan(self, record: Record, grid: Grid, elements: int) -> Plan:
+        """The noise of a round."""
+        n = len(record.clients)
+        noise = Noise(1 / n, self.noise_of(n) * grid.scale)
+        number = 0 if self.noise == "once" else record.number
+        return Plan(number, record.clients, elements, noise, self.variant == "kept_share")
+
+    def known_to(
+        self, done: Summed, given: Contributions, coalition: NDArray[np.int32], streams: Streams
+    ) -> Mapping[str, NDArray[Any]]:
+        if not self.computes(given):
+            return {}
+        grid = self.grid(done.secret.limit)
+        assert grid is not None, "the talk before has looked"
+        plan = self.plan(done.secret, grid, given.vectors.shape[1])
+        return guesses(plan, done.secret.number, coalition, grid.scale, streams)

@@ -1,0 +1,256 @@
+"""PrivacyFL: data that grow, models trained anew, own noise taken off, departure on convergence, no server."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from test_seams import killed_and_resumed, rows, tables
+
+from simfl.errors import ScenarioError
+from simfl.learning.data.base import Dataset
+from simfl.learning.partitions import PARTITIONS
+from simfl.privacy.base import Members
+from simfl.privacy.stages.output_perturbation import OutputPerturbation
+from simfl.rng import Streams
+from simfl.run import build, run
+from simfl.scenario import InvalidScenario, Scenario
+from simfl.types import Job
+
+BASE = """
+name: privacyfl
+clients: 3
+network: {name: star, latency_s: [0.3, 2.0, 0.1]}
+devices: {computation: 0.01}
+selection: all
+training: {name: fedavg, rounds: 4, weighting: equal, batch_size: null, local_steps: 5, learning_rate: 0.5,
+           client: {name: privacyfl, from_scratch: true}}
+learning: {data: privacyfl_digits, partition: {name: growing, first: 20, new: 10, versions: 4}, model: logistic,
+           evaluate: {every: 1, per_client: true}}
+"""
+NOISE = "privacy.stages=[{name: output_perturbation, epsilon: 1.0, samples: 20, new: 10, alpha: 0.1}]"
+
+
+def scenario(*overrides):
+    return Scenario.parse(BASE, "privacyfl", overrides)
+
+
+def model(folder):
+    return np.load(folder / "model.npy")
+
+
+# -- data that grow ---------------------------------------------------------------------------------------
+
+
+def digits(n=600):
+    y = np.arange(n) % 10
+    return Dataset(np.zeros((n, 1), np.float32), y, np.zeros((0, 1), np.float32), y[:0], tuple("0123456789"))
+
+
+def split(name, **fields):
+    return PARTITIONS.of({"name": name, **fields}).split(digits(), 3, np.random.default_rng(0))
+
+
+def test_cumulative_data_grow_and_others_are_renewed():
+    for cumulative in (True, False):
+        parts = split("growing", first=(5, 7, 9), new=4, versions=3, cumulative=cumulative)
+        assert parts.sizes.tolist() == [13, 15, 17] and len(np.unique(parts.indices)) == 45
+        for client, first in enumerate((5, 7, 9)):
+            whole = parts[client]
+            expected = [whole[:first], whole[: first + 4], whole[: first + 8], whole[: first + 8]]
+            if not cumulative:
+                expected = [whole[:first], whole[first : first + 4], whole[first + 4 :], whole[first + 4 :]]
+            for version, held in enumerate(expected):
+                assert np.array_equal(parts.held(client, version), held)
+                counts = parts.counts(np.array([client]), np.array([version]))
+                assert counts.tolist() == [len(held)]
+
+
+def test_more_than_there_is_cannot_be_given():
+    with pytest.raises(ScenarioError, match="makes 2,190 samples; there are 600"):
+        split("growing", first=700, new=10, versions=4)
+    with pytest.raises(ScenarioError, match="is 601; there are 600"):
+        split("resampled", samples=601)
+
+
+def test_resampled_clients_draw_anew_from_one_pool():
+    parts = split("resampled", samples=50)
+    again = split("resampled", samples=50)
+    draws = {(client, version): parts.held(client, version) for client in range(3) for version in range(3)}
+    for (client, version), held in draws.items():
+        assert len(np.unique(held)) == 50 and np.array_equal(held, again.held(client, version))
+    assert len({tuple(sorted(held.tolist())) for held in draws.values()}) == 9
+    assert np.array_equal(parts[1], draws[1, 0])
+    counts = np.bincount(np.concatenate([parts.held(0, version) for version in range(200)]), minlength=600)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_work_takes_the_time_of_the_samples_that_are_there(tmp_path):
+    made = scenario("devices.computation={name: per_sample, seconds: 1}", "network.latency_s=0")
+    times = [float(row["time_s"]) for row in rows(run(made, tmp_path).path, "rounds.csv")]
+    assert np.diff([0.0, *times]) == pytest.approx([20 * 5, 30 * 5, 40 * 5, 50 * 5])  # five steps on all of them
+
+
+# -- the client -------------------------------------------------------------------------------------------
+
+
+def test_from_scratch_forgets_the_federated_model(tmp_path):
+    """A client alone has after each round what it would have after one round on the same data."""
+    alone = "devices.availability={name: trace, unit: rounds, inline: [['1', 0, 99]]}"
+    long = run(scenario(alone, "training.rounds=3"), tmp_path).path
+    short = run(scenario(alone, "training.rounds=1", "learning.partition.first=40"), tmp_path).path
+    scores = [float(row["test_accuracy"]) for row in rows(long, "rounds.csv")]
+    assert len(set(scores)) > 1 and model(long).shape == model(short).shape == (650,)
+    on = scenario(alone, "training.rounds=1", "training.client.from_scratch=false")
+    assert not np.array_equal(model(run(on, tmp_path).path), model(short))
+
+
+def test_a_client_with_nothing_new_sends_the_same_model_again(tmp_path):
+    made = scenario(NOISE.replace("alpha: 0.1", "alpha: 0.1, rounds: 2"), "learning.partition.versions=2")
+    loss = [float(row["test_loss"]) for row in rows(run(made, tmp_path).path, "rounds.csv")]
+    assert loss[2:] == pytest.approx([loss[1]] * 2, rel=1e-6) and abs(loss[1] - loss[0]) > 1e-3
+
+
+def test_own_noise_taken_off_is_what_the_client_has_added(tmp_path):
+    """The federated model as client 1 sees it is the mean of all but its own noise."""
+    made = scenario(NOISE, "training.rounds=1", "training.client.subtract_own_noise=true")
+    done = run(made, tmp_path).path
+    quiet = run(scenario("training.rounds=1", "privacy.stages=[]"), tmp_path).path
+    stage, streams = made.privacy.stages[0], Streams(made.seed)
+    jobs = tuple(Job(client, client, 0, 0.0) for client in range(3))
+    noise = stage.client(np.zeros((3, 650), np.float32), jobs, {}, streams)
+    np.testing.assert_allclose(model(done) - model(quiet), noise.mean(axis=0), atol=1e-5)
+    learner = build(made).learner
+    scored = {row["name"]: float(row["value"]) for row in rows(done, "evaluation.csv")}
+    for client in range(3):
+        mine = (model(done) - noise[client] / 3).astype(np.float32)
+        found = learner.predictions(mine)
+        accuracy = float(np.mean(found.predicted == found.labels))
+        assert scored[f"test_accuracy_client_{client}"] == pytest.approx(accuracy, abs=0.0101)
+
+
+def test_clients_leave_when_every_weight_is_nearer_than_the_tolerance(tmp_path):
+    """Strictly nearer; and the run ends when fewer than two are left."""
+    first = run(scenario("training.rounds=1"), tmp_path).path
+    fed = model(first).astype(np.float64)
+    learner = build(scenario()).learner
+    learner.put(0, learner.initial())
+    own = learner.initial() + learner.train([Job(c, c, 0, 0.0) for c in range(3)]).deltas
+    gaps = np.abs(own - model(first)).max(axis=1)
+    assert np.isfinite(fed).all() and len(set(gaps.tolist())) == 3
+    order = np.argsort(gaps)
+    for tolerance, gone in ((gaps[order[0]], 0), (np.nextafter(gaps[order[0]], 9), 1), (gaps[order[2]] * 1.01, 3)):
+        made = scenario(f"training.client.tolerance={float(tolerance)!r}", "training.rounds=2")
+        table = rows(run(made, tmp_path).path, "rounds.csv")
+        assert len(table) == (1 if gone > 1 else 2), tolerance
+        if gone <= 1:
+            present = {int(row["client"]) for row in rows(run(made, tmp_path).path, "participation.csv")
+                       if row["round"] == "1"}  # fmt: skip
+            assert present == set(range(3)) - set(order[:gone].tolist())
+
+
+def test_those_who_stay_are_told_who_has_left(tmp_path):
+    stay, leave = (
+        rows(run(scenario(f"training.client.tolerance={tolerance}", "training.rounds=1"), tmp_path).path, "rounds.csv")
+        for tolerance in ("null", "1e9")
+    )
+    assert int(leave[0]["bytes_down"]) == int(stay[0]["bytes_down"])  # nobody is left to be told
+    events = run(scenario("training.client.tolerance=1e9", "trace=events"), tmp_path).path / "events.jsonl"
+    assert events.read_text().count('"leave"') == 3
+
+
+def test_a_killed_run_with_departures_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
+    for rule in ("fedavg", "serverless"):
+        made = scenario(NOISE, "training.client.tolerance=0.5", f"training.name={rule}", "training.rounds=4",
+                        "training.client.subtract_own_noise=true")  # fmt: skip
+        whole = tables(run(made, tmp_path / rule).path)
+        assert tables(killed_and_resumed(made, tmp_path / f"{rule}-killed", monkeypatch, 2)) == whole
+
+
+# -- the noise --------------------------------------------------------------------------------------------
+
+
+def jobs(n, version=0):
+    return tuple(Job((version << 32) | client, client, version, 0.0) for client in range(n))
+
+
+def test_shares_add_up_to_laplace_noise_of_the_published_scale():
+    n, d = 4, 20_000
+    stage = OutputPerturbation(epsilon=0.5, samples=30, new=10, alpha=0.1)
+    for version, held in ((0, 30), (2, 50)):
+        sent = stage.client(np.zeros((n, d), np.float32), jobs(n, version), {}, Streams(0))
+        scale = 2 / (n * held * 0.1 * 0.5)
+        assert stats.kstest(sent.sum(axis=0, dtype=float), stats.laplace(scale=scale).cdf).pvalue > 1e-3
+    honest = replace(stage, noise_scale="calibrated")
+    assert honest.scales(jobs(n)) == pytest.approx(n * stage.scales(jobs(n)))
+
+
+def test_the_epsilon_of_a_row_is_that_of_the_noise_really_added():
+    """Published noise is n times too little; two clients of 1.0 do not protect one of 0.1 any less."""
+    members = Members(0, jobs(3), np.ones(3), 3.0)
+    published = OutputPerturbation(epsilon=1.0, samples=30)
+    assert published.facts(members, {"dimension": np.int64(1)})["epsilon_weight"] == pytest.approx(3.0)
+    calibrated = OutputPerturbation(epsilon=1.0, samples=30, noise_scale="calibrated")
+    facts = calibrated.facts(members, {"dimension": np.int64(100)})
+    assert (facts["epsilon_weight"], facts["epsilon_model"]) == (pytest.approx(1.0), pytest.approx(10.0))
+    mixed = OutputPerturbation(epsilon=(1.0, 1.0, 0.1), samples=30, noise_scale="calibrated")
+    assert mixed.facts(members, {"dimension": np.int64(1)})["epsilon_weight"] == pytest.approx(1.0)
+
+
+def test_one_record_moves_a_regularised_model_by_no_more_than_the_sensitivity():
+    """Logistic loss, |x| <= 1, alpha: the minimisers of neighbouring data differ by at most 2 / (k alpha)."""
+    from scipy.optimize import minimize
+
+    rng, k, alpha = np.random.default_rng(3), 20, 0.2
+    for _ in range(5):
+        x = rng.normal(size=(k + 1, 4))
+        x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
+        y = rng.choice([-1.0, 1.0], k + 1)
+
+        def best(rows, x=x, y=y):
+            def loss(w):
+                return np.logaddexp(0, -y[rows] * (x[rows] @ w)).mean() + alpha / 2 * w @ w
+
+            return minimize(loss, np.zeros(4), tol=1e-12).x
+
+        apart = np.linalg.norm(best(np.arange(k)) - best(np.arange(1, k + 1)))
+        assert 0 < apart <= 2 / (k * alpha)
+
+
+# -- without a server -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secagg", ["plain", "pairwise_ratchet"])
+def test_without_a_server_the_model_is_the_servers(secagg, tmp_path):
+    fields = () if secagg == "plain" else ("secagg=pairwise_ratchet",)
+    server, none = (run(scenario(*fields, f"training.name={name}"), tmp_path).path for name in ("fedavg", "serverless"))
+    assert np.array_equal(model(server), model(none))
+    found = rows(none, "participation.csv")
+    assert {(row["aggregator"], row["client"]) for row in found} == {
+        (str(a), str(c)) for a in range(3) for c in range(3)
+    }
+
+
+def test_the_times_of_peers_are_those_of_their_slowest_way(tmp_path):
+    """Lines of 0.3, 2.0 and 0.1 s: everybody waits 0.01 s of work and the 2.3 s between clients 0 and 1."""
+    folder = run(scenario("training.name=serverless", "trace=events"), tmp_path).path
+    assert [float(row["time_s"]) for row in rows(folder, "rounds.csv")] == pytest.approx([2.31, 4.62, 6.93, 9.24])
+    (row, *_) = rows(folder, "rounds.csv")
+    assert int(row["bytes_up"]) == 6 * 4 * 650 and int(row["bytes_down"]) == 0
+    assert (folder / "events.jsonl").read_text().count('"update"') == 4 * 6
+
+
+def test_a_missing_peer_under_masks_fails_the_round_and_in_clear_it_does_not(tmp_path):
+    dies = ("devices.failure={name: bernoulli, probability: 0.4}", "training.name=serverless", "training.rounds=12")
+    clear = rows(run(scenario(*dies), tmp_path).path, "rounds.csv")
+    masked = rows(run(scenario(*dies, "secagg=pairwise_ratchet"), tmp_path).path, "rounds.csv")
+    for one, other in zip(clear, masked, strict=True):
+        assert one["failed"] == other["failed"]
+        assert int(other["cardinality"]) == (3 if one["failed"] == "0" else 0)
+        assert int(one["cardinality"]) == 3 - int(one["failed"])
+    assert {row["failed"] for row in clear} > {"0", "1"}
+
+
+def test_phases_need_a_server():
+    with pytest.raises(InvalidScenario, match="is serverless, but secagg has phases that a server runs"):
+        scenario("training.name=serverless", "secagg=secagg")
