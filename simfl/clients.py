@@ -11,10 +11,10 @@ import numpy as np
 
 from simfl.agents import Parts
 from simfl.disk import write_atomically
-from simfl.stored import CLIENTS, LATENCY
+from simfl.stored import ACCURACIES, CLIENTS, LATENCY
 from simfl.types import SERVER
 
-__all__ = ["FEW", "MOST_CELLS", "write_clients"]
+__all__ = ["FEW", "MOST_CELLS", "write_accuracies", "write_clients"]
 
 MOST_CELLS = 400_000
 """Cells of clients.csv at most (well under a second to write); of more, label counts are left out, then the table."""
@@ -52,6 +52,17 @@ def write_clients(folder: Path, parts: Parts) -> None:
     apart = first != second
     first, second = first[apart], second[apart]
     _write(folder / LATENCY, {"from": first, "to": second, "latency_s": parts.links.latency_s(first, second)})
+
+
+def write_accuracies(folder: Path, parts: Parts) -> None:
+    """Writes what models were worth to the clients when last measured, where that was asked for.
+
+    ``accuracies.csv`` has a row a client: ``client``, ``accuracy`` of the model that it uses on samples of its own,
+    ``trained``: of the model that its last local training left; empty where there is none.
+    """
+    found = parts.learner.accuracies()
+    if found is not None and 3 * parts.clients <= MOST_CELLS:
+        _write(folder / ACCURACIES, {"client": np.arange(parts.clients), **found})
 
 
 def _write(path: Path, columns: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.setting import Setting
-from simfl.variant import CLIENTS, ClientVariant
+from simfl.variant import CLIENTS, PERSONAL, ClientVariant
 
-__all__ = ["LocalTraining", "PlainSgd"]
+__all__ = ["LocalTraining", "PlainSgd", "Shared"]
 
 Rate = Annotated[float, Field(gt=0, le=1e6)]
 
@@ -19,6 +19,15 @@ Rate = Annotated[float, Field(gt=0, le=1e6)]
 @dataclass(frozen=True)
 class PlainSgd(ClientVariant):
     """Nothing is added."""
+
+
+@PERSONAL("none")
+@dataclass(frozen=True)
+class Shared(ClientVariant):
+    """All clients use the global model."""
+
+    def over(self, client: ClientVariant) -> ClientVariant:
+        return client
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +48,23 @@ class LocalTraining:
         Rate | None, Field(description="largest Euclidean norm of a step's gradient; null = no clipping")
     ] = None
     client: Annotated[Any, CLIENTS, Field(description="variant of local training")] = PlainSgd()
+    personal: Annotated[Any, PERSONAL, Field(description="models of the clients' own beside the global one")] = Shared()
+
+    @property
+    def variant(self) -> ClientVariant:
+        """What clients play."""
+        variant: ClientVariant = self.personal.over(self.client)
+        return variant
 
     def check(self, scenario: Setting) -> list[tuple[str, str]]:
-        if self.momentum and not self.client.momentum:
+        problems = []
+        if self.variant is not self.client and self.client != PlainSgd():
+            name, chosen = self.client.name, self.personal.name
+            problems.append(("client", f"is {name}, but with personal: {chosen} clients train plainly; use plain"))
+        if self.momentum and not self.variant.momentum:
             name = self.client.name
-            return [("momentum", f"is {self.momentum}, but {name} assumes 0, the nearest valid value")]
-        return []
+            problems.append(("momentum", f"is {self.momentum}, but {name} assumes 0, the nearest valid value"))
+        return problems
 
     def rate(self, version: int) -> float:
         """The learning rate for a model downloaded at ``version``."""

@@ -14,6 +14,7 @@ from simfl import checkpoint
 from simfl.agents import SERVERS, Measuring, Parts, Round, Server, concluded
 from simfl.agents.state import under
 from simfl.attacks.base import Finding, Seen
+from simfl.clients import write_accuracies
 from simfl.columns import ROUND_COLUMNS
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
@@ -150,6 +151,7 @@ class Play:
         theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.no_skill_accuracy()
+        write_accuracies(self.folder, self.parts)
         columns, found = (*ROUND_COLUMNS, *added(self.scenario)), self._concluded()
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples, found)  # fmt: skip

@@ -88,8 +88,12 @@ class ChosenLearning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
+        validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
     """
+
+    @property
+    def validates(self) -> bool: ...
 
     @property
     def evaluate_every(self) -> int: ...

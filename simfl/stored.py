@@ -16,6 +16,7 @@ from simfl.errors import IntegrityError, SimflError
 from simfl.trace import VECTORS
 
 __all__ = [
+    "ACCURACIES",
     "CLIENTS",
     "FINDINGS",
     "LATENCY",
@@ -31,14 +32,14 @@ __all__ = [
 ]
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
-MACHINE, FINDINGS = "machine.json", "findings.json"
+ACCURACIES, MACHINE, FINDINGS = "accuracies.csv", "machine.json", "findings.json"
 PRIVACY = "privacy.csv"
 """What accountants say of each client."""
 
 OWN = (
-    SCENARIO, CLIENTS, LATENCY, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv", "phases.csv",
-    "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", "model.npy",
-    "columns.json", MACHINE, "failed.json", SUMMARY,
+    SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
+    "phases.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl",
+    "model.npy", "columns.json", MACHINE, "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

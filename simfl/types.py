@@ -1,7 +1,7 @@
 """The values that pass between the rooms of simfl. No behaviour lives here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
@@ -70,12 +70,14 @@ class Updates:
         examples: int64, shape (n,): samples each client holds.
         loss: float64, shape (n,): mean training loss over the client's last local epoch.
         holds: bool, shape (n, d): the coordinates that each update speaks about; None = all.
+        row: sums over the clients of what their variant adds to rounds.csv.
     """
 
     deltas: NDArray[np.float32]
     examples: NDArray[np.int64]
     loss: NDArray[np.float64]
     holds: NDArray[np.bool_] | None = None
+    row: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def mean_loss(self) -> float | None:

@@ -6,15 +6,17 @@ arrays out; whoever trains keeps the arrays, fills them on first use and saves t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.columns import Column
 from simfl.registry import Registry
 from simfl.types import Arrays, Job
 
-__all__ = ["CLIENTS", "Begun", "ClientVariant", "Conclusion", "Done", "Parameter", "Visit"]
+__all__ = ["CLIENTS", "PERSONAL", "Begun", "ClientVariant", "Conclusion", "Done", "Parameter", "Visit"]
 
 Vector = NDArray[np.float32]
 
@@ -27,12 +29,21 @@ class Parameter(NamedTuple):
         layer: class name of the layer that owns it, e.g. ``"Linear"``.
         start: its first element.
         shape: its shape.
+        norm: the layer normalises; told by its class, whatever it is called.
+        statistic: no parameter but a running statistic of such a layer; these stand behind all parameters.
     """
 
     name: str
     layer: str
     start: int
     shape: tuple[int, ...]
+    norm: bool = False
+    statistic: bool = False
+
+    @property
+    def elements(self) -> slice:
+        """Where it lies in the flat vector."""
+        return slice(self.start, self.start + prod(self.shape))
 
 
 class Visit(NamedTuple):
@@ -43,7 +54,8 @@ class Visit(NamedTuple):
         downloaded: the global model it received, (d,); not to be changed.
         own: the arrays it kept from earlier jobs, empty at first.
         common: the server's arrays, as they were for the job's version.
-        accuracy: share of its own training samples that a model (d,) classifies rightly.
+        accuracy: share of its own validation samples that a model (d,) classifies rightly; of its training samples
+            where it keeps none for validation.
         samples: training samples that it holds now.
     """
 
@@ -63,11 +75,19 @@ class Begun:
         start: the model it starts from, (d,).
         shift: added to every gradient, (d,), or None.
         mask: bool (d,): coordinates that move; None = all.
+        proximal: mu of the term mu/2 * |x - start|^2 added to the local loss.
+        epochs: passes over the samples; None = as many as the training rule says.
+        repeats: the samples come in the order of the job's first pass.
+        memo: whatever the variant wants to find again when the pass has ended.
     """
 
     start: Vector
     shift: Vector | None = None
     mask: NDArray[np.bool_] | None = None
+    proximal: float = 0.0
+    epochs: int | None = None
+    repeats: bool = False
+    memo: Any = None
 
 
 @dataclass(frozen=True)
@@ -79,12 +99,14 @@ class Done:
         own: the arrays it keeps; None = as they were.
         report: added up over the clients for the server's arrays.
         holds: bool (d,): coordinates the update speaks about; None = all.
+        row: added up over the clients for the variant's columns.
     """
 
     delta: Vector
     own: Arrays | None = None
     report: Arrays = field(default_factory=dict)
     holds: NDArray[np.bool_] | None = None
+    row: Mapping[str, float] = field(default_factory=dict)
 
 
 class Conclusion(NamedTuple):
@@ -109,23 +131,39 @@ class ClientVariant(Protocol):
     """A frozen dataclass whose fields are its YAML keys; what it leaves out is plain, dense and keeps nothing.
 
     Attributes:
-        proximal: mu of the term mu/2 * |x - start|^2 added to the local loss.
         momentum: whether clients may use momentum.
         needs_rounds: it assumes synchronous rounds.
         partial: updates may speak about some coordinates only.
         dense: messages have the same sizes for all clients and versions.
         sized_by_training: the size of an upload is known only after training; such jobs are trained when they start.
+        passes: how often a job makes its epochs, where that is known before training.
+        columns: what ``Done.row`` adds to rounds.csv.
+        private: bool (d,): coordinates that never leave a client; None = there are none.
         concludes: a client looks at what became of its update, and may leave for good (:meth:`conclude`). The run ends
             where fewer than two are left.
     """
 
-    proximal: float = 0.0
     momentum: bool = True
     needs_rounds: bool = False
     partial: bool = False
     dense: bool = True
     sized_by_training: bool = False
     concludes: bool = False
+    passes: float = 1.0
+    columns: tuple[Column, ...] = ()
+    private: NDArray[np.bool_] | None = None
+
+    def over(self, client: "ClientVariant") -> "ClientVariant":
+        """What clients play where ``training.personal`` names this variant and ``training.client`` the other one."""
+        return self
+
+    def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> "ClientVariant":
+        """The variant for a model with these parameters and the initial values x(0), (d,); asked once, first of all.
+
+        Raises:
+            ScenarioError: it cannot play with such a model.
+        """
+        return self
 
     def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
         """The server's arrays before the first job."""
@@ -173,5 +211,22 @@ class ClientVariant(Protocol):
         """The model a client itself uses, (d,), given the global one; None = the global one."""
         return None
 
+    def apart(self) -> "tuple[int, ClientVariant] | None":
+        """Rounds that every client trains by itself before the first one, and the variant that it then plays.
+
+        The best model found so becomes x(0), and what :meth:`handed_on` says everybody's first arrays. None = none.
+        """
+        return None
+
+    def handed_on(self, own: Mapping[str, NDArray[Any]]) -> Arrays:
+        """Which of the arrays of the client whose model was best everybody begins with."""
+        return {}
+
+    def tune(self, visit: Visit) -> Begun | None:
+        """What a client trains from the global model when it is measured; nothing of it is kept. None = nothing."""
+        return None
+
 
 CLIENTS = Registry("client", protocol=ClientVariant)
+PERSONAL = Registry("personal", protocol=ClientVariant)
+"""Variants that are ways to personal models."""

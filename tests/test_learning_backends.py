@@ -13,6 +13,7 @@ from simfl.learning.models import MODELS, Model
 from simfl.learning.models.build import build
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
+from simfl.learning.models.resnet import Block
 from simfl.learning.work import work
 from simfl.local import LocalTraining
 from simfl.rng import Streams
@@ -45,19 +46,33 @@ class SmallConv(Model):
         )  # fmt: skip
 
 
+class SmallResidual(Model):
+    """Batch normalisation, in and out of a block."""
+
+    name = "residual"
+
+    def build(self, shape, classes):
+        norm = nn.BatchNorm2d
+        return nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3, bias=False), norm(4), nn.ReLU(), Block(4, 6, 2, norm), Block(6, 6, 1, norm),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, classes),
+        )  # fmt: skip
+
+
 MODELS_HERE = {
     "logistic": (MODELS["logistic"](), (3, 5)),
     "binary_logistic": (MODELS["binary_logistic"](), (9,)),
     "mlp": (MODELS["mlp"](hidden=(17, 6)), (11,)),
     "conv": (SmallConv(), (2, 14, 14)),
     "lenet5": (MODELS["lenet5"](), (3, 16, 16)),
+    "residual": (SmallResidual(), (2, 8, 8)),
 }
 SETTINGS = {
     "plain": (Sgd(), {}),
     "decay": (Sgd(weight_decay=0.3), {"local_epochs": 2}),
     "momentum": (Sgd(momentum=0.9, weight_decay=0.1), {"local_epochs": 3}),
     "clip": (Sgd(clip_norm=0.5, momentum=0.5), {"local_steps": 7}),
-    "proximal": (Sgd(proximal=0.7, weight_decay=0.05, clip_norm=0.9), {"local_epochs": 2, "decay_at": (1,)}),
+    "proximal": (Sgd(weight_decay=0.05, clip_norm=0.9), {"local_epochs": 2, "decay_at": (1,)}),
     "shift": (Sgd(clip_norm=1.1), {"local_epochs": 2}),
     "mask": (Sgd(momentum=0.9, weight_decay=0.1), {"local_epochs": 2}),
 }
@@ -78,7 +93,8 @@ def prepare(model, setting, crop=0, flip=False):
     for i, own in enumerate(held):
         shift = rng.normal(0, 0.1, len(start)).astype(np.float32) if setting == "shift" else None
         mask = rng.random(len(start)) < 0.7 if setting == "mask" else None
-        begun = Begun(start if i % 2 else start * np.float32(0.9), shift, mask)
+        proximal = 0.7 - 0.3 * (i % 2) if setting == "proximal" else 0.0
+        begun = Begun(start if i % 2 else start * np.float32(0.9), shift, mask, proximal)
         works.append(work(Job(i, i, i % 2, 0.0), own, begun, local, STREAMS, augment))
     return Task(module, x, y, 8, sgd, crop, flip), works
 
@@ -89,6 +105,12 @@ def reference(task, job):
         type(task.module)(*task.module).double() if isinstance(task.module, nn.Sequential) else task.module.double()
     )
     nn.utils.vector_to_parameters(torch.from_numpy(job.start).double(), module.parameters())
+    at = sum(p.numel() for p in module.parameters())
+    statistics = [b for name, b in module.named_buffers() if name.endswith(("running_mean", "running_var"))]
+    for buffer in statistics:  # they stand behind the parameters
+        buffer.copy_(torch.from_numpy(job.start[at : at + buffer.numel()]).view_as(buffer))
+        at += buffer.numel()
+    begun = torch.from_numpy(job.start).double()
     start = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
     optimiser = torch.optim.SGD(
         module.parameters(), job.rate, momentum=task.sgd.momentum, weight_decay=task.sgd.weight_decay
@@ -101,7 +123,7 @@ def reference(task, job):
         loss = cross_entropy(module(x), task.y[job.order[now]])
         optimiser.zero_grad()
         here = nn.utils.parameters_to_vector(module.parameters())
-        (loss + task.sgd.proximal / 2 * (here - start).square().sum()).backward()
+        (loss + job.proximal / 2 * (here - start).square().sum()).backward()
         if task.sgd.clip_norm is not None:
             nn.utils.clip_grad_norm_(module.parameters(), task.sgd.clip_norm)
         if job.shift is not None:
@@ -118,15 +140,17 @@ def reference(task, job):
         optimiser.step()
         if s >= job.last_pass:
             losses.append((loss.item(), now.stop - now.start))
-    end = nn.utils.parameters_to_vector(module.parameters()).detach()
+    end = torch.cat([nn.utils.parameters_to_vector(module.parameters()).detach(), *map(torch.flatten, statistics)])
+    delta = (end - begun).numpy()
     module.float()
-    return (end - start).numpy(), np.average([a for a, _ in losses], weights=[n for _, n in losses])
+    return delta, np.average([a for a, _ in losses], weights=[n for _, n in losses])
 
 
 CASES = [
     (backend, model)
     for backend in ("sequential", "dense", "vmap", "grouped")
     for model in MODELS_HERE
+    if (backend != "dense" or model in ("logistic", "mlp")) and (backend, model) != ("vmap", "residual")
     if backend != "dense" or model in ("logistic", "binary_logistic", "mlp")
 ]
 
@@ -244,12 +268,17 @@ def test_unfit_models_are_refused_with_a_reason():
     assert "linear layers" in BACKENDS["dense"]().supports(conv, False)
     assert BACKENDS["grouped"]().supports(conv, False) is None
     resnet = build(MODELS["resnet18_gn"](), (3, 8, 8), 3)
-    assert "_Block" in BACKENDS["grouped"]().supports(resnet, False)
+    assert BACKENDS["grouped"]().supports(resnet, False) is None
+    odd = nn.Sequential(Block(3, 4, 1, lambda width: nn.InstanceNorm2d(width)))
+    assert "InstanceNorm2d" in BACKENDS["grouped"]().supports(odd, False)
+    normed = build(MODELS["resnet8"](width=4), (3, 8, 8), 3)
+    assert "running statistics" in BACKENDS["vmap"]().supports(normed, False)
+    assert BACKENDS["grouped"]().supports(normed, False) is None
     logistic = build(MODELS["logistic"](), (4,), 3)
     assert "float32" in BACKENDS["dense"]().supports(logistic, True)
 
 
-@pytest.mark.parametrize("backend", ["sequential", "vmap"])
+@pytest.mark.parametrize("backend", ["sequential", "vmap", "grouped"])
 def test_residual_networks_train(backend):
     import copy
 

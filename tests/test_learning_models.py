@@ -135,7 +135,7 @@ class Counting(nn.Linear):
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        ([nn.Linear(4, 3), nn.BatchNorm1d(3)], "running statistics.*GroupNorm.*resnet18_gn"),
+        ([nn.Linear(4, 3), nn.BatchNorm1d(3, momentum=None)], "averages all batches.*momentum"),
         ([nn.Linear(4, 3), nn.Dropout(0.5)], "random state"),
         ([Counting(4, 3)], "changes a buffer"),
         ([nn.Linear(4, 2)], r"output of shape \[2, 2\] for 2 samples in 3 classes"),
@@ -212,10 +212,9 @@ def test_scores_against_sklearn():
 
 
 def test_client_scores_by_hand():
-    owners = np.repeat(np.arange(12), 2)
-    right = np.ones(24, bool)
-    right[:3] = False  # client 0 has none right, client 1 one of two
-    scores = client_scores(right, owners, 20)  # clients 12 to 19 hold nothing
+    scores = client_scores(np.array([1.0] * 5 + [0.5, 0.0] + [1.0] * 5), "accuracy")
+    assert client_scores(np.empty(0), "accuracy") == {}
+    assert all(np.isnan(value) for value in client_scores(np.array([1.0, np.nan]), "accuracy").values())
     assert scores["client_accuracy_min"] == 0
     assert scores["client_accuracy_worst_decile"] == 0.25  # two of twelve clients
     assert scores["client_accuracy_mean"] == pytest.approx((0 + 0.5 + 10) / 12)

@@ -45,7 +45,7 @@ def test_scaffold_begins_as_fedavg(backend):
     plain, _, _ = play(2, backend)
     scaffold, learner, _ = play(2, backend, client="scaffold")
     assert np.array_equal(plain[0], scaffold[0]) and not np.array_equal(plain[1], scaffold[1])
-    assert learner.sizes(jobs((0,))) == (8 * learner.dimension, 8 * learner.dimension)
+    assert learner.sizes(jobs((0,))) == (8 * learner.dimension, 8 * learner.dimension, 1.0)
 
 
 class Variates:

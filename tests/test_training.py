@@ -23,6 +23,7 @@ def fedavg(**fields):
 def step(rule, model, deltas, weights, state):
     """One step of a rule on updates with these weights."""
     change = rule.aggregate.combine(deltas, weights, rule.divisor(weights, np.ones(len(weights), dtype=int)))
+    assert rule.aggregate.factor(deltas, weights, None, ()) is None
     return rule.step(model, change, state)
 
 
@@ -106,8 +107,11 @@ def test_steps_are_pure(name):
 
 
 def combine(name, deltas, weights=None, **fields):
+    """The aggregate times its factor, as every server makes it."""
     weights = np.ones(len(deltas)) if weights is None else np.asarray(weights, dtype=float)
-    return AGGREGATES[name](**fields).combine(np.asarray(deltas, dtype=np.float32), weights, weights.sum())
+    rule, deltas = AGGREGATES[name](**fields), np.asarray(deltas, dtype=np.float32)
+    factor = rule.factor(deltas, weights, None, (slice(0, 2), slice(2, deltas.shape[1])))
+    return rule.combine(deltas, weights, weights.sum()) * (1 if factor is None else factor.values)
 
 
 def test_masked_average_by_hand():

@@ -18,6 +18,8 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
                                       "training.lookahead=200", "training.rounds=50")),
     "fedbuff_mnist": ("accuracy_time", ("clients=40", "training.concurrency=20", "training.rounds=20", *DIGITS)),
     "fedbuff_privacy": ("privacy", ("training.rounds=60",)),
+    "fedltn": ("clients", ("training.rounds=15", "learning.data=digits", "learning.model={name: mlp, hidden: [64]}",
+                           "learning.holdout={validation: 0.3, test: 0.3}")),
     "masked_averaging": ("labels", ("clients=20", "training.rounds=5", *DIGITS)),
     "oblivious": ("loss", ("clients=10", "training.rounds=5", "secagg.epsilon=1",
                            "learning={data: digits, model: logistic, partition: iid}")),

@@ -69,6 +69,11 @@ class Aggregator:
         """The current model's version: rounds so far."""
         return self.tally.rounds
 
+    def begin_with(self, model: NDArray[np.float32]) -> None:
+        """Another initial model, (d,), before the first round."""
+        self.model = model
+        self.parts.learner.put(0, model)
+
     def hold(self, version: int, times: int = 1) -> None:
         """Keeps a version until it has been released as many times."""
         self.holders[version] += times
@@ -117,7 +122,8 @@ class Aggregator:
         if found is not None:
             clients, weights = found.total.clients, found.total.weights
             if self.parts.learner.dimension:
-                self.model, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
+                after, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
+                self.model = after if found.mask is None else _masked(before, after, found.mask)
         seen, errors = (None, []) if found is None else self.observing.after(t, now_s, found, before, self.model)
         self._conclude(found, cost)
         self.parts.learner.put(t + 1, self.model)
@@ -231,6 +237,11 @@ class Aggregator:
         for version, model in under("version", state).items():
             learner.put(int(version), model)
         learner.put(self.version, self.model)
+
+
+def _masked(before: NDArray[np.float32], after: NDArray[np.float32], mask: Any) -> NDArray[np.float32]:
+    """The step from one model to the other, multiplied by a mask; where that is 1, exactly the other."""
+    return np.where(mask == 1, after, before + mask * (after - before))
 
 
 def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDArray[np.int32]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from simfl.agents.exchange import computation, legs, message, work
 from simfl.agents.parts import Parts
 from simfl.agents.servers import Log
+from simfl.learning.base import Sizes
 from simfl.rng import Address
 from simfl.types import SERVER, Job
 
@@ -69,7 +70,7 @@ def plan(parts: Parts, tick: int, version: int, clients: NDArray[np.int32], now_
     """
     where, learner = Address(tick, clients, parts.clients), parts.learner
     jobs = [Job((tick << 32) | client, client, version, now_s) for client in clients.tolist()]
-    sizes = learner.sizes(jobs) if sized or not learner.sizes_vary else (learner.model_bytes, learner.model_bytes)
+    sizes = learner.sizes(jobs) if sized or not learner.sizes_vary else Sizes(learner.model_bytes, learner.model_bytes)
     ways = legs(parts, work(parts, clients, where, sizes, version), where)
     columns = (column.tolist() for column in ways)
     return [Flight(job, *trip) for job, *trip in zip(jobs, *columns, strict=True)]

@@ -170,7 +170,7 @@ class DrawnServer:
     def _spend_work(self, unit: list[tuple[Job, int, bool]], cost: Cost) -> None:
         """The models and updates of a unit; only between its start and now, when it delivers, does time pass."""
         jobs, now = [job for job, _, _ in unit], self.world.now
-        down, clear = self.parts.learner.sizes(jobs)
+        down, clear, _ = self.parts.learner.sizes(jobs)
         up = self.parts.upload_bytes(clear)
         lives = np.array([alive for _, _, alive in unit])
         down, up, clear = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(unit)) for size in (down, up, clear))

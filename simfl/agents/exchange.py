@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.parts import Cost, Parts, Phase
 from simfl.devices.base import checked_deaths, checked_durations_s
+from simfl.learning.base import Sizes
 from simfl.network.base import checked_delays_s
 from simfl.rng import Address
 from simfl.secagg.base import Ask, Failed, Summed, Talk
@@ -70,21 +71,21 @@ def legs(parts: Parts, ask: Ask, where: Address, leg: str = "") -> Legs:
     return Legs(down, compute, up, lives, np.broadcast_to(np.asarray(ask.down_bytes, dtype=np.int64), n), up_bytes)
 
 
-def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: tuple[Any, Any], version: int = 0) -> Ask:
+def work(parts: Parts, clients: NDArray[np.int32], where: Address, sizes: Sizes, version: int = 0) -> Ask:
     """The request to train.
 
     Args:
         parts: the built scenario.
         clients: whom it goes to, (n,).
         where: address of the draws.
-        sizes: bytes of model and update, as the learner says.
+        sizes: bytes of model and update, and passes, as the learner says.
         version: of the model that goes out; where data grow it tells how many samples are there.
     """
     samples = parts.learner.counts(clients, version)
-    compute_s = parts.computing.duration_s(clients, samples, parts.rule.epochs(samples), where)
+    epochs = parts.rule.epochs(samples) * sizes.passes
+    compute_s = parts.computing.duration_s(clients, samples, epochs, where)
     compute_s = checked_durations_s(compute_s, len(clients), parts.computing)
-    down, up = sizes
-    return Ask(WORK, clients, down, parts.upload_bytes(up), compute_s)
+    return Ask(WORK, clients, sizes.down_bytes, parts.upload_bytes(sizes.up_bytes), compute_s)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def expected(parts: Parts) -> dict[str, Any]:
     unit = 1 if apart else policy.unit_size
     cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit))
     dense = parts.learner.model_bytes
-    sizes = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])
+    sizes = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
     found = costs(protocol, cohort, one_by_one, sizes, parts.streams)
     about = {
         "clients": n,

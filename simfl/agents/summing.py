@@ -30,7 +30,8 @@ class Sum:
         updates: what training made.
         made: what the clients had to send before any stage, float32 (n, d).
         facts: of each stage.
-        row: the stages' and the protocol's columns of rounds.csv.
+        row: the training's, the stages', the protocol's and the aggregate's columns of rounds.csv.
+        mask: what the server's step is multiplied with, float32 (d,) or one number; None = nothing.
     """
 
     total: Total
@@ -41,6 +42,7 @@ class Sum:
     made: NDArray[np.float32]
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
+    mask: Any = None
 
 
 class Summing:
@@ -93,13 +95,19 @@ class Summing:
         members = _members(number, given, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
         total = total._replace(clients=total.clients[held], weights=total.weights[held], shares=shares[held])
+        d = parts.learner.dimension  # stages may have added coordinates of their own
+        factor = parts.rule.aggregate.factor(given.vectors[:, :d], given.weights, given.holds, parts.learner.tensors)
+        mask = factor.values if factor is not None and factor.on_step else None
+        if factor is not None and mask is None:
+            total = total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:]))
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
         change = total.vector
         for i in reversed(range(len(parts.stages))):
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
-        return Sum(total, change, given, done, updates, made, facts, row | dict(total.row))
+        row |= {**updates.row, **total.row, **(factor.row if factor else {})}
+        return Sum(total, change, given, done, updates, made, facts, row, mask)
 
     def _given(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]

@@ -16,12 +16,15 @@ from simfl.agents.state import Arrays, prefixed, under
 from simfl.devices.base import checked_available
 from simfl.metrics import Tally
 from simfl.rng import Address
-from simfl.secagg.base import Failed, Prepared, Summed, Talk
+from simfl.secagg.base import Ask, Failed, Prepared, Summed, Talk
 from simfl.selection.base import ask as ask_policy
 from simfl.types import SERVER, Job, Units, View
 from simfl.world import World
 
 __all__ = ["SynchronousServer"]
+
+SCORE_BYTES = 8
+"""Of an accuracy on the wire."""
 
 
 @SERVERS("synchronous")
@@ -75,6 +78,26 @@ class SynchronousServer:
         everybody = np.arange(self.parts.clients, dtype=np.int32).reshape(-1, 1)
         talk = self.parts.protocol.setup(self.parts.cohort(0, everybody), self.parts.streams)
         yield from self._talk(0, talk, "setup", self.cost, self.phases)
+        yield from self._apart(everybody.ravel())
+
+    def _apart(self, everybody: NDArray[np.int32]) -> Generator[Any, Any, None]:
+        """What clients do alone before the first round, and the choice of a model among theirs; it counts for that."""
+        parts = self.parts
+        if (alone := parts.learner.apart()) is None:
+            return
+        where = Address(-1, everybody, parts.clients)
+        ask = work(parts, everybody, where, alone.sizes)
+        one = exchange(ask, legs(parts, ask, where), self.world.now)
+        yield self.world.until(one.ends_s)
+        self._close(one, self.cost)
+        heard = everybody[one.heard]
+        where = Address(-1, heard, parts.clients)
+        ask = Ask("choose", heard, one.bytes_up, SCORE_BYTES * len(heard))
+        two = exchange(ask, legs(parts, ask, where, "/choose"), self.world.now)
+        yield self.world.until(two.ends_s)
+        self._close(two, self.cost)
+        if (best := alone.best(one.heard)) is not None:
+            self.aggregator.begin_with(parts.learner.begin_with(alone, best))
 
     def _round(self, t: int) -> Generator[Any, Any, Round]:
         parts, policy = self.parts, self.parts.policy
@@ -143,7 +166,7 @@ class SynchronousServer:
         one = exchange(ask, legs(parts, ask, where), self.world.now, until_failure=rule.on_failure == "abort")
         yield self.world.until(one.ends_s)
         self._close(one, cost, (np.int64(t) << 32) | clients.astype(np.int64))
-        in_clear = [np.broadcast_to(np.asarray(size, dtype=np.int64), len(jobs)) for size in sizes]
+        in_clear = [np.broadcast_to(np.asarray(size, dtype=np.int64), len(jobs)) for size in sizes[:2]]
         cost.clear_bytes += int(in_clear[0].sum() + in_clear[1][one.heard].sum())
         cost.failed_upload += one.failed
         return one.heard

@@ -1,12 +1,13 @@
 """What a learner is: it turns jobs into updates, in one batch, only when they are used."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.columns import Column
 from simfl.lab import Bench, Vault
 from simfl.registry import Registry
 from simfl.rng import Streams
@@ -14,7 +15,20 @@ from simfl.setting import Setting
 from simfl.types import Job, Labels, Predictions, Updates
 from simfl.variant import Conclusion
 
-__all__ = ["LEARNING", "Learner", "Learning"]
+__all__ = ["LEARNING", "Learner", "Learning", "Sizes"]
+
+
+class Sizes(NamedTuple):
+    """What jobs cost, each a number or an array (n,).
+
+    Attributes:
+        down_bytes, up_bytes: of the model and of the update.
+        passes: how often the rule's epochs are made.
+    """
+
+    down_bytes: Any
+    up_bytes: Any
+    passes: Any = 1.0
 
 
 class Learner(Protocol):
@@ -27,12 +41,14 @@ class Learner(Protocol):
         samples: int64, shape (clients,): training samples of each client; where data grow, all it will ever hold.
         concludes: whether :meth:`conclude` is asked.
         labels: the classes of these samples; None where they have none.
+        tensors: where each of the model's parameters lies in its vector.
     """
 
     dimension: int
     model_bytes: int
     sizes_vary: bool
     samples: NDArray[np.int64]
+    tensors: Sequence[slice]
     concludes: bool
 
     @property
@@ -54,11 +70,21 @@ class Learner(Protocol):
         """Forgets a version that no job refers to."""
         ...
 
-    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
-        """Bytes sent to and by each job's client, numbers or int64 (n,).
+    def sizes(self, jobs: Sequence[Job]) -> Sizes:
+        """Bytes sent to and by each job's client, and how much it computes.
 
         Where a client variant's size depends on training, the jobs are trained now, and remembered.
         """
+        ...
+
+    def apart(self) -> Any:
+        """What clients have done alone before the first round: ``sizes`` of all clients' jobs, and ``best(heard)``, the
+        client whose model to begin with, or None; None where they do nothing.
+        """
+        ...
+
+    def begin_with(self, apart: Any, client: int) -> NDArray[np.float32]:
+        """The model of this client, (d,); what everybody begins with is kept."""
         ...
 
     def train(self, jobs: Sequence[Job]) -> Updates:
@@ -99,6 +125,12 @@ class Learner(Protocol):
         """
         ...
 
+    def accuracies(self) -> Mapping[str, NDArray[np.float64]] | None:
+        """Of each client, (clients,) each, NaN where it has none: ``accuracy`` of the model that it uses, on samples of
+        its own, when last measured; ``trained``: of the model that its last job ended with. None = not measured.
+        """
+        ...
+
     def state(self) -> dict[str, NDArray[Any]]:
         """What training has left behind besides the models (what client variants keep), for checkpoints."""
         ...
@@ -113,10 +145,14 @@ class Learning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = after the last only.
+        columns: what measurements add to rounds.csv.
+        validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
     """
 
     evaluate_every: int
+    columns: tuple[Column, ...] = ()
+    validates: bool = False
     everybody_holds_samples: bool = False
 
     @abstractmethod

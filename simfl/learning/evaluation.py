@@ -20,7 +20,7 @@ class Evaluation:
     ] = None
     per_class: Annotated[bool, Field(description="loss and accuracy of every class too")] = False
     per_client: Annotated[
-        bool, Field(description="accuracy on each client's own training samples too: mean, minimum, worst decile")
+        bool, Field(description="accuracy of each client's model on its own test (else training) samples too")
     ] = False
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)

@@ -1,31 +1,41 @@
 """The supervised learner. Imported only when one is built, because it imports torch."""
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simfl.errors import MissingError, ScenarioError
+from simfl.errors import ScenarioError
 from simfl.lab import Bench, Vault
+from simfl.learning.apart import Apart
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, Task
+from simfl.learning.base import Sizes
+from simfl.learning.device import device
 from simfl.learning.histogram import label_histogram
+from simfl.learning.holdout import Holdings
 from simfl.learning.measure import Measure
 from simfl.learning.memory import Memory
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, refuse_shared_statistics, refuse_single_samples
 from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
-from simfl.learning.scores import class_scores, client_scores, correct, overall_scores
+from simfl.learning.own import OwnSamples, Record
+from simfl.learning.partitions.base import Split
+from simfl.learning.scores import class_scores, correct, overall_scores
 from simfl.learning.work import Work, work
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Labels, Predictions, Updates
-from simfl.variant import Begun, Conclusion, Done, Visit
+from simfl.variant import Begun, ClientVariant, Conclusion, Done, Visit
 
 __all__ = ["SupervisedLearner"]
+
+TUNED = 64
+"""Clients that tune a model at once."""
 
 
 class SupervisedLearner:
@@ -33,15 +43,17 @@ class SupervisedLearner:
 
     Attributes:
         partition: every client's training samples, a :class:`simfl.learning.partitions.Split`.
-        data: the data set.
+        data: the data set, transformed.
+        record: how good the clients' models are, where that was asked for.
     """
 
     def __init__(self, choice: Any, scenario: Setting, streams: Streams) -> None:
         torch.set_num_threads(1)  # the bits of a sum depend on the thread count
         self.choice, self.local, self.streams = choice, scenario.training, streams
-        self.device = _device(choice.device)
-        self.data = choice.data.load(scenario, streams)
-        self.partition = choice.partition.split(self.data, scenario.clients, streams("partition"))
+        self.device = device(choice.device)
+        self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)
+        self.holdings = self._holdings(choice.partition.split(self.data, scenario.clients, streams("partition")))
+        self.partition = self.holdings.training
         self.samples = self.partition.sizes
         self.augment = self._augment()
         module = build(choice.model, self.data.shape, self.data.classes)
@@ -52,15 +64,43 @@ class SupervisedLearner:
         self.measure = Measure(module, self.device)
         self.task = self._task(module.to(self.device))
         self.engine = choice.backend.build(self.task)
-        self.variant = self.local.client
+        self.variant = self.local.variant.fitted(parameters(module), self.start)
+        self._check_statistics(module)
         common = self.variant.common(parameters(module), self.dimension)
         self.memory = Memory(self.variant, scenario.clients, common)
         self.model_bytes = 4 * self.dimension
         self.sizes_vary = not self.variant.dense
+        self.tensors = tuple(parameter.elements for parameter in parameters(module))
         self.concludes = self.variant.concludes
-        self.early: dict[int, tuple[Done, float]] = {}
+        self.early: dict[int, _Finished] = {}
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
+        self.validated, self.judged = self._own(self.holdings.validation), self._own(self.holdings.test)
+        self.record = Record(self.judged, choice.evaluate.per_client)
+
+    def _holdings(self, held: Split) -> Holdings:
+        nothing = Split.of([np.empty(0, dtype=np.int64)] * len(held))
+        holdout = self.choice.holdout
+        if holdout is None:
+            return Holdings(held, nothing, nothing, False)
+        return holdout.split(self.data, held, self.streams("holdout"))
+
+    def _own(self, split: Split) -> OwnSamples:
+        """Clients' own samples: these or, where no client has any, those that they train on."""
+        if not len(split.indices):
+            return OwnSamples(self.measure, self.task.x, self.task.y, self.partition)
+        x, y = self.task.x, self.task.y
+        if split is self.holdings.test and self.holdings.foreign:
+            x, y = (torch.from_numpy(part).to(self.device) for part in (self.data.x_test, self.data.y_test))
+        return OwnSamples(self.measure, x, y, split)
+
+    def _check_statistics(self, module: torch.nn.Module) -> None:
+        """Norm layers with statistics stay with the clients, and never see a single sample."""
+        if all(not parameter.statistic for parameter in parameters(module)):
+            return
+        if self.choice.norm_statistics == "private":
+            refuse_shared_statistics(parameters(module), self.variant.private)
+        refuse_single_samples(self.samples, self.local.batch_size)
 
     def _augment(self) -> Augment | None:
         augment = self.choice.augment
@@ -74,7 +114,7 @@ class SupervisedLearner:
             torch.from_numpy(self.data.x_train).to(self.device),
             torch.from_numpy(self.data.y_train).to(self.device),
             min(local.batch_size or largest, largest),
-            Sgd(local.momentum, local.weight_decay, local.clip_norm, local.client.proximal),
+            Sgd(local.momentum, local.weight_decay, local.clip_norm),
             augment.crop,
             augment.flip,
             self.choice.bf16,
@@ -105,29 +145,36 @@ class SupervisedLearner:
     def drop(self, version: int) -> None:
         self.models.pop(version, None)
 
-    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
+    def sizes(self, jobs: Sequence[Job]) -> Sizes:
+        variant, dense, n = self.variant, self.model_bytes, len(jobs)
         if not self.sizes_vary:
-            return self.variant.bytes_down(self.model_bytes, {}), self.variant.bytes_up(self.model_bytes, {}, None)
-        if self.variant.sized_by_training:
-            self.early |= zip((job.id for job in jobs), self._finished(jobs), strict=True)
+            return Sizes(variant.bytes_down(dense, {}), variant.bytes_up(dense, {}, None), variant.passes)
+        if variant.sized_by_training:
+            late = [job for job in jobs if job.id not in self.early]
+            self.early |= zip((job.id for job in late), self._finished(late), strict=True)
         own = [self.memory.own(job.client) for job in jobs]
-        done = [self.early[job.id][0] if job.id in self.early else None for job in jobs]
-        dense, n = self.model_bytes, len(jobs)
-        down = (self.variant.bytes_down(dense, mine) for mine in own)
-        up = (self.variant.bytes_up(dense, mine, end) for mine, end in zip(own, done, strict=True))
-        return np.fromiter(down, np.int64, n), np.fromiter(up, np.int64, n)
+        ends = [self.early.get(job.id) for job in jobs]
+        down = (variant.bytes_down(dense, mine) for mine in own)
+        up = (variant.bytes_up(dense, mine, end and end.done) for mine, end in zip(own, ends, strict=True))
+        passes = (variant.passes if end is None else end.passes for end in ends)
+        return Sizes(np.fromiter(down, np.int64, n), np.fromiter(up, np.int64, n), np.fromiter(passes, np.float64, n))
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         late = [job for job in jobs if job.id not in self.early]
         known = self.early | dict(zip((job.id for job in late), self._finished(late), strict=True))
         self.forget(jobs)
-        ends = [known[job.id][0] for job in jobs]
+        ends = [known[job.id].done for job in jobs]
+        row: Counter[str] = Counter()
         for job, end in zip(jobs, ends, strict=True):
             self.memory.end(job.client, end)
-        examples = self.partition.counts(*np.array([(job.client, job.version) for job in jobs], dtype=np.int64).T)
-        loss = np.array([known[job.id][1] for job in jobs])
+            row.update(end.row)
+        clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).T
+        examples = self.partition.counts(clients, versions)
+        held = examples > 0
+        self.record.note(clients[held], [known[job.id].accuracy for job, some in zip(jobs, held, strict=True) if some])
+        loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([end.delta for end in ends])
-        return Updates(deltas, examples, loss, _holds(ends, deltas.shape))
+        return Updates(deltas, examples, loss, _holds(ends, deltas.shape), dict(row))
 
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         return self.partition.counts(clients, np.full(len(clients), version, dtype=np.int64))
@@ -143,45 +190,68 @@ class SupervisedLearner:
         for job in jobs:
             self.early.pop(job.id, None)
 
-    def _finished(self, jobs: Sequence[Job]) -> list[tuple[Done, float]]:
-        """Each job's end and its loss in the last pass; a client without samples changes nothing."""
-        found: list[tuple[Done, float]] = [(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan)] * len(jobs)
-        held = [self.partition.held(job.client, job.version) for job in jobs]
-        visits = {i: self._visit(job, held[i]) for i, job in enumerate(jobs) if len(held[i])}
-        begun = {i: self.variant.begin(visit) for i, visit in visits.items()}
-        turn = 0
+    def _finished(self, jobs: Sequence[Job]) -> "list[_Finished]":
+        """How each job ends; a client without samples changes nothing."""
+        idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
+        found, visits = [idle] * len(jobs), {}
+        for i, job in enumerate(jobs):
+            self.memory.begin(job.version)
+            if len(self.partition.held(job.client, job.version)):
+                visits[i] = self._visit(job)
+        for i, end in zip(visits, self._played(list(visits.values()), self.variant), strict=True):
+            found[i] = end
+        return found
+
+    def _played(self, visits: Sequence[Visit], variant: ClientVariant, purpose: str = "") -> "list[_Finished]":
+        """All passes of the clients' work, each pass of all of them in one batch."""
+        found: dict[int, _Finished] = {}
+        begun = {i: variant.begin(visit) for i, visit in enumerate(visits)}
+        turn, passes = 0, dict.fromkeys(begun, 0.0)
         while begun:
-            works = [self._work(visits[i].job, held[i], this, turn) for i, this in begun.items()]
+            works = [self._work(visits[i].job, this, turn, purpose) for i, this in begun.items()]
             deltas, losses = self.engine.train(works)
             again = {}
             for (i, this), made, delta, loss in zip(begun.items(), works, deltas, losses.tolist(), strict=True):
-                end = self.variant.end(visits[i], this, delta, made.steps, made.rate)
+                end = variant.end(visits[i], this, delta, made.steps, made.rate)
+                passes[i] += 1.0 if this.epochs is None else this.epochs / self.local.local_epochs
                 if isinstance(end, Begun):
                     again[i] = end
                 else:
-                    found[i] = (end, loss)
+                    accuracy = np.nan if purpose else self.record.judge(visits[i].job.client, this.start + delta)
+                    found[i] = _Finished(end, loss, passes[i], accuracy)
             begun, turn = again, turn + 1
-        return found
+        return [found[i] for i in range(len(visits))]
 
-    def _visit(self, job: Job, held: NDArray[np.int64]) -> Visit:
-        self.memory.begin(job.version)
+    def apart(self) -> Apart | None:
+        if (alone := self.variant.apart()) is None:
+            return None
+        rounds, variant = alone
+
+        def play(visits: Sequence[Visit], variant: ClientVariant) -> list[tuple[Done, float]]:
+            return [(end.done, end.passes) for end in self._played(visits, variant, "apart/")]
+
+        who = np.flatnonzero(self.samples).tolist()
+        return Apart(rounds, variant, self.start, who, len(self.samples), self.validated, play)
+
+    def begin_with(self, apart: Apart, client: int) -> NDArray[np.float32]:
+        first = self.variant.handed_on(apart.own[client])
+        for each in range(len(self.samples)):
+            self.memory.end(each, Done(self.start, dict(first)))
+        return apart.models[client]
+
+    def _visit(self, job: Job) -> Visit:
         return Visit(
             job,
             self.models[job.version],
             self.memory.own(job.client),
             self.memory.common,
-            lambda model: float(self._right(model, held).mean()),
-            len(held),
+            lambda model: self.validated.accuracy(model, job.client),
+            len(self.partition.held(job.client, job.version)),
         )
 
-    def _work(self, job: Job, held: NDArray[np.int64], begun: Begun, turn: int) -> Work:
-        return work(job, held, begun, self.local, self.streams, self.augment, turn)
-
-    def _right(self, model: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Whether a model classifies these training samples rightly (:func:`simfl.learning.scores.correct`)."""
-        index = torch.from_numpy(chosen).to(self.device)
-        loss, predicted = self.measure(model, self.task.x[index], self.task.y[index])
-        return correct(loss, predicted, self.data.y_train[chosen])
+    def _work(self, job: Job, begun: Begun, turn: int = 0, purpose: str = "") -> Work:
+        held = self.partition.held(job.client, job.version)
+        return work(job, held, begun, self.local, self.streams, self.augment, turn, purpose)
 
     def evaluate(self, version: int) -> dict[str, float]:
         model, classes = self.models[version], self.data.classes
@@ -192,8 +262,9 @@ class SupervisedLearner:
         if self.choice.evaluate.per_class:
             scores |= class_scores(loss, predicted, labels, classes)
         if self.choice.evaluate.per_client:
-            owners = np.repeat(np.arange(len(self.partition)), self.samples)
-            scores |= client_scores(self._right_for_each(model), owners, len(self.partition))
+            self._tune(version)
+            variant, memory = self.variant, self.memory
+            scores |= self.record.measure(model, lambda client: variant.personal(model, memory.own(client)))
             scores |= self._own_scores(model)
         return scores
 
@@ -207,6 +278,22 @@ class SupervisedLearner:
                 right = correct(*self.measure(personal, x, y), labels)
                 scores[f"test_accuracy_client_{client}"] = float(right.mean())
         return scores
+
+    def _tune(self, version: int) -> None:
+        """What clients train just to be measured."""
+        who = np.flatnonzero(self.judged.holders & (self.samples > 0)).tolist()
+        for first in range(0, len(who), TUNED):
+            jobs = [Job(version << 32 | client, client, version, 0.0) for client in who[first : first + TUNED]]
+            begun = [(job, self.variant.tune(self._visit(job))) for job in jobs]
+            tuned = [(job, this) for job, this in begun if this is not None]
+            if not tuned:
+                return
+            deltas, _ = self.engine.train([self._work(job, this, purpose="tune/") for job, this in tuned])
+            for (job, this), delta in zip(tuned, deltas, strict=True):
+                self.record.note([job.client], [self.record.judge(job.client, this.start + delta)])
+
+    def accuracies(self) -> dict[str, NDArray[np.float64]] | None:
+        return self.record.found() if self.record.wanted else None
 
     def predictions(self, model: NDArray[np.float32]) -> Predictions:
         x, y = self.tested
@@ -228,22 +315,21 @@ class SupervisedLearner:
         _, predicted = self.measure(self.start, x, y)
         return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
 
-    def _right_for_each(self, model: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Whether each client's samples, client after client, are classified rightly by the model that it uses."""
-        loss, predicted = self.measure(model, self.task.x, self.task.y)
-        right = correct(loss, predicted, self.data.y_train)[self.partition.indices]
-        edges = np.append(0, np.cumsum(self.samples))
-        for client in np.flatnonzero(self.samples):
-            personal = self.variant.personal(model, self.memory.own(int(client)))
-            if personal is not None:
-                right[edges[client] : edges[client + 1]] = self._right(personal, self.partition[int(client)])
-        return right
-
     def state(self) -> dict[str, NDArray[Any]]:
-        return self.memory.state()
+        return self.memory.state() | self.record.state()
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.memory.restore(state)
+        self.record.restore(state)
+
+
+class _Finished(NamedTuple):
+    """A job that has been computed: its end, its loss in the last pass, and passes and accuracy that it came to."""
+
+    done: Done
+    loss: float
+    passes: float
+    accuracy: float
 
 
 def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
@@ -251,13 +337,3 @@ def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | 
     if all(end.holds is None for end in ends):
         return None
     return np.stack([np.ones(shape[1], dtype=bool) if end.holds is None else end.holds for end in ends])
-
-
-def _device(name: str) -> torch.device:
-    if name == "cuda" and not torch.cuda.is_available():
-        raise MissingError("learning.device: no CUDA device found; use device: cpu, or a torch built for CUDA")
-    if name == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.allow_tf32 = False  # float32 means float32; bf16 is the choice for speed
-    return torch.device("cuda")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.learning.base import LEARNING
+from simfl.learning.base import LEARNING, Sizes
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Job, Updates
@@ -46,6 +46,7 @@ class IdleLearner:
     samples: NDArray[np.int64]
     dimension: int = field(default=0, init=False)
     labels: None = field(default=None, init=False)
+    tensors: tuple[slice, ...] = field(default=(), init=False)
     sizes_vary: bool = field(default=False, init=False)
     concludes: bool = field(default=False, init=False)
 
@@ -61,8 +62,14 @@ class IdleLearner:
     def drop(self, version: int) -> None:
         pass
 
-    def sizes(self, jobs: Sequence[Job]) -> tuple[Any, Any]:
-        return self.model_bytes, self.model_bytes
+    def sizes(self, jobs: Sequence[Job]) -> Sizes:
+        return Sizes(self.model_bytes, self.model_bytes)
+
+    def apart(self) -> None:
+        return None
+
+    def begin_with(self, apart: Any, client: int) -> NDArray[np.float32]:
+        return self.initial()
 
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         return self.samples[clients]
@@ -87,6 +94,9 @@ class IdleLearner:
         return None
 
     def no_skill_accuracy(self) -> None:
+        return None
+
+    def accuracies(self) -> None:
         return None
 
     def state(self) -> dict[str, NDArray[Any]]:

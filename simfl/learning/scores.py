@@ -3,7 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["class_scores", "client_scores", "correct", "matthews", "overall_scores"]
+from simfl.columns import Column
+
+__all__ = ["COLUMNS", "class_scores", "client_scores", "correct", "matthews", "overall_scores"]
 
 Losses = NDArray[np.float64]
 Classes = NDArray[np.int64]
@@ -66,23 +68,33 @@ def class_scores(loss: Losses, predicted: Classes, labels: Classes, classes: int
     return named | {f"test_accuracy_class_{i}": float(value) for i, value in enumerate(right)}
 
 
-def client_scores(right: NDArray[np.float64], owners: NDArray[np.int64], clients: int) -> dict[str, float]:
-    """``client_accuracy_mean``, ``_min`` and ``_worst_decile`` over the clients that hold samples.
+_MODELS = {
+    "accuracy": ("Client accuracy", "of the model that each client uses"),
+    "trained_accuracy": ("Trained accuracy", "of the model that each client's last local training left"),
+}
+_STATISTICS = {"mean": "mean over the clients", "min": "lowest client", "worst_decile": "mean of the lowest tenth"}
+
+COLUMNS = tuple(
+    Column(f"client_{name}_{kind}", f"{heading}, {kind.replace('_', ' ')}", "share",
+           f"Accuracy on its own samples {whose}: {meaning}.", 1, shown=kind != "worst_decile")
+    for name, (heading, whose) in _MODELS.items()
+    for kind, meaning in _STATISTICS.items()
+)  # fmt: skip
+"""What measuring clients adds to rounds.csv."""
+
+
+def client_scores(accuracy: NDArray[np.float64], name: str) -> dict[str, float]:
+    """``client_<name>_mean``, ``_min`` and ``_worst_decile`` over clients; nothing where there are none.
 
     The worst decile is the mean accuracy of the tenth of the clients (rounded up) with the lowest one. All are NaN
-    where a sample has no finite loss.
+    where one is.
 
     Args:
-        right: what :func:`correct` says of each sample, shape (n,).
-        owners: the client that holds it, shape (n,).
-        clients: number of clients.
+        accuracy: of each client, (n,).
+        name: of the accuracy.
     """
-    held = np.bincount(owners, minlength=clients)
-    right = np.full(len(right), np.nan) if np.isnan(right).any() else right
-    accuracy = np.sort((np.bincount(owners, weights=right, minlength=clients)[held > 0]) / held[held > 0])
-    worst = accuracy[: -(-len(accuracy) // 10)]
-    return {
-        "client_accuracy_mean": float(accuracy.mean()),
-        "client_accuracy_min": float(accuracy[0]),
-        "client_accuracy_worst_decile": float(worst.mean()),
-    }
+    if not len(accuracy):
+        return {}
+    ranked = np.sort(accuracy) if np.isfinite(accuracy).all() else np.full(len(accuracy), np.nan)
+    found = {"mean": ranked.mean(), "min": ranked[0], "worst_decile": ranked[: -(-len(ranked) // 10)].mean()}
+    return {f"client_{name}_{kind}": float(value) for kind, value in found.items()}

@@ -5,15 +5,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from simfl.columns import Column
 from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Auto
 from simfl.learning.base import LEARNING, Learner
 from simfl.learning.data import DATA
 from simfl.learning.evaluation import Evaluation, EvaluationField
+from simfl.learning.holdout import Holdout
 from simfl.learning.models import MODELS
 from simfl.learning.models.base import check_size
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.iid import Iid
+from simfl.learning.scores import COLUMNS
+from simfl.learning.transforms import TRANSFORMS
+from simfl.learning.transforms.unchanged import Unchanged
 from simfl.rng import Streams
 from simfl.setting import Setting
 
@@ -28,6 +33,12 @@ class Supervised:
     data: Annotated[Any, DATA]
     model: Annotated[Any, MODELS]
     partition: Annotated[Any, PARTITIONS] = Iid()
+    transform: Annotated[
+        Any, TRANSFORMS, Field(description="what is done to the data, perhaps not to the test part")
+    ] = Unchanged()
+    holdout: Annotated[
+        Holdout | None, Field(description="what clients keep for validation and own tests; null = they train on all")
+    ] = None
     augment: Annotated[Augment | None, Field(description="random crops and flips of training images")] = None
     evaluate: EvaluationField = Evaluation()
     backend: Annotated[Any, BACKENDS] = Auto()
@@ -38,6 +49,11 @@ class Supervised:
         False
     )
 
+    norm_statistics: Annotated[
+        Literal["private", "averaged"],
+        Field(description="running statistics of norm layers: only where they stay with the clients, or anywhere"),
+    ] = "private"
+
     example = {"data": "digits", "model": "mlp"}
 
     @property
@@ -45,8 +61,16 @@ class Supervised:
         return self.evaluate.every
 
     @property
+    def columns(self) -> tuple[Column, ...]:
+        return COLUMNS if self.evaluate.per_client else ()
+
+    @property
+    def validates(self) -> bool:
+        return self.holdout is not None and self.holdout.validation > 0
+
+    @property
     def everybody_holds_samples(self) -> bool:
-        return bool(self.partition.leaves_nobody_out)
+        return bool(self.partition.leaves_nobody_out and self.holdout is None)
 
     def preview(self, setting: Setting) -> list[str]:
         """Compares the data's headers with the model, without torch; what this leaves unchecked.
@@ -57,6 +81,7 @@ class Supervised:
         outline = self.data.outline(setting)
         if outline is None:
             return [f"the content of data '{self.data.name}', and what is made of it"]
+        outline = self.transform.outline(outline)
         if self.augment is not None:
             self.augment.suiting(outline.shape, self.data.name)
         sized = check_size(self.model, outline.shape, outline.classes)

@@ -1,6 +1,6 @@
 """A job made concrete: which samples it takes in which order. The draws of a job depend on its number only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,6 +27,7 @@ class Work:
         rate: learning rate.
         shift: float32, shape (d,): added to every gradient, or None.
         mask: bool, shape (d,): coordinates that move; None = all.
+        proximal: mu of the term mu/2 * |x - start|^2 added to the loss.
         versions: int64, shape (t,): the version of each image (:class:`simfl.learning.augment.Augment`), or None.
     """
 
@@ -37,6 +38,7 @@ class Work:
     rate: float
     shift: NDArray[np.float32] | None = None
     mask: NDArray[np.bool_] | None = None
+    proximal: float = 0.0
     versions: NDArray[np.int64] | None = None
 
     @property
@@ -52,18 +54,23 @@ def work(
     streams: Streams,
     augment: Augment | None = None,
     turn: int = 0,
+    purpose: str = "",
 ) -> Work:
     """One pass of a job whose client holds the training samples ``held``, at least one.
 
-    Its draws come from the streams "shuffle" and "augment" of the job's number and, after the first pass, its turn.
+    Its draws come from the streams "shuffle" and "augment" of the job's number and, after the first pass, of its
+    turn unless it repeats the first; those of a ``purpose`` of its own from streams that begin with its name.
     """
+    if begun.epochs is not None:
+        local = replace(local, local_epochs=begun.epochs, local_steps=None)
     bounds, last_pass, passes = _steps(len(held), local)
-    key = (job.id, turn) if turn else (job.id,)
-    rng = streams("shuffle", *key)
+    key = (job.id, turn) if turn and not begun.repeats else (job.id,)
+    rng = streams(f"{purpose}shuffle", *key)
     order = rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
     order = order[: bounds[-1]]
-    versions = augment.draw(streams("augment", *key), len(order)) if augment else None
-    return Work(begun.start, order, bounds, last_pass, local.rate(job.version), begun.shift, begun.mask, versions)
+    versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
+    rate = local.rate(job.version)
+    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions)
 
 
 @lru_cache(maxsize=4096)

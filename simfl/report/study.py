@@ -11,7 +11,7 @@ from simfl.columns import FILE, Column, described
 from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
-from simfl.stored import CLIENTS, FINDINGS, LATENCY, SCENARIO, Stored
+from simfl.stored import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO, Stored
 from simfl.tidy import html_table
 
 if TYPE_CHECKING:
@@ -144,6 +144,11 @@ class Run:
         if CLIENTS not in self.stored:
             return pandas.DataFrame()
         return pandas.read_csv(self.stored.file(CLIENTS), dtype={"name": str}, keep_default_na=False)
+
+    @cached_property
+    def accuracies(self) -> "DataFrame | None":
+        """``accuracies.csv``: client, accuracy, trained; None where clients were not measured."""
+        return read_table(self.stored.file(ACCURACIES)) if ACCURACIES in self.stored else None
 
     @cached_property
     def latency(self) -> "DataFrame | None":

@@ -19,11 +19,10 @@ def accountants(scenario: Any) -> tuple[Any, ...]:
 
 def added(scenario: Any) -> tuple[Column, ...]:
     """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
-    owners = (
-        scenario.secagg, *accountants(scenario), *scenario.privacy.stages, *scenario.attacks, *scenario.metrics,
-    )  # fmt: skip
+    owners = (owner for _, owner in _others(scenario))
     known = {column.name for column in ROUND_COLUMNS}
-    found = {column.name: column for owner in owners for column in owner.columns if column.name not in known}
+    columns = (column for owner in (*owners, *scenario.attacks, *scenario.metrics) for column in owner.columns)
+    found = {column.name: column for column in columns if column.name not in known}
     return tuple(found.values())
 
 
@@ -53,6 +52,9 @@ def _clash(column: Column, whose: str) -> str:
 
 
 def _others(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
+    yield ("training", "aggregate"), scenario.training.aggregate
+    yield ("training", "personal"), scenario.training.personal
+    yield ("learning",), scenario.learning
     yield ("secagg",), scenario.secagg
     yield ("privacy",), scenario.privacy
     for key in ("accountants", "stages"):

@@ -1,6 +1,6 @@
 """How updates become the next global model: one file per rule."""
 
-from simfl.training import fedavg, fedbuff, presets, serverless
+from simfl.training import fedavg, fedbuff, masked, presets, serverless
 from simfl.training.aggregates import AGGREGATES
 from simfl.training.arrivals import ARRIVALS
 from simfl.training.base import RULES, Rule
@@ -16,6 +16,7 @@ __all__ = [
     "Rule",
     "fedavg",
     "fedbuff",
+    "masked",
     "presets",
     "serverless",
 ]

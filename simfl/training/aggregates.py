@@ -1,28 +1,46 @@
 """How several updates become one: the mean, or something in its place."""
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.columns import Column
 from simfl.registry import Registry
 
-__all__ = ["AGGREGATES", "Aggregate", "Masked", "Mean", "Median", "TrimmedMean"]
+__all__ = ["AGGREGATES", "Aggregate", "Factor", "Mean", "Median", "TrimmedMean"]
+
+
+class Factor(NamedTuple):
+    """What single updates make of their aggregate.
+
+    Attributes:
+        values: float32, (d,) or one number: what is multiplied.
+        on_step: the server's step is multiplied, after its optimiser; else the aggregate, before it.
+        row: values of the aggregate's columns.
+    """
+
+    values: Any
+    on_step: bool
+    row: Mapping[str, float]
 
 
 class Aggregate(Protocol):
-    """A frozen dataclass whose method is pure.
+    """A frozen dataclass whose methods are pure.
 
     Attributes:
         weighted: it follows the weights; else every update with a positive weight counts once.
         sum_only: the sum of the updates is all it needs, which is all that secure aggregation shows.
+        columns: what its factor adds to rounds.csv.
     """
 
     weighted: bool
     sum_only: bool
+    columns: tuple[Column, ...] = ()
 
     @abstractmethod
     def combine(
@@ -42,6 +60,21 @@ class Aggregate(Protocol):
                 those who hold it, and is 0 where nobody does.
         """
         ...
+
+    def factor(
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        holds: NDArray[np.bool_] | None,
+        tensors: Sequence[slice],
+    ) -> Factor | None:
+        """What the combined update, or the step made of it, is multiplied with; None = nothing.
+
+        Args:
+            deltas, weights, holds: as for :meth:`combine`.
+            tensors: where each of the model's parameters lies in the vectors.
+        """
+        return None
 
 
 AGGREGATES = Registry("aggregate", protocol=Aggregate)
@@ -69,36 +102,6 @@ class Mean:
         held = np.einsum("n,nd->d", share, holds)
         total = np.einsum("n,nd->d", share, np.where(holds, deltas, 0))
         return np.divide(total * share.sum(), held, out=np.zeros_like(total), where=held > 0)
-
-
-@AGGREGATES("masked")
-@dataclass(frozen=True)
-class Masked:
-    """Gradient-masked averaging: the mean, scaled down in coordinates whose updates disagree in sign.
-
-    Agreement is A = |mean of sign(update)| in a coordinate; the mean is multiplied by 1 where A >= tau, else by A.
-    References: Tenison et al. 2021 (arXiv 2201.11986); Mugunthan (MIT thesis, 2022), chapter 3.
-    """
-
-    tau: Annotated[float, Field(ge=0, le=1, description="agreement above which a coordinate keeps its mean")] = 0.4
-
-    weighted = True
-    sum_only = False
-
-    def combine(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        normaliser: float,
-        holds: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
-        chosen = weights > 0
-        counted = deltas[chosen]
-        votes = (counted > 0).sum(axis=0) - (counted < 0).sum(axis=0)
-        voters = len(counted) if holds is None else np.maximum(holds[chosen].sum(axis=0), 1)
-        agreement = np.abs(votes) / voters
-        mask = np.where(agreement >= self.tau, 1, agreement).astype(np.float32)
-        return mask * Mean().combine(deltas, weights, normaliser, holds)
 
 
 @AGGREGATES("median")

@@ -178,7 +178,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
             )
 
     def _pointless(self) -> Iterator[Problem]:
-        if self.client.needs_rounds:
+        if self.variant.needs_rounds:
             yield "client", f"is {self.client.name}, which needs synchronous rounds; use plain or fedprox"
         if not (self.aggregate.weighted or isinstance(self.staleness, Constant)):
             name = self.aggregate.name

@@ -15,7 +15,7 @@ from pydantic import Field
 from simfl.registry import Registry
 from simfl.training.base import State
 
-__all__ = ["SERVER_OPTIMISERS", "Adagrad", "Adam", "ServerOptimiser", "ServerSgd", "Yogi"]
+__all__ = ["SERVER_OPTIMISERS", "Adagrad", "Adam", "LookAhead", "ServerOptimiser", "ServerSgd", "Yogi"]
 
 Vector = NDArray[np.float32]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -55,6 +55,29 @@ class ServerSgd:
             return np.float32(rate) * delta, state
         velocity = np.float32(self.momentum) * state["velocity"] + delta
         return np.float32(rate) * velocity, {"velocity": velocity}
+
+
+@SERVER_OPTIMISERS("look_ahead")
+@dataclass(frozen=True)
+class LookAhead(ServerOptimiser):
+    """FedLTN's server: a mixture of the clients' mean and of where its own last step points.
+
+    x <- tau mean + (1 - tau)(x + momentum * last step). With share 1 it is plain averaging. Reference: Mugunthan (MIT
+    thesis, 2022), chapter 4, algorithm 1 (the listing; the prose has the other sign); the unprinted momentum is that
+    of FedACG's code (Kim et al. 2022).
+    """
+
+    share: Annotated[float, Field(gt=0, le=1, description="weight of the clients' mean, tau")] = 0.5
+    momentum: Annotated[Decay, Field(description="share of the last step that is looked ahead, lambda")] = 0.85
+
+    def start(self, dimension: int) -> State:
+        return {"last": np.zeros(dimension, dtype=np.float32)}
+
+    def step(self, delta: Vector, state: State, rate: float) -> tuple[Vector, State]:
+        change = np.float32(rate * self.share) * delta
+        if ahead := (1 - self.share) * self.momentum:
+            change = change + np.float32(ahead) * state["last"]
+        return change, {"last": change}
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ class Sgd:
 
     The gradient of the mean loss over the step's samples plus proximal / 2 * |x - start|^2 is clipped to
     ``clip_norm``; the job's shift and weight_decay * x are added; the job's mask is applied; then the momentum of
-    torch.optim.SGD.
+    torch.optim.SGD. Running statistics, which stand behind the parameters, take no part: each step in training mode
+    moves them.
     """
 
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip_norm: float | None = None
-    proximal: float = 0.0
 
 
 @dataclass(frozen=True)

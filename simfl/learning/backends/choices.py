@@ -87,6 +87,10 @@ class Vmap:
     cohort: Cohort = None
 
     def supports(self, module: Any, bf16: bool) -> str | None:
+        from simfl.learning.models.flat import layout
+
+        if any(not slot.trained for slot in layout(module)):
+            return "the samples that fill up its steps would count in running statistics; use grouped or sequential"
         return None
 
     def build(self, task: Task) -> Engine:
@@ -137,5 +141,6 @@ class Auto:
     def choose(self, task: Task) -> Backend:
         """The backend that ``auto`` stands for."""
         batched = (Dense(),) if task.x.device.type == "cpu" else (Dense(), Grouped())
-        last = Sequential() if task.x.device.type == "cpu" else Vmap()
-        return next((choice for choice in batched if choice.supports(task.module, task.bf16) is None), last)
+        last = () if task.x.device.type == "cpu" else (Vmap(),)
+        choices = (*batched, *last, Sequential())
+        return next(choice for choice in choices if choice.supports(task.module, task.bf16) is None)

@@ -17,7 +17,13 @@ __all__ = ["CohortEngine", "Network"]
 
 
 class Network(Protocol):
-    """k copies of a model. A block holds one parameter of all of them, its first axis counting the copies."""
+    """k copies of a model. A block holds one parameter of all of them, its first axis counting the copies.
+
+    Attributes:
+        trained: how many blocks are parameters; the others, behind them, are running statistics.
+    """
+
+    trained: int
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:
         """Samples (n, *shape) in the form in which :meth:`gradients` takes them."""
@@ -34,10 +40,10 @@ class Network(Protocol):
     def gradients(
         self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
     ) -> tuple[torch.Tensor, list]:
-        """Sum of weight times cross-entropy, (k,), and its gradient for each block, a tensor or a ``Product``.
+        """Sum of weight times cross-entropy, (k,), and its gradient for each parameter, a tensor or a ``Product``.
 
         Args:
-            blocks: the parameters.
+            blocks: the parameters, and the running statistics, which this call moves in place.
             x: samples, (k, batch, ...).
             y: classes, (k, batch).
             weight: of each sample, (k, batch); 0 for padding.
@@ -81,14 +87,15 @@ class CohortEngine:
         with torch.no_grad():
             blocks = self.network.blocks(start)
             shift, mask = (self._blocks(vectors, width) for vectors in zip(*((w.shift, w.mask) for w in works)))
-            step = stepper(blocks, works[0].rate, self.task.sgd, shift, mask)
+            trained = blocks[: self.network.trained]
+            step = stepper(trained, works[0].rate, self.task.sgd, works[0].proximal, shift, mask)
             for s, active in enumerate(plan.frame.active):
                 k = width if self.fixed else active
                 chosen = plan.chosen[s, :k]
                 x = self._samples(chosen, None if plan.versions is None else plan.versions[s, :k])
                 y = self.task.y.index_select(0, chosen.reshape(-1)).view(k, -1)
                 row, gradients = self.network.gradients([block[:k] for block in blocks], x, y, plan.frame.weight[s, :k])
-                step([block[:active] for block in blocks], gradients)
+                step([block[:active] for block in trained], gradients)
                 if plan.frame.noted[s]:
                     loss[:k].add_(row.double() * plan.frame.share[s, :k])
             delta = self.network.flat(blocks)[:n].sub_(start[:n])
@@ -97,7 +104,8 @@ class CohortEngine:
     def _blocks(self, vectors: Sequence[NDArray[Any] | None], width: int) -> list[torch.Tensor] | None:
         if vectors[0] is None:
             return None
-        return self.network.blocks(self._stack([np.asarray(vector, dtype=np.float32) for vector in vectors], width))
+        stacked = self._stack([np.asarray(vector, dtype=np.float32) for vector in vectors], width)
+        return self.network.blocks(stacked)[: self.network.trained]
 
     def _stack(self, vectors: Sequence[NDArray[np.float32]], width: int) -> torch.Tensor:
         """Flat vectors as rows, (width, d); what stands after the last one does not matter."""

@@ -19,6 +19,7 @@ class Copies:
 
     def __init__(self, module: torch.nn.Module, bf16: bool) -> None:
         self.slots = layout(module)
+        self.trained = sum(slot.trained for slot in self.slots)
         self.bf16 = bf16
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:

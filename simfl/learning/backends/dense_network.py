@@ -25,6 +25,7 @@ class DenseNetwork:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.slots = layout(module)
+        self.trained = len(self.slots)
         self.classes = self.slots[-1].shape[0]
         self.margin = self.classes == 1  # of the second of two classes
 

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from simfl.learning.backends.copies import Copies
 from simfl.learning.models.margin import Margin
+from simfl.learning.models.resnet import Block
 
 __all__ = ["GroupedNetwork", "unsupported"]
 
@@ -15,13 +16,22 @@ PLAIN = (nn.ReLU, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Identity,
 """Layers that treat channels alike: they are applied to all k models' channels at once, as they are."""
 
 
+COMPUTED = (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.BatchNorm2d, nn.Flatten)
+"""Layers that have a grouped form."""
+
+
 def unsupported(module: nn.Module) -> str | None:
     """Why the module cannot be computed so, or None."""
     if not isinstance(module, nn.Sequential):
         return "it takes torch.nn.Sequential models only"
     for layer in module:
+        if isinstance(layer, Block):
+            inner = [part for part in (layer.body, layer.shortcut) if not isinstance(part, nn.Identity)]
+            if reason := next((reason for part in inner if (reason := unsupported(part))), None):
+                return reason
+            continue
         grouped = isinstance(layer, nn.Conv2d) and (layer.groups != 1 or layer.padding_mode != "zeros")
-        if grouped or not isinstance(layer, (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.Flatten, *PLAIN)):
+        if grouped or not isinstance(layer, (*COMPUTED, *PLAIN)):
             return f"it has no grouped form of {type(layer).__name__}"
     return None
 
@@ -36,45 +46,96 @@ class GroupedNetwork(Copies):
 
     def __init__(self, module: nn.Sequential, bf16: bool) -> None:
         super().__init__(module, bf16)
-        self.layers = list(module)
+        self.module = module
 
     def gradients(
         self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
     ) -> tuple[torch.Tensor, list]:
-        leaves = [block.detach().requires_grad_() for block in blocks]
+        leaves = [block.detach().requires_grad_() for block in blocks[: self.trained]]
         with torch.enable_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
-            logits = self._forward(leaves, x).float()
+            logits = self._forward(leaves, blocks[self.trained :], x, weight).float()
             row = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(weight)
             loss = (row * weight).sum(1)
             gradients = torch.autograd.grad(loss.sum(), leaves)
         return loss.detach(), list(gradients)
 
-    def _forward(self, parameters: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    def _forward(
+        self,
+        parameters: Sequence[torch.Tensor],
+        statistics: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        weight: torch.Tensor,
+    ) -> torch.Tensor:
         k, batch = x.shape[:2]
-        rest = iter(parameters)
         images = x.dim() == 5
         if images:
             x = x.transpose(0, 1).flatten(1, 2).to(memory_format=torch.channels_last)
-        for layer in self.layers:
-            own = [next(rest) for _ in layer.parameters()]
+        layers = _Layers(parameters, statistics, weight)
+        for layer in self.module:
             if isinstance(layer, nn.Flatten):
-                if images:
-                    x = x.reshape(batch, k, -1).transpose(0, 1)
-                else:
-                    x = x.flatten(2)
+                x = x.reshape(batch, k, -1).transpose(0, 1) if images else x.flatten(2)
                 images = False
-            elif isinstance(layer, nn.Linear):
-                product = torch.bmm(_aligned(x), _aligned(own[0], rows=True).mT)[..., : layer.out_features]
-                x = product + own[1].unsqueeze(1) if len(own) == 2 else product
-            elif isinstance(layer, nn.Conv2d):
-                bias = own[1].flatten() if len(own) == 2 else None
-                x = F.conv2d(x, own[0].flatten(0, 1), bias, layer.stride, layer.padding, layer.dilation, groups=k)
-            elif isinstance(layer, nn.GroupNorm):
-                scale = [part.flatten() for part in own] or [None, None]
-                x = F.group_norm(x, k * layer.num_groups, *scale, eps=layer.eps)
             else:
-                x = layer(x)
+                x = layers(layer, x)
         return x
+
+
+class _Layers:
+    """Computes layers in their order, each with the blocks that are next.
+
+    Args:
+        parameters, statistics: blocks in the module's order.
+        weight: of each sample, (k, batch); 0 for padding.
+    """
+
+    def __init__(
+        self, parameters: Sequence[torch.Tensor], statistics: Sequence[torch.Tensor], weight: torch.Tensor
+    ) -> None:
+        self.parameters, self.statistics, self.weight = iter(parameters), iter(statistics), weight
+
+    def __call__(self, layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(layer, Block):
+            return torch.relu(self(layer.body, x) + self(layer.shortcut, x))
+        if isinstance(layer, nn.Sequential):
+            for part in layer:
+                x = self(part, x)
+            return x
+        own = [next(self.parameters) for _ in layer.parameters()]
+        if isinstance(layer, nn.Linear):
+            product = torch.bmm(_aligned(x), _aligned(own[0], rows=True).mT)[..., : layer.out_features]
+            return product + own[1].unsqueeze(1) if len(own) == 2 else product
+        if isinstance(layer, nn.Conv2d):
+            bias = own[1].flatten() if len(own) == 2 else None
+            groups = len(own[0])
+            return F.conv2d(x, own[0].flatten(0, 1), bias, layer.stride, layer.padding, layer.dilation, groups)
+        if isinstance(layer, nn.GroupNorm):
+            scale = [part.flatten() for part in own] or [None, None]
+            return F.group_norm(x, len(self.weight) * layer.num_groups, *scale, eps=layer.eps)
+        if isinstance(layer, nn.BatchNorm2d):
+            return self._batch_norm(layer, own, x)
+        return layer(x)
+
+    def _batch_norm(self, layer: nn.BatchNorm2d, own: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        """Each model by the samples of its own step, padding left out; its running statistics move."""
+        k, channels = len(self.weight), layer.num_features
+        weight = self.weight.T[:, :, None, None, None]  # sums to 1 over a model's samples
+        x = x.float().unflatten(1, (k, channels))
+        mean = (x * weight).sum(0).mean((2, 3))
+        centred = x - mean[:, :, None, None]
+        variance = (centred.square() * weight).sum(0).mean((2, 3))
+        if layer.track_running_stats:
+            with torch.no_grad():
+                n = (self.weight > 0).sum(1, keepdim=True) * (x.shape[3] * x.shape[4])
+                share = layer.momentum * (n > 0)  # a model that makes no step stays as it is
+                for value in (mean, variance * n / (n - 1).clamp(min=1)):
+                    next(self.statistics).lerp_(value.detach(), share)
+        factor = (variance + layer.eps).rsqrt()
+        if own:
+            factor = factor * own[0]
+        x = centred * factor[:, :, None, None]
+        if own:
+            x = x + own[1][:, :, None, None]
+        return x.flatten(1, 2)
 
 
 def _aligned(matrices: torch.Tensor, rows: bool = False) -> torch.Tensor:

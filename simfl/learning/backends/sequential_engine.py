@@ -22,6 +22,7 @@ class SequentialEngine:
         self.task = task
         self.slots = layout(task.module)
         self.flat = torch.zeros(size(self.slots), device=task.x.device)
+        self.trained = [slot for slot in self.slots if slot.trained]
         self.parameters = attach(task.module, self.flat)
         self.images = task.x.dim() == 4 and any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
 
@@ -38,7 +39,7 @@ class SequentialEngine:
         device = task.x.device
         start = torch.from_numpy(work.start).to(device)
         self.flat.copy_(start)
-        plain = work.shift is None and work.mask is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm)
+        plain = work.shift is None and work.mask is None and not (sgd.momentum or work.proximal or sgd.clip_norm)
         step = self._plain_step if plain else _Step(self, work, start)
         order = torch.from_numpy(work.order).to(device)
         versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
@@ -67,21 +68,22 @@ class SequentialEngine:
 
 
 class _Step:
-    """A step with memory: momentum, proximal term, shift or clipping, over whole flat vectors."""
+    """A step with memory: momentum, proximal term, shift or clipping, over all parameters in one vector."""
 
     def __init__(self, engine: SequentialEngine, work: Work, start: torch.Tensor) -> None:
-        self.sgd, self.x, self.start = engine.task.sgd, engine.flat, start
+        n = size(engine.trained)
+        self.sgd, self.proximal, self.x, self.start = engine.task.sgd, work.proximal, engine.flat[:n], start[:n]
         self.gradient = torch.zeros_like(self.x)
-        self.parts = views(self.gradient, engine.slots)
-        self.shift = None if work.shift is None else torch.from_numpy(work.shift).to(self.x.device)
-        self.mask = None if work.mask is None else torch.from_numpy(work.mask).to(self.x.device)
+        self.parts = views(self.gradient, engine.trained)
+        self.shift = None if work.shift is None else torch.from_numpy(work.shift[:n]).to(self.x.device)
+        self.mask = None if work.mask is None else torch.from_numpy(work.mask[:n]).to(self.x)
         self.velocity: torch.Tensor | None = None
 
     def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
         sgd, g = self.sgd, self.gradient
         torch._foreach_copy_(self.parts, gradients)
-        if sgd.proximal:
-            g.add_(self.x, alpha=sgd.proximal).sub_(self.start, alpha=sgd.proximal)
+        if self.proximal:
+            g.add_(self.x, alpha=self.proximal).sub_(self.start, alpha=self.proximal)
         if sgd.clip_norm is not None:
             g.mul_((sgd.clip_norm / torch.linalg.vector_norm(g)).clamp_(max=1))
         if self.shift is not None:

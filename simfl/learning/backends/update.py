@@ -24,7 +24,9 @@ class Product(NamedTuple):
     inputs: torch.Tensor
 
 
-def stepper(blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None, mask: Blocks | None = None):
+def stepper(
+    blocks: Blocks, rate: float, sgd: Sgd, proximal: float, shift: Blocks | None = None, mask: Blocks | None = None
+):
     """A function (blocks, gradients) that makes one step in place, see :class:`simfl.learning.backends.base.Sgd`.
 
     It may be given the blocks of the first few models only; further models' gradients are left aside.
@@ -33,12 +35,13 @@ def stepper(blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None, mask: B
         blocks: the parameters of all k models before the first step.
         rate: learning rate.
         sgd: settings.
+        proximal: mu of the proximal term.
         shift: added to every gradient, shaped as the blocks.
         mask: what every gradient is multiplied with, shaped as the blocks.
     """
-    if shift is None and mask is None and not (sgd.momentum or sgd.proximal or sgd.clip_norm):
+    if shift is None and mask is None and not (sgd.momentum or proximal or sgd.clip_norm):
         return _Plain(rate, sgd.weight_decay)
-    return _Full(blocks, rate, sgd, shift, mask)
+    return _Full(blocks, rate, sgd, proximal, shift, mask)
 
 
 class _Plain:
@@ -60,9 +63,11 @@ class _Plain:
 class _Full:
     """Every other step: proximal term, clipping, shift, weight decay, mask, momentum."""
 
-    def __init__(self, blocks: Blocks, rate: float, sgd: Sgd, shift: Blocks | None, mask: Blocks | None) -> None:
-        self.rate, self.sgd, self.shift, self.mask = rate, sgd, shift, mask
-        self.start = [block.clone() for block in blocks] if sgd.proximal else None
+    def __init__(
+        self, blocks: Blocks, rate: float, sgd: Sgd, proximal: float, shift: Blocks | None, mask: Blocks | None
+    ) -> None:
+        self.rate, self.sgd, self.proximal, self.shift, self.mask = rate, sgd, proximal, shift, mask
+        self.start = [block.clone() for block in blocks] if proximal else None
         self.velocity = [torch.zeros_like(block) for block in blocks] if sgd.momentum else None
 
     def __call__(self, blocks: Blocks, gradients: Sequence[torch.Tensor | Product]) -> None:
@@ -72,8 +77,8 @@ class _Full:
             for part in _first(gradients, k)
         ]
         if self.start is not None:
-            torch._foreach_add_(g, list(blocks), alpha=sgd.proximal)
-            torch._foreach_add_(g, _first(self.start, k), alpha=-sgd.proximal)
+            torch._foreach_add_(g, list(blocks), alpha=self.proximal)
+            torch._foreach_add_(g, _first(self.start, k), alpha=-self.proximal)
         if sgd.clip_norm is not None:
             norm = sum(torch.linalg.vector_norm(part.flatten(1), dim=1).square() for part in g).sqrt()
             factor = (sgd.clip_norm / norm).clamp_(max=1)

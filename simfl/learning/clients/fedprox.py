@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfl.variant import CLIENTS, ClientVariant
+from simfl.variant import CLIENTS, Begun, ClientVariant, Visit
 
 __all__ = ["FedProx"]
 
@@ -19,6 +19,5 @@ class FedProx(ClientVariant):
 
     example = {"mu": 0.1}
 
-    @property
-    def proximal(self) -> float:  # type: ignore[override]
-        return self.mu
+    def begin(self, visit: Visit) -> Begun:
+        return Begun(visit.downloaded, proximal=self.mu)

@@ -1,28 +1,33 @@
 """A model choice becomes a module that federated training can use, or is refused. Imported only where torch is."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from simfl.errors import ScenarioError
 from simfl.learning.models.base import check_size
+from simfl.variant import Parameter
 
-__all__ = ["build"]
+__all__ = ["build", "refuse_shared_statistics", "refuse_single_samples"]
 
 
 def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     """The module of a model choice, tried on two blank samples.
 
     Raises:
-        ScenarioError: it is too large; its output has the wrong shape; it keeps statistics or draws random numbers.
+        ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
+            draws random numbers.
     """
     check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
         module = model.build(shape, classes)
         module.train()
-        _refuse_statistics(module)
-        before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        _refuse_cumulative(module)
+        before = {name: buffer.clone() for name, buffer in _own_buffers(module)}
         state = torch.get_rng_state()
         try:
             with torch.no_grad():
@@ -37,19 +42,73 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
                 model,
                 "draws from torch's global random state (dropout?); simfl's draws come from named streams: remove it",
             )
-        if any(not torch.equal(before[name], buffer) for name, buffer in module.named_buffers()):
+        if any(not torch.equal(before[name], buffer) for name, buffer in _own_buffers(module)):
             raise _refused(model, "changes a buffer in its forward pass; an average of models cannot carry that")
     return module
 
 
-def _refuse_statistics(module: nn.Module) -> None:
+def _own_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The buffers that no norm layer moves."""
     for name, layer in module.named_modules():
-        if isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats:
+        if not isinstance(layer, nn.modules.batchnorm._NormBase):
+            yield from ((f"{name}.{own}", buffer) for own, buffer in layer.named_buffers(recurse=False))
+
+
+def _refuse_cumulative(module: nn.Module) -> None:
+    for name, layer in module.named_modules():
+        if isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats and layer.momentum is None:
             raise ScenarioError(
                 "model",
-                f"layer '{name}' ({type(layer).__name__}) keeps running statistics of the batches it saw, which no "
-                "average of clients' models carries; use torch.nn.GroupNorm instead (as resnet18_gn does)",
+                f"layer '{name}' ({type(layer).__name__}) averages all batches it ever saw, whose number no vector of "
+                "parameters carries; give it a momentum (torch's default is 0.1)",
             )
+
+
+def refuse_shared_statistics(parameters: Sequence[Parameter], private: NDArray[np.bool_] | None) -> None:
+    """
+    Args:
+        parameters: of the model.
+        private: bool (d,): coordinates that never leave a client; None = there are none.
+
+    Raises:
+        ScenarioError: a running statistic, or the norm layer that uses it, would be averaged.
+    """
+    statistic = next(
+        (p for p in parameters if p.statistic and (private is None or not private[p.elements].all())), None
+    )
+    if statistic is None:
+        return
+    raise ScenarioError(
+        "model",
+        f"layer '{statistic.name.rpartition('.')[0]}' ({statistic.layer}) keeps running statistics of the batches it "
+        "saw, which no average of clients' models carries; keep norm layers private (training.personal: fedbn, "
+        "fedltn, or private_layers with keep: norm), use torch.nn.GroupNorm instead (as resnet18_gn does), or set "
+        "learning.norm_statistics to averaged",
+    )
+
+
+def refuse_single_samples(samples: NDArray[np.int64], batch_size: int | None) -> None:
+    """
+    Args:
+        samples: of each client, (clients,).
+        batch_size: samples in a step; None = all.
+
+    Raises:
+        ScenarioError: a step would see one sample, of which there is no variance.
+    """
+
+    def lone(size: int | None) -> NDArray[np.int64]:
+        return np.flatnonzero((samples == 1) | (samples % size == 1 if size and size > 1 else size == 1))
+
+    if not (alone := lone(batch_size)).size:
+        return
+    near = sorted(range(2, 2 * (batch_size or 1) + 64), key=lambda size: abs(size - (batch_size or 1)))
+    valid = next((f"; the nearest valid value is {size}" for size in near if not lone(size).size), "")
+    raise ScenarioError(
+        "training.batch_size",
+        f"is {batch_size}: client {alone[0]} holds {samples[alone[0]]} training samples, and a step of one sample has "
+        f"no variance to normalise by{valid}",
+    )
 
 
 def _refused(model: Any, why: str) -> ScenarioError:

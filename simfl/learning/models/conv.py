@@ -2,21 +2,15 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from simfl.errors import ScenarioError
 from simfl.learning.models.base import MODELS
-from simfl.setting import Setting
 
-__all__ = ["CnnMnist", "LeNet5", "ResNet18Gn", "Vgg11"]
+__all__ = ["CnnMnist", "LeNet5", "Vgg11", "image_shape"]
 
 VGG11 = ((64, True), (128, True), (256, False), (256, True), (512, False), (512, True), (512, False), (512, True))
 """Channels after each convolution, and whether it is pooled."""
-
-RESNET18_BLOCKS = 11_167_104
-"""Parameters of ResNet-18 between its first convolution and its last layer, whatever the images are."""
 
 
 @MODELS("cnn_mnist")
@@ -111,34 +105,6 @@ class Vgg11:
         widths = [channels, *(outputs for outputs, _ in VGG11)]
         convolutions = sum(_conv(inputs, outputs, 3) for inputs, outputs in pairwise(widths))
         return convolutions + _conv(512 * (height // 32) * (width // 32), classes)
-
-
-@MODELS("resnet18_gn")
-@dataclass(frozen=True)
-class ResNet18Gn:
-    """ResNet-18 for small images, with group instead of batch normalisation.
-
-    Batch normalisation's running statistics have no meaning in an average of models (Hsieh et al. 2020).
-    11,173,962 parameters for 10 classes of colour images. References: He et al. 2016, Wu and He 2018.
-    """
-
-    groups: Annotated[int, Field(ge=1, le=64, description="groups of each normalisation; a divisor of 64")] = 32
-
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        if 64 % self.groups == 0:
-            return []
-        nearest = min((1, 2, 4, 8, 16, 32, 64), key=lambda groups: abs(groups - self.groups))
-        return [("groups", f"is {self.groups}, no divisor of 64; the nearest valid value is {nearest}")]
-
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
-        from simfl.learning.models.resnet import resnet18
-
-        channels, _, _ = image_shape(shape, 8, self.name)
-        return resnet18(channels, classes, self.groups)
-
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, _, _ = image_shape(shape, 8, self.name)
-        return 9 * 64 * channels + RESNET18_BLOCKS + _conv(512, classes)
 
 
 def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, int, int]:

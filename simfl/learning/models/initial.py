@@ -3,23 +3,25 @@
 Imported only where torch is.
 """
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from simfl.errors import ScenarioError
+from simfl.learning.models.flat import NORMS, STATISTICS, layout
 
 __all__ = ["initial"]
 
-NORMS = (nn.GroupNorm, nn.LayerNorm, nn.modules.batchnorm._NormBase)
-
 
 def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
-    """The flat vector x(0), float32, shape (d,), in the order of ``module.named_parameters()``.
+    """The flat vector x(0), float32, shape (d,), in the order of :func:`simfl.learning.models.flat.layout`.
 
     Linear and convolutional layers: weights and biases uniform on +-1/sqrt(fan-in), which is He et al. 2015 with
     gain sqrt(1/3); where the layer has an attribute ``gain``: weights uniform on +-gain * sqrt(3 / fan-in), biases 0
-    (the paper's gain before ReLU is sqrt(2)). Normalisation layers: scale 1, shift 0. Embeddings: standard normal.
+    (the paper's gain before ReLU is sqrt(2)). Normalisation layers: scale 1, shift 0,
+    running mean 0, running variance 1. Embeddings: standard normal.
     A module with parameters of its own says how to draw them in a method ``draw(name, shape, rng) -> array``.
 
     Raises:
@@ -30,6 +32,9 @@ def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     for parameter in module.parameters():
         owner, name = owners[id(parameter)]
         parts.append(np.ravel(_draw(owner, name, tuple(parameter.shape), rng)).astype(np.float32))
+    for slot in layout(module):
+        if not slot.trained:
+            parts.append(np.full(prod(slot.shape), slot.name.endswith(STATISTICS[1]), dtype=np.float32))
     return np.concatenate([*parts, np.empty(0, np.float32)])
 
 

@@ -1,19 +1,33 @@
-"""ResNet-18 with group normalisation, as modules. Imported only where torch is."""
+"""Residual networks for small images, as modules, with whatever normalisation. Imported only where torch is."""
+
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
-__all__ = ["resnet18"]
+__all__ = ["Block", "resnet8", "resnet18"]
+
+Norm = Callable[[int], nn.Module]
+"""The normalisation of so many channels."""
 
 
-def resnet18(channels: int, classes: int, groups: int) -> nn.Module:
+def resnet18(channels: int, classes: int, norm: Norm) -> nn.Module:
     """The variant for small images: a 3 x 3 first convolution and no first pooling."""
-    layers: list[nn.Module] = [_conv(channels, 64, 1), nn.GroupNorm(groups, 64), nn.ReLU()]
-    width = 64
-    for outputs, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
-        layers.append(_Block(width, outputs, stride, groups))
+    stages = ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1))
+    return _resnet(channels, classes, 64, stages, norm)
+
+
+def resnet8(channels: int, classes: int, width: int, norm: Norm) -> nn.Module:
+    """Three blocks of two convolutions (He et al. 2016, section 4.2, with n = 1)."""
+    return _resnet(channels, classes, width, ((width, 1), (2 * width, 2), (4 * width, 2)), norm)
+
+
+def _resnet(channels: int, classes: int, width: int, stages: tuple[tuple[int, int], ...], norm: Norm) -> nn.Module:
+    layers: list[nn.Module] = [_conv(channels, width, 1), norm(width), nn.ReLU()]
+    for outputs, stride in stages:
+        layers.append(Block(width, outputs, stride, norm))
         width = outputs
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes))
 
 
 def _conv(inputs: int, outputs: int, stride: int, kernel: int = 3) -> nn.Conv2d:
@@ -22,21 +36,21 @@ def _conv(inputs: int, outputs: int, stride: int, kernel: int = 3) -> nn.Conv2d:
     return conv
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """Two convolutions with a shortcut around them (He et al. 2016, figure 2)."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, groups: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm) -> None:
         super().__init__()
         self.body = nn.Sequential(
             _conv(inputs, outputs, stride),
-            nn.GroupNorm(groups, outputs),
+            norm(outputs),
             nn.ReLU(),
             _conv(outputs, outputs, 1),
-            nn.GroupNorm(groups, outputs),
+            norm(outputs),
         )
-        self.shortcut = nn.Identity()
+        self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(_conv(inputs, outputs, stride, 1), nn.GroupNorm(groups, outputs))
+            self.shortcut = nn.Sequential(_conv(inputs, outputs, stride, 1), norm(outputs))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.body(x) + self.shortcut(x))

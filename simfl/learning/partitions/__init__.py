@@ -1,6 +1,16 @@
 """Partitions of the training samples over the clients: one file a way."""
 
-from simfl.learning.partitions import dirichlet, growing, iid, label_skew, natural, quantity, resampled, shards
+from simfl.learning.partitions import (
+    dirichlet,
+    few_classes,
+    growing,
+    iid,
+    label_skew,
+    natural,
+    quantity,
+    resampled,
+    shards,
+)  # fmt: skip
 from simfl.learning.partitions.base import PARTITIONS, Partition, Split
 
 __all__ = [
@@ -8,6 +18,7 @@ __all__ = [
     "Partition",
     "Split",
     "dirichlet",
+    "few_classes",
     "growing",
     "iid",
     "label_skew",

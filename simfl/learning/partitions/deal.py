@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from simfl.learning.data.base import Dataset
 
-__all__ = ["apportion", "by_class", "equal_sizes"]
+__all__ = ["apportion", "by_class", "deal_classes", "equal_sizes"]
 
 
 def equal_sizes(samples: int, clients: int) -> NDArray[np.int64]:
@@ -29,3 +29,14 @@ def by_class(data: Dataset, rng: np.random.Generator) -> list[NDArray[np.int64]]
     order = rng.permutation(len(data.y_train))
     order = order[np.argsort(data.y_train[order], kind="stable")]
     return np.split(order, np.cumsum(np.bincount(data.y_train, minlength=data.classes))[:-1])
+
+
+def deal_classes(classes: NDArray[np.int64], clients: int, each: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """``each`` different classes for every client, shape (clients, each), all classes about equally often."""
+    rows = np.empty((clients, each), dtype=np.int64)
+    used = np.zeros(len(classes), dtype=np.int64)
+    for client in range(clients):
+        chosen = np.lexsort((rng.random(len(classes)), used))[:each]
+        used[chosen] += 1
+        rows[client] = classes[chosen]
+    return rows

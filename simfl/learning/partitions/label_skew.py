@@ -10,7 +10,7 @@ from pydantic import Field
 from simfl.errors import ScenarioError
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.deal import by_class, equal_sizes
+from simfl.learning.partitions.deal import by_class, deal_classes, equal_sizes
 
 __all__ = ["LabelSkew"]
 
@@ -35,7 +35,7 @@ class LabelSkew:
         present = np.flatnonzero([len(pool) for pool in pools])
         if self.classes > len(present):
             raise ScenarioError("classes", f"is {self.classes}; the data have {len(present)} classes")
-        own = _deal(present, clients, self.classes, rng)
+        own = deal_classes(present, clients, self.classes, rng)
         sizes = equal_sizes(len(data.y_train), clients)
         left = np.array([len(pool) for pool in pools])
         counts = np.zeros((len(pools), clients), dtype=np.int64)
@@ -50,17 +50,6 @@ class LabelSkew:
                 left -= take
         owners = np.concatenate([np.repeat(np.arange(clients), count) for count in counts])
         return Split.owned(np.concatenate(pools), owners, clients)
-
-
-def _deal(classes: NDArray[np.int64], clients: int, each: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """``each`` different classes for every client, shape (clients, each), all classes about equally often."""
-    rows = np.empty((clients, each), dtype=np.int64)
-    used = np.zeros(len(classes), dtype=np.int64)
-    for client in range(clients):
-        chosen = np.lexsort((rng.random(len(classes)), used))[:each]
-        used[chosen] += 1
-        rows[client] = classes[chosen]
-    return rows
 
 
 def _take(

@@ -4,6 +4,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     accuracy,
     accuracy_time,
     cardinality,
+    clients,
     concurrency,
     differences,
     effect,
@@ -27,8 +28,8 @@ from simfl.report.figures.base import FIGURES, Kind, NothingToDraw, broken
 __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
-    "effect", "accuracy", "accuracy_time", "loss", "labels", "differences", "privacy", "tradeoff", "recovery",
-    "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
+    "effect", "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff",
+    "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
     "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""

@@ -1,0 +1,124 @@
+"""What personal models and masks cost, each against the thing it is beside, in one run.
+
+    python benchmarks/personal.py [--repeats N]
+
+* masking: the sign mask and the mean of K = 12 updates of 1,663,370 coordinates, over the mean alone (bar: 3);
+* pruning: one pruning of LeNet-5's and ResNet-18's weights, over one epoch of 50 samples in batches of 8 (bar: 0.1);
+* a pruning round: five FedLTN clients of which every one prunes, over five FedAvg clients (bar: 2.2);
+* memory: what 100 clients with ResNet-8s of their own keep after a job each, and the process's peak (bar: 2 GB).
+
+Each one's least processor time counts (one thread): other load on the machine only ever adds to it. Exit status 1 if a
+bar is missed.
+"""
+
+import argparse
+import os
+import resource
+import sys
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from simfl.learning.models import MODELS
+from simfl.learning.models.build import build as build_model
+from simfl.learning.models.flat import parameters
+from simfl.learning.models.initial import initial
+from simfl.learning.personal.masks import prunable, pruned
+from simfl.run import build
+from simfl.scenario import Scenario
+from simfl.training import AGGREGATES
+from simfl.types import Job
+
+SCENARIO = """
+clients: {clients}
+selection: all
+training: {{name: fedavg, rounds: 1, local_epochs: {epochs}, batch_size: 8, momentum: 0.5, weighting: equal}}
+learning:
+  data: {{name: synthetic, samples: {samples}, test_samples: 10, shape: [3, 32, 32], classes: 10}}
+  holdout: {{validation: 0.5}}
+  model: {model}
+privacy: none
+"""
+
+
+def fastest(repeats, function, *arguments):
+    times = []
+    for _ in range(repeats):
+        begun = time.process_time()
+        function(*arguments)
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def learner_of(model, clients, personal, epochs=1):
+    """A learner of clients with 50 training and 50 validation samples."""
+    text = SCENARIO.format(clients=clients, samples=125 * clients, model=model, epochs=epochs)
+    learner = build(Scenario.parse(text, "bench", [f"training.personal={personal}"])).learner
+    learner.put(0, learner.initial())
+    return learner
+
+
+def masking(repeats):
+    rng = np.random.default_rng(0)
+    deltas, weights = rng.normal(size=(12, 1_663_370)).astype(np.float32), np.ones(12)
+    mean, masked = AGGREGATES["mean"](), AGGREGATES["masked"]()
+
+    def both():
+        factor = masked.factor(deltas, weights, None, ())
+        return factor.values * masked.combine(deltas, weights, 12.0)
+
+    return fastest(repeats, both) / fastest(repeats, mean.combine, deltas, weights, 12.0)
+
+
+def pruning(name, repeats):
+    module = build_model(MODELS[name](), (3, 32, 32), 10)
+    model, layers = initial(module, np.random.default_rng(0)), prunable(parameters(module))
+    mask = np.ones(len(model), dtype=bool)
+    learner = learner_of(name, 2, "none" if name == "lenet5" else "fedbn")
+    epoch = fastest(max(1, repeats // 3), learner.train, [Job(0, 0, 0, 0.0)])
+    return fastest(repeats, pruned, model, mask, layers, 0.1) / epoch
+
+
+def a_round(repeats):
+    jobs = [Job(client, client, 0, 0.0) for client in range(5)]
+    learners = [learner_of("lenet5", 5, personal, epochs=3) for personal in ("{name: fedltn, threshold: 0}", "none")]
+    best = [float("inf")] * 2
+    for _ in range(4 * repeats):  # in turn, so that both meet the same machine
+        for i, learner in enumerate(learners):
+            learner.memory._own.clear()
+            begun = time.process_time()
+            learner.sizes(jobs)
+            learner.train(jobs)
+            best[i] = min(best[i], time.process_time() - begun)
+    return best[0] / best[1]
+
+
+def memory():
+    """Megabytes that 100 clients keep, and gigabytes of the process at most."""
+    learner = learner_of("resnet8", 100, "{name: fedltn, threshold: 0}")
+    learner.train([Job(client, client, 0, 0.0) for client in range(100)])
+    kept = sum(np.asarray(value).nbytes for own in learner.memory._own.values() for value in own.values())
+    return kept / 1e6, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=9)
+    repeats = parser.parse_args().repeats
+    kept, peak = memory()
+    found = [
+        ("masked over mean", masking(repeats), 3.0),
+        ("pruning LeNet-5 over its epoch", pruning("lenet5", repeats), 0.1),
+        ("pruning ResNet-18 over its epoch", pruning("resnet18_bn", min(repeats, 3)), 0.1),
+        ("pruning round over FedAvg's", a_round(repeats), 2.2),
+        (f"peak with 100 ResNet-8s, GB (they keep {kept:.1f} MB)", peak, 2.0),
+    ]
+    for what, value, bar in found:
+        print(f"{what:60} {value:8.3f}  bar {bar}{'' if value <= bar else '  MISSED'}")
+    sys.exit(any(value > bar for _, value, bar in found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What clients keep of their samples for validation, and what they are tested on."""
+
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from simfl.errors import ScenarioError
+from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.base import Split
+from simfl.learning.partitions.deal import apportion
+
+__all__ = ["Holdings", "Holdout"]
+
+
+class Holdings(NamedTuple):
+    """Every client's own samples.
+
+    Attributes:
+        training, validation: positions in the data's training part.
+        test: positions in the training part or, with ``foreign``, in the test part.
+        foreign: whose the positions of ``test`` are.
+    """
+
+    training: Split
+    validation: Split
+    test: Split
+    foreign: bool
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Each client splits what it holds into training, validation and test samples, class by class."""
+
+    validation: Annotated[float, Field(ge=0, lt=1, description="share of each client's samples for validation")] = 0.0
+    test: Annotated[float, Field(ge=0, lt=1, description="share of each client's samples for its own tests")] = 0.0
+    test_samples: Annotated[
+        int | None,
+        Field(ge=1, description="so many of the data's test part instead, in the mixture of the client's classes"),
+    ] = None
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    def split(self, data: Dataset, held: Split, rng: np.random.Generator) -> Holdings:
+        """Who holds what for what.
+
+        Test samples of the data's test part are drawn for each client anew, so that two clients may be tested on the
+        same image; a client has at most what there is of its classes.
+
+        Raises:
+            ScenarioError: validation and test leave nothing for training.
+        """
+        if self.validation + self.test >= 1:
+            raise ScenarioError(
+                "holdout.test", f"is {self.test}, which with validation {self.validation} leaves nothing"
+            )
+        owners = np.repeat(np.arange(len(held)), held.sizes)
+        part = self._parts(owners * data.classes + data.y_train[held.indices], rng)
+        training, validation, test = (
+            Split.owned(held.indices[part == kind], owners[part == kind], len(held)) for kind in range(3)
+        )
+        if self.test_samples is None:
+            return Holdings(training, validation, test, False)
+        return Holdings(training, validation, self._drawn(data, training, rng), True)
+
+    def _parts(self, group: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """0 = training, 1 = validation, 2 = test, of samples that belong to groups (client and class), (n,)."""
+        order = np.lexsort((rng.random(len(group)), group))
+        _, begins, sizes = np.unique(group[order], return_index=True, return_counts=True)
+        rank = np.empty(len(group), dtype=np.int64)
+        rank[order] = np.arange(len(group)) - np.repeat(begins, sizes)
+        size = np.empty_like(rank)
+        size[order] = np.repeat(sizes, sizes)
+        validation = np.floor(self.validation * size + 0.5)
+        test = np.floor((self.validation + self.test) * size + 0.5)
+        return np.select([rank < validation, rank < test], [1, 2], 0)
+
+    def _drawn(self, data: Dataset, training: Split, rng: np.random.Generator) -> Split:
+        pools = [np.flatnonzero(data.y_test == label) for label in range(data.classes)]
+        drawn = []
+        for client in range(len(training)):
+            counts = np.bincount(data.y_train[training[client]], minlength=data.classes)
+            wanted = apportion(self.test_samples or 0, counts) if counts.any() else counts
+            parts = [rng.choice(pool, min(n, len(pool)), replace=False) for pool, n in zip(pools, wanted, strict=True)]
+            drawn.append(np.sort(np.concatenate(parts)))
+        return Split.of(drawn)

@@ -1,0 +1,136 @@
+"""FedLTN: lottery-ticket networks by pruning after training, without rewinding."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.learning.personal.masks import Mask, prunable, pruned, unpacked
+from simfl.learning.personal.private_layers import merged, norms
+from simfl.learning.personal.sparse import COLUMNS, hidden, kept, sent_bytes, told
+from simfl.setting import Setting
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
+
+__all__ = ["FedLtn", "Tickets"]
+
+Vector = NDArray[np.float32]
+Own = Mapping[str, NDArray[Any]]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+@PERSONAL("fedltn")
+@dataclass(frozen=True)
+class FedLtn(ClientVariant):
+    """Every client finds a sparse model of its own, and keeps its norm layers.
+
+    It trains the weights that its mask leaves of the global model, held near them. Where the trained model's validation
+    accuracy is above ``threshold`` and less than ``target`` is pruned, it prunes the share ``step`` of each layer's
+    remaining weights and trains once more. Weights of linear and convolutional layers are pruned, never biases or
+    norms. The server averages models with their zeros (weighting: equal); its look-ahead is server_optimiser:
+    look_ahead. Reference: Mugunthan (MIT thesis, 2022), chapter 4, algorithm 1; the unprinted ``pull`` is that of
+    FedACG's code, whose objective it is.
+    """
+
+    target: Annotated[Share, Field(description="share of the weights that shall be pruned")] = 0.9
+    step: Annotated[Share, Field(description="share of a layer's remaining weights pruned at a time")] = 0.1
+    threshold: Annotated[float, Field(ge=0, le=1, description="validation accuracy above which a client prunes")] = 0.6
+    pull: Annotated[
+        float, Field(ge=0, le=1e6, description="beta of beta/2 |x - start|^2, added to the loss before pruning")
+    ] = 0.002
+    rewind: Annotated[
+        bool, Field(description="remaining weights go back to their initial values after pruning; the control")
+    ] = False
+    compress: Annotated[
+        bool, Field(description="messages hold surviving values and new masks; false = dense messages")
+    ] = True
+
+    columns = COLUMNS
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = []
+        if self.target and not setting.learning.validates:
+            problems.append(("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}"))
+        if self.compress and (why := hidden(setting)):
+            problems.append(("compress", why))
+        return problems
+
+    def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
+        return Tickets(self, prunable(parameters), initial, norms(parameters, len(initial)))
+
+
+@dataclass(frozen=True)
+class Tickets(ClientVariant):
+    """FedLTN's clients, for one model.
+
+    Attributes:
+        rule: the settings.
+        layers: where each prunable layer's weights lie.
+        initial: x(0), (d,).
+        private: bool (d,): norm layers, which stay with the clients.
+    """
+
+    rule: Any
+    layers: tuple[slice, ...]
+    initial: Vector
+    private: NDArray[np.bool_]
+
+    dense = False
+    sized_by_training = True
+    columns = COLUMNS
+
+    @property
+    def weights(self) -> int:
+        """How many can be pruned."""
+        return sum(layer.stop - layer.start for layer in self.layers)
+
+    def begin(self, visit: Visit) -> Begun:
+        mask = self._mask(visit.own)
+        return Begun(self._start(visit.downloaded, visit.own, mask), mask=mask, proximal=self.rule.pull)
+
+    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
+        trained = begun.start + delta
+        if begun.memo is None and self._prunes(begun.mask) and visit.accuracy(trained) > self.rule.threshold:
+            before = np.ones(len(trained), dtype=bool) if begun.mask is None else begun.mask
+            mask = pruned(trained, before, self.layers, self.rule.step)
+            left = (
+                merged(self.initial, self.private, {"private": trained[self.private]}) if self.rule.rewind else trained
+            )
+            return Begun(np.where(mask, left, np.float32(0)), mask=mask, memo="pruned")
+        return self._done(visit, begun, delta, trained)
+
+    def _done(self, visit: Visit, begun: Begun, delta: Vector, trained: Vector) -> Done:
+        own = {"private": trained[self.private]} if self.private.any() else {}
+        if begun.mask is not None:
+            own |= kept(begun.mask, self.private)
+            delta = delta + (begun.start - visit.downloaded)
+        row = told(own, len(delta) - int(self.private.sum()), begun.memo is not None, self.weights)
+        return Done(np.where(self.private, np.float32(0), delta), own, row=row)
+
+    def _prunes(self, mask: Mask | None) -> bool:
+        """Whether less than the target is pruned."""
+        if not self.rule.target:
+            return False
+        gone = 0 if mask is None else len(mask) - np.count_nonzero(mask)
+        return bool(gone < self.rule.target * self.weights)
+
+    def _mask(self, own: Own) -> Mask | None:
+        return unpacked(own["mask"], len(self.initial)) if "mask" in own else None
+
+    def _start(self, model: Vector, own: Own, mask: Mask | None) -> Vector:
+        """The global model's weights that the mask leaves, with the client's norm layers."""
+        model = merged(model, self.private, own)
+        return model if mask is None else np.where(mask, model, np.float32(0))
+
+    def bytes_down(self, dense: int, own: Own) -> int:
+        return sent_bytes(dense, own if self.rule.compress else {}, self.private)
+
+    def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
+        if done is None or not self.rule.compress:
+            return sent_bytes(dense, {}, self.private)
+        return sent_bytes(dense, done.own or {}, self.private) + int(done.row.get("bytes_mask", 0))
+
+    def personal(self, model: Vector, own: Own) -> Vector | None:
+        return self._start(model, own, self._mask(own)) if own else None

@@ -1,0 +1,25 @@
+"""The global model, tuned by each client for itself: the baseline that personal models must beat."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from simfl.variant import PERSONAL, Begun, ClientVariant, Visit
+
+__all__ = ["FineTune"]
+
+
+@PERSONAL("fine_tune")
+@dataclass(frozen=True)
+class FineTune(ClientVariant):
+    """FedAvg; whenever clients are measured, each first trains the global model on its own samples.
+
+    Nothing of it is kept or sent, and it costs no simulated time. References: Yu et al. 2020 (arXiv 2002.04758);
+    its first-order meta-learning relative is Fallah et al. 2020.
+    """
+
+    epochs: Annotated[int, Field(ge=1, le=10_000, description="passes over the client's samples")] = 1
+
+    def tune(self, visit: Visit) -> Begun:
+        return Begun(visit.downloaded, epochs=self.epochs)

@@ -1,0 +1,43 @@
+"""Everybody alone: the reference for all that is shared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
+
+__all__ = ["Local"]
+
+Vector = NDArray[np.float32]
+
+
+@PERSONAL("local")
+@dataclass(frozen=True)
+class Local(ClientVariant):
+    """Every client trains a model of its own from the common initial values, and sends nothing."""
+
+    def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
+        return _Alone(np.ones(len(initial), dtype=bool))
+
+
+@dataclass(frozen=True)
+class _Alone(ClientVariant):
+    private: NDArray[np.bool_]
+
+    def begin(self, visit: Visit) -> Begun:
+        return Begun(visit.own.get("model", visit.downloaded))
+
+    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
+        return Done(np.zeros_like(delta), {"model": begun.start + delta})
+
+    def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
+        return 0
+
+    def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
+        return 0
+
+    def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
+        return own.get("model")

@@ -1,0 +1,98 @@
+"""LotteryFL: lottery-ticket networks by pruning before training, with rewinding."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.learning.personal.masks import Mask, prunable, pruned, unpacked
+from simfl.learning.personal.sparse import COLUMNS, kept, sent_bytes, told
+from simfl.setting import Setting
+from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
+
+__all__ = ["LotteryFl"]
+
+Vector = NDArray[np.float32]
+Own = Mapping[str, NDArray[Any]]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+@PERSONAL("lotteryfl")
+@dataclass(frozen=True)
+class LotteryFl(ClientVariant):
+    """Every client finds a sparse model of its own before it trains.
+
+    Where the weights that its mask leaves of the global model have a validation accuracy above ``threshold`` and less
+    than ``target`` is pruned, it prunes the share ``step`` of each layer's remaining weights and goes back to their
+    initial values; then it trains. A weight is averaged over those whose masks keep it. Reference: Li et al. 2021
+    ("LotteryFL", SEC), algorithm 1.
+    """
+
+    target: Annotated[Share, Field(description="share of the weights that shall be pruned")] = 0.5
+    step: Annotated[Share, Field(description="share of a layer's remaining weights pruned at a time")] = 0.2
+    threshold: Annotated[float, Field(ge=0, le=1, description="validation accuracy above which a client prunes")] = 0.5
+
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        problems = []
+        if not setting.learning.validates:
+            problems.append(("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}"))
+        if not setting.secagg.shows_updates:
+            name = setting.secagg.name
+            problems.append(
+                ("", f"averages each weight over those who keep it, which needs their masks; secagg: {name} adds dense "
+                     "vectors without them, and the compression is lost; use fedltn with compress: false")
+            )  # fmt: skip
+        return problems
+
+    def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
+        return _Drawers(self, prunable(parameters), initial)
+
+
+@dataclass(frozen=True)
+class _Drawers(ClientVariant):
+    rule: LotteryFl
+    layers: tuple[slice, ...]
+    initial: Vector
+
+    partial = True
+    dense = False
+    sized_by_training = True
+    columns = COLUMNS
+
+    @property
+    def weights(self) -> int:
+        return sum(layer.stop - layer.start for layer in self.layers)
+
+    def begin(self, visit: Visit) -> Begun:
+        mask = self._mask(visit.own)
+        left = np.where(mask, visit.downloaded, np.float32(0))
+        gone = len(mask) - np.count_nonzero(mask)
+        if gone < self.rule.target * self.weights and visit.accuracy(left) > self.rule.threshold:
+            mask = pruned(left, mask, self.layers, self.rule.step)
+            return Begun(np.where(mask, self.initial, np.float32(0)), mask=mask, memo="pruned")
+        return Begun(left, mask=mask)
+
+    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
+        assert begun.mask is not None
+        own = kept(begun.mask, None)
+        row = told(own, len(delta), begun.memo is not None, self.weights)
+        change = np.where(begun.mask, delta + (begun.start - visit.downloaded), np.float32(0))
+        return Done(change, own, holds=begun.mask, row=row)
+
+    def _mask(self, own: Own) -> Mask:
+        d = len(self.initial)
+        return unpacked(own["mask"], d) if "mask" in own else np.ones(d, dtype=bool)
+
+    def bytes_down(self, dense: int, own: Own) -> int:
+        return sent_bytes(dense, own, None)
+
+    def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
+        if done is None:
+            return dense
+        return sent_bytes(dense, done.own or {}, None) + int(done.row.get("bytes_mask", 0))
+
+    def personal(self, model: Vector, own: Own) -> Vector | None:
+        return np.where(self._mask(own), model, np.float32(0)) if own else None

@@ -1,0 +1,61 @@
+"""What clients keep and send of a model that is sparse: surviving values, and masks when they change."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.columns import Column
+from simfl.learning.personal.masks import Mask, packed
+from simfl.setting import Setting
+from simfl.types import Arrays
+
+__all__ = ["COLUMNS", "hidden", "kept", "sent_bytes", "told"]
+
+COLUMNS = (
+    Column("bytes_mask", "Mask bytes", "bytes", "Bytes of the masks in the updates aggregated, part of bytes_up.", -1,
+           "sum", shown=False),
+    Column("published_mb", "Published MB", "number",
+           "Megabytes of surviving values in the updates aggregated, as FedLTN and LotteryFL count: uploads only, "
+           "4 bytes a value, no masks.", -1, "sum"),
+)  # fmt: skip
+
+Own = Mapping[str, NDArray[Any]]
+
+
+def kept(mask: Mask, private: NDArray[np.bool_] | None) -> Arrays:
+    """A client's mask as it keeps it, and how many values it sends and receives."""
+    public = mask if private is None else mask & ~private
+    return {"mask": packed(mask), "values": np.int64(np.count_nonzero(public))}
+
+
+def sent_bytes(dense: int, own: Own, private: NDArray[np.bool_] | None) -> int:
+    """Bytes of the values that pass between the server and a client with this mask; dense ones where it has none."""
+    if "values" in own:
+        return 4 * int(own["values"])
+    return dense - (0 if private is None else 4 * int(private.sum()))
+
+
+def told(own: Own, dimension: int, changed: bool, weights: int) -> dict[str, float]:
+    """The cells of an update.
+
+    Args:
+        own: what the client keeps.
+        dimension: values that a client without a mask sends.
+        changed: its mask is new to the server: one bit for each of the prunable ``weights``.
+        weights: their number.
+    """
+    values = int(own["values"]) if "values" in own else dimension
+    return {"bytes_mask": -(-weights // 8) if changed else 0, "published_mb": 4 * values / 1e6}
+
+
+def hidden(setting: Setting) -> str | None:
+    """Why secure aggregation loses the compression; None without any."""
+    protocol = setting.secagg
+    if protocol.shows_updates:
+        return None
+    return (
+        f"is true, but secagg: {protocol.name} adds dense vectors and must see no mask, so that compression is "
+        "lost; the nearest valid value is false"
+    )

@@ -1,0 +1,59 @@
+"""What a transform of data is: pure, drawn from the run's streams, and free to treat training and test differently."""
+
+from abc import abstractmethod
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.errors import ScenarioError
+from simfl.learning.data.base import Dataset, Outline
+from simfl.registry import Registry
+from simfl.rng import Streams
+
+__all__ = ["TRANSFORMS", "Transform", "grey_levels", "normalised"]
+
+
+class Transform(Protocol):
+    """A transform's YAML choice."""
+
+    @abstractmethod
+    def apply(self, data: Dataset, streams: Streams) -> Dataset:
+        """The data as they are learned and tested; those given stay as they are.
+
+        Raises:
+            ScenarioError: such samples cannot be transformed so.
+        """
+        ...
+
+    def outline(self, outline: Outline) -> Outline:
+        """What it makes of the shape of one sample and the number of classes."""
+        return outline
+
+
+TRANSFORMS = Registry("transform", protocol=Transform)
+
+
+def grey_levels(data: Dataset, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Training and test images of one channel, (n, height, width), scaled to 0 ... 1 by the training part's range.
+
+    Raises:
+        ScenarioError: samples are no images of one channel.
+    """
+    if len(data.shape) != 3 or data.shape[0] != 1:
+        raise ScenarioError("", f"{name} takes images of one channel, not samples of shape {list(data.shape)}")
+    low, high = float(data.x_train.min()), float(data.x_train.max())
+    scale = 1 / (high - low or 1.0)
+    train, test = (((x[:, 0] - low) * scale).astype(np.float32) for x in (data.x_train, data.x_test))
+    return train, test
+
+
+def normalised(
+    train: NDArray[np.float32], test: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Images (n, channels, height, width), each channel with mean 0 and variance 1 in the training part."""
+    mean = train.mean(axis=(0, 2, 3), dtype=np.float64)
+    deviation = train.std(axis=(0, 2, 3), dtype=np.float64)
+    shift = mean.astype(np.float32)[:, None, None]
+    factor = (1 / np.where(deviation > 0, deviation, 1)).astype(np.float32)[:, None, None]
+    return (train - shift) * factor, (test - shift) * factor

@@ -1,0 +1,125 @@
+"""Gradient-masked averaging: coordinates whose updates disagree in sign move less.
+
+References: Tenison et al. 2021 (arXiv 2201.11986); Mugunthan (MIT thesis, 2022), chapter 3. The division by the mask's
+mean is that of the AND-mask (Parascandolo et al. 2021), the rule's ancestor.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.columns import Column
+from simfl.training.aggregates import AGGREGATES, Aggregate, Factor, Mean
+
+__all__ = ["Masked", "Shrunk", "sign_mask"]
+
+BLOCK = 1 << 13
+"""Coordinates that are voted on at once: a block of a dozen updates stays in the processor's cache."""
+
+Tau = Annotated[float, Field(ge=0, le=1, description="agreement above which a coordinate keeps its mean")]
+Masks = Annotated[
+    Literal["update", "step"],
+    Field(description="what is masked: the mean before the server's optimiser, or its step (the thesis' Adam, Yogi)"),
+]
+COLUMNS = (Column("mask_mean", "Mask", "share", "Mean of the sign mask over the model's coordinates.", 0),)
+
+
+@AGGREGATES("masked")
+@dataclass(frozen=True)
+class Masked(Aggregate):
+    """Gradient-masked averaging: the mean, scaled down in coordinates whose updates disagree in sign.
+
+    Agreement is A = |mean of sign(update)| in a coordinate, every update counting once; the mean is multiplied by 1
+    where A >= tau, else by A.
+    """
+
+    tau: Tau = 0.4
+    masks: Masks = "update"
+    rescale: Annotated[
+        Literal["none", "all", "layer"],
+        Field(description="divide the mask by its mean over all coordinates, or over each parameter's own"),
+    ] = "none"
+
+    weighted = True
+    sum_only = False
+    columns = COLUMNS
+
+    combine = Mean.combine
+
+    def factor(
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        holds: NDArray[np.bool_] | None,
+        tensors: Sequence[slice],
+    ) -> Factor:
+        mask = sign_mask(deltas, weights, holds, self.tau)
+        row = {"mask_mean": _mean(mask)}
+        for part in {"none": (), "all": (slice(None),), "layer": tensors}[self.rescale]:
+            if mean := _mean(mask[part]):
+                mask[part] /= np.float32(mean)
+        return Factor(mask, self.masks == "step", row)
+
+
+@AGGREGATES("shrunk")
+@dataclass(frozen=True)
+class Shrunk(Aggregate):
+    """The mean times the mean of the sign mask: as much shorter as ``masked`` makes it, but in every direction alike.
+
+    The control that tells what a mask selects from what it shortens.
+    """
+
+    tau: Tau = 0.4
+    masks: Masks = "update"
+
+    weighted = True
+    sum_only = False
+    columns = COLUMNS
+
+    combine = Mean.combine
+
+    def factor(
+        self,
+        deltas: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        holds: NDArray[np.bool_] | None,
+        tensors: Sequence[slice],
+    ) -> Factor:
+        mean = _mean(sign_mask(deltas, weights, holds, self.tau))
+        return Factor(np.float32(mean), self.masks == "step", {"mask_mean": mean})
+
+
+def sign_mask(
+    deltas: NDArray[np.float32], weights: NDArray[np.float64], holds: NDArray[np.bool_] | None, tau: float
+) -> NDArray[np.float32]:
+    """1 where at least ``tau`` of the votes remain after opposite signs cancel, else the share that remains; (d,).
+
+    Updates of weight 0 do not vote. A coordinate's voters are those who hold it; who votes 0 counts as a voter.
+    """
+    chosen = weights > 0
+    if not chosen.all():
+        deltas, holds = deltas[chosen], None if holds is None else holds[chosen]
+    n, d = deltas.shape
+    few = np.int8 if n < 128 else np.int32
+    shares = np.arange(n + 1) / n
+    levels = np.where(shares >= tau, 1, shares).astype(np.float32)  # there are n + 1 different votes only
+    mask = np.empty(d, dtype=np.float32)
+    for first in range(0, d, BLOCK):
+        now = slice(first, first + BLOCK)
+        part = deltas[:, now]
+        signs = (part > 0).view(np.int8) - (part < 0).view(np.int8)
+        votes = np.abs(np.add.reduce(signs, axis=0, dtype=few))
+        if holds is None:
+            np.take(levels, votes, out=mask[now], mode="clip")
+        else:
+            share = votes / np.maximum(holds[:, now].sum(axis=0), 1)
+            mask[now] = np.where(share >= tau, 1, share)
+    return mask
+
+
+def _mean(mask: NDArray[np.float32]) -> float:
+    return float(mask.mean(dtype=np.float64)) if mask.size else 0.0
