@@ -9,6 +9,7 @@ from simfl.learning.holdout import Holdout
 from simfl.learning.partitions import PARTITIONS, Split
 from simfl.learning.transforms import TRANSFORMS
 from simfl.rng import Streams
+from simfl.scenario import InvalidScenario, Scenario
 
 
 def dataset(n=600, m=200, classes=4, shape=(3,)):
@@ -142,3 +143,19 @@ def test_a_range_of_angles_is_drawn_for_each_image():
     assert len({image.tobytes() for image in made.x_train}) == len(made.x_train)
     again = TRANSFORMS["rotation"](step_degrees=30).apply(data, Streams(0))
     assert np.array_equal(made.x_train, again.x_train)
+
+
+@pytest.mark.parametrize("name", ["growing", "resampled"])
+def test_what_changes_with_the_model_cannot_be_set_aside_once(name):
+    text = """
+clients: 4
+selection: {name: random, k: 2}
+training: {name: fedavg, rounds: 1}
+learning: {data: digits, model: mlp, holdout: {test: 0.5}, partition: PARTITION}
+"""
+    example = PARTITIONS[name].example
+    keys = "".join(f", {key}: {value}" for key, value in example.items())
+    with pytest.raises(InvalidScenario) as caught:
+        Scenario.parse(text.replace("PARTITION", f"{{name: {name}{keys}}}"), "s")
+    (problem,) = caught.value.problems
+    assert problem.key == "learning.holdout" and "leave one of the two out" in problem.message

@@ -200,7 +200,7 @@ from simfl.measurement import METRICS, Metric
 class Thief(Metric):
     KIND = (Column("NAME", "Mine", "number", "Mine."),)
 """
-STAGE = "privacy: {name: multi_round, stages: [central_gaussian]}\n"
+STAGE = "privacy: {name: multi_round, stages: [gaussian_sum]}\n"
 OWNERS = {
     "test_accuracy": ("", "simfl's"),
     "bytes": ("", "simfl's"),

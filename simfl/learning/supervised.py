@@ -56,6 +56,13 @@ class Supervised:
 
     example = {"data": "digits", "model": "mlp"}
 
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        """Own samples of clients that get others with every version."""
+        if self.holdout is None or not self.partition.changes:
+            return []
+        why = f"sets samples aside once, but partition: {self.partition.name} gives clients others over time"
+        return [("holdout", f"{why}; leave one of the two out")]
+
     @property
     def evaluate_every(self) -> int:
         return self.evaluate.every

@@ -72,10 +72,12 @@ class Partition(Protocol):
     Attributes:
         always_possible: any data can be split so.
         leaves_nobody_out: every client certainly gets samples of data that have as many as there are clients.
+        changes: what a client holds depends on the version of the model that it trains on.
     """
 
     always_possible: bool = False
     leaves_nobody_out: bool = False
+    changes: bool = False
 
     @abstractmethod
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:

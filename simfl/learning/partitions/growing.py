@@ -33,6 +33,7 @@ class Growing:
     cumulative: Annotated[bool, Field(description="train on all that has come so far, not on the newest only")] = True
 
     example = {"first": 10}
+    changes = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         first = np.full(clients, self.first) if isinstance(self.first, int) else np.array(self.first)

@@ -27,6 +27,7 @@ class Resampled:
     samples: Annotated[int, Field(ge=1, le=10**9, description="samples of each client in every round")] = 200
 
     example = {"samples": 10}
+    changes = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         have = len(data.y_train)
