@@ -129,7 +129,9 @@ def test_nothing_is_said_where_nobody_looks(tmp_path):
 def test_theory_has_no_row_that_says_nothing(choice):
     ended = CliRunner().invoke(simfl, ["theory", "quickstart", f"selection={choice}"])
     assert ended.exit_code == 0, ended.output
-    rows = dict(line.split(maxsplit=1) for line in ended.stdout.splitlines() if not line.startswith("not known"))
+    facts, _, attacks = ended.stdout.partition("\n\n")
+    rows = dict(line.split(maxsplit=1) for line in facts.splitlines() if not line.startswith("not known"))
+    assert all(len(line.split()) > 4 for line in attacks.splitlines())
     assert all("not known" not in value and value != "None" for value in rows.values())
     assert sum(line.startswith("not known") for line in ended.stdout.splitlines()) <= 1
 

@@ -374,5 +374,6 @@ def test_plot_says_what_is_wrong(single, tmp_path, monkeypatch, arguments, messa
 
 
 def test_every_figure_has_a_caption_and_a_place():
-    assert {kind.section for kind in FIGURES.values()} == {"Learning", "Privacy", "Participation", "Time", "Plugins"}
+    sections = {"Learning", "Privacy", "Attacks", "Participation", "Time", "Plugins"}
+    assert {kind.section for kind in FIGURES.values()} == sections
     assert all(kind.caption and kind.title for kind in FIGURES.values())

@@ -50,7 +50,7 @@ def test_every_mistake_of_a_bad_file_in_one_pass():
         "s.yaml:10:83: training.learning_rate: infinity and not-a-number are not allowed; a finite number is needed "
         "(got '.inf')",
         "s.yaml:10:103: training.local_epochs: Input should be a whole number (got 1000.0); the nearest valid value is 1000",
-        "s.yaml:12:8: trace: Input should be 'rounds' or 'events' (got 'round'); did you mean 'rounds'?",
+        "s.yaml:12:8: trace: Input should be 'rounds', 'events' or 'aggregates' (got 'round'); did you mean 'rounds'?",
     ]
 
 

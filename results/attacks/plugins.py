@@ -32,7 +32,7 @@ def clipped(vectors, clip_norm):
     return (vectors * np.minimum(1, clip_norm / np.maximum(norms, 1e-30))).astype(np.float32)
 
 
-@STAGES("gaussian_sum")
+@STAGES("noise_of")
 @dataclass(frozen=True)
 class GaussianSum(Stage):
     """Updates are clipped; Gaussian noise of deviation z * clip_norm comes into their sum.

@@ -36,7 +36,7 @@ POLICIES = {
 }
 FAILING = "devices.failure={name: bernoulli, probability: 0.01}"
 SUMS = "secagg={name: secagg, execute: cost_only}"
-STAGE = "privacy.stages=[{{name: gaussian_sum, z: {z}, of: {of}}}]"
+STAGE = "privacy.stages=[{{name: noise_of, z: {z}, of: {of}}}]"
 BLOCKS = {
     "plain": (),
     "secagg": (SUMS,),

@@ -7,7 +7,7 @@ from typing import Any
 
 from simfl.registry import Registry
 from simfl.scenario.builtin import find
-from simfl.scenario.extending import opened
+from simfl.scenario.extending import extended, opened
 from simfl.scenario.fields import annotation_at, describe, keys_of, registry_of
 from simfl.scenario.model import Scenario
 from simfl.scenario.overrides import brief
@@ -31,7 +31,7 @@ def draft(name: str, builtin: str) -> str:
         InvalidScenario: the name is none.
     """
     found = find(builtin)
-    value = opened(found).value | {"name": name}
+    value = extended(opened(found), found.folder, Scenario).value | {"name": name}
     lines = found.path.read_text(encoding="utf-8").splitlines()
     about = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
     lines = [

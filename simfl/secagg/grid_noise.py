@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc, gammaincc, gammaincinv
 
 __all__ = ["Noise", "Terms"]
 
@@ -60,6 +59,8 @@ class Noise:
 
     def draw(self, rng: np.random.Generator, size: int) -> Terms:
         """Independent terms."""
+        from scipy.special import gammaincc
+
         if not self.scale:
             return Terms(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         large = float(gammaincc(self.shape, EDGE / self.scale))
@@ -109,6 +110,8 @@ def _above(rng: np.random.Generator, shape: float, edge: float, size: int) -> Fl
 def _below(rng: np.random.Generator, shape: float, edge: float, size: int) -> Floats:
     """Gamma(shape) variables that are not above an edge: x^(shape - 1) up to the edge, accepted with exp(-x)."""
     if edge > 1:
+        from scipy.special import gammainc, gammaincinv
+
         return gammaincinv(shape, rng.random(size) * float(gammainc(shape, edge)))
     found, have = np.empty(size), 0
     while have < size:
