@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def command(
         return
     click.echo(title)
     for key, value in numbers.items():
-        click.echo(f"{key:<40}{value:.6g}")
+        click.echo(f"{key:<40}{'too few samples' if isnan(value) else f'{value:.6g}'}")
 
 
 def _without_nan(value: Any) -> Any:
