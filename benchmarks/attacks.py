@@ -43,7 +43,7 @@ SHADOWED = """
 name: shadowed
 clients: 20
 selection: {name: random, k: 10}
-training: {name: fedavg, rounds: 60, local_epochs: 5, batch_size: 10}
+training: {name: fedavg, rounds: 300, local_epochs: 5, batch_size: 10}
 learning: {data: digits, model: mlp, evaluate: {every: 0}}
 privacy: none
 """
