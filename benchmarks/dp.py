@@ -3,8 +3,9 @@
     python benchmarks/dp.py
 
 Noising: a stage's part in an aggregation of 100 updates of 10^5 coordinates, over drawing as many normal numbers as it
-adds. Accounting: the epsilons of 10^5 clients, each with weights of its own over 100 rounds, over one composition by
-privacy loss distributions (dp-accounting, the extra dp). The best of three or five; processor seconds.
+draws: one a coordinate, and with XNoise, whose parts have seeds of their own, one a coordinate and part. Accounting:
+the epsilons of 10^5 clients, each with weights of its own over 100 rounds, over one composition by privacy loss
+distributions (dp-accounting, the extra dp). The best of three or five; processor seconds.
 """
 
 import time
@@ -37,6 +38,12 @@ def best(work: Callable[[], Any], times: int = 5) -> float:
     return min(found)
 
 
+def normals(rows: int, dimension: int) -> None:
+    """Normal numbers, from a stream a row."""
+    for i in range(rows):
+        STREAMS("normal", i).normal(size=dimension)
+
+
 def noising(name: str) -> tuple[float, float]:
     """Seconds that noise takes beside the same stage without any, and those of as many normal numbers."""
     jobs = tuple(Job(i, i, 0, 0.0) for i in range(CLIENTS))
@@ -52,11 +59,14 @@ def noising(name: str) -> tuple[float, float]:
         return seconds, best(lambda: STREAMS("normal").normal(size=DIMENSION))
     if STAGES[name].whole:
         to = stage.lattice.points(DIMENSION)
-        seconds = best(lambda: [stage.noise(job, to, STREAMS) for job in jobs], 3)
-        return seconds, best(lambda: STREAMS("normal").normal(size=(CLIENTS, to.dimension)), 3)
-    clip = best(lambda: STAGES.of("clipping").client(vectors, jobs, {}, STREAMS), 3)
+        seconds, parts = best(lambda: [stage.noise(job, to, STREAMS) for job in jobs], 3), 1 + stage.seeds
+        return seconds, best(
+            lambda: [STREAMS("normal", i).normal(size=to.dimension) for i in range(CLIENTS * parts)], 3
+        )
+    order = 1 if "laplace" in name else 2
+    clip = best(lambda: STAGES.of({"name": "clipping", "order": order}).client(vectors, jobs, {}, STREAMS), 3)
     seconds = best(lambda: stage.client(vectors, jobs, state, STREAMS), 3) - clip
-    return seconds, best(lambda: STREAMS("normal").normal(size=(CLIENTS, DIMENSION)), 3)
+    return seconds, best(lambda: normals(CLIENTS, DIMENSION), 3)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Noise: every sampler against its distribution, every closed form against published and computed values."""
 
+from decimal import Context, Decimal
 from fractions import Fraction
 from math import comb, exp, inf
 
@@ -13,6 +14,7 @@ from scipy.special import ndtr
 
 from simfl.privacy.losses import ORDERS, rdp_epsilon
 from simfl.privacy.mechanisms import discrete_gaussian, gaussian, laplace, skellam, staircase
+from simfl.privacy.mechanisms.strips import strips
 from simfl.rng import Streams
 
 DRAWS = 10**6
@@ -40,9 +42,9 @@ def test_laplace_and_gaussian_are_what_they_are_called():
     assert stats.kstest(gaussian.sample(stream("g"), 3.0, DRAWS), stats.norm(scale=3.0).cdf).pvalue > SURE
 
 
-@pytest.mark.parametrize("n", [2, 50])
+@pytest.mark.parametrize("n", [2, 50, 300])
 def test_all_shares_are_laplace(n):
-    size = DRAWS // 10 if n > 10 else DRAWS
+    size = DRAWS * 2 // n if n > 10 else DRAWS
     total = np.sum([laplace.share(stream("share", i), 1.5, 1 / n, size) for i in range(n)], axis=0)
     assert stats.kstest(total, stats.laplace(scale=1.5).cdf).pvalue > SURE
 
@@ -115,8 +117,66 @@ def test_wide_whole_noise_looks_gaussian(sample, std):
     assert stats.kstest(smooth / std, "norm").pvalue > SURE
 
 
+# -- tables of strips ---------------------------------------------------------------------------------------
+
+LAWS = {
+    "discrete_gaussian": (discrete_gaussian.sample, lambda v: lambda k: -(k**2) / (2 * v)),
+    "skellam": (skellam.sample, lambda v: lambda k: skellam.log_ratio(k.astype(np.int64), v)),
+}
+
+
+@pytest.mark.parametrize("variance", [0.05, 3.0, 1e4, 3e9])
+@pytest.mark.parametrize("name", LAWS)
+def test_tails_hold_as_much_as_they_should(name, variance):
+    """Counts beyond 2, 3, 4 and 4.5 standard deviations, and the variance, against sums of exact probabilities."""
+    sample, law = LAWS[name]
+    found, std = np.abs(sample(stream("tails", int(variance)), variance, 2 * DRAWS)), variance**0.5
+    step = max(1, int(std / 2000))  # of a wide law, every so manieth value
+    values = np.arange(0, int(9 * std) + 40, step).astype(float)
+    weights = np.exp(law(variance)(values)) * np.where(values == 0, 1.0, 2.0)
+    shares = weights / weights.sum()
+    for far in (2.0, 3.0, 4.0, 4.5):
+        edge = step * int(far * std / step) + 1
+        expected = 2 * DRAWS * float(shares[values >= edge].sum())
+        count = int((found >= edge).sum())
+        assert abs(count - expected) <= 4.5 * expected**0.5 + 1, (far, count, expected)
+    exact = float((shares * values**2).sum())
+    assert np.mean(found.astype(float) ** 2) == pytest.approx(exact, rel=max(0.005, 0.02 / variance**0.5))
+
+
+@pytest.mark.parametrize("log_f", [
+    lambda k: -(k.astype(float) ** 2) / 18.0, lambda k: -np.abs(k) / 4.0, lambda k: skellam.log_ratio(k, 7.0),
+])  # fmt: skip
+@pytest.mark.parametrize("reach", [0.5, 2.0, 45.0])
+def test_what_lies_beyond_the_strips_is_drawn_as_well(log_f, reach):
+    """Tables that stop early leave much to the tails: the law stays the same."""
+    found = strips(log_f, reach=reach).draw(stream("reach"), DRAWS // 10 if reach > 2 else 3000)
+    total = np.exp(log_f(np.arange(-400, 401))).sum()
+    assert chi_square(found, lambda k: float(np.exp(log_f(np.array([k]))[0])) / total, -25, 25) > SURE
+
+
+@pytest.mark.parametrize("variance", [0.3, 50.0, 1e7])
+def test_the_weights_of_strips_are_whole_and_cover_the_law(variance):
+    table = discrete_gaussian._table(variance)
+    assert sum(table.weights) == 2**64
+    full, cells = 1 << 54, len(table.share)
+    given = np.zeros(cells, dtype=object)
+    for cell, (share, other) in enumerate(zip(table.share.tolist(), table.other.tolist(), strict=True)):
+        given[cell] += share
+        given[other] += full - share
+    assert given.tolist() == table.weights + [0] * (cells - len(table.weights)), "the cells are the strips, exactly"
+    width = 1 << table.bits
+    for i in range(0, len(table.weights) - 2, 37):
+        first = i * width - table.end
+        inside = [table.exact(k) for k in {first, first + width // 2, first + width - 1}]
+        bound = Fraction(table.weights[i]) / Fraction(table.height) / width
+        assert all(Fraction(p) <= bound for p in inside)
+        least = min(Fraction(p) for p in inside) / bound * 2 ** (64 - table.bits)
+        assert int(table.sure[i]) <= least
+
+
 class Bits:
-    """Gives the uniform numbers it is told to, then bits of a known number."""
+    """Gives the bits it is told to."""
 
     def __init__(self, words):
         self.words = list(words)
@@ -126,18 +186,48 @@ class Bits:
 
 
 def test_doubtful_comparisons_are_decided_by_further_bits():
-    """U = 0.5 exactly in 53 bits, p = exp(-ln 2 ± tiny): the next 32 bits decide, exactly."""
-    from decimal import Decimal
+    """A number whose first bits are those of the probability: the next words decide, exactly."""
+    table = discrete_gaussian._table(1e7)
+    k, strip = 2500, (2500 + table.end) >> table.bits
+    p = Fraction(table.exact(k)) * Fraction(table.height) * 2**table.bits / table.weights[strip]
+    known = 64 - table.bits
+    bits, rest = divmod(p * 2**known, 1)
+    words, after = divmod(rest * 2**32, 1)
+    assert table._below(Bits([int(words) - 1]), int(bits), strip, k) is True
+    assert table._below(Bits([int(words) + 1]), int(bits), strip, k) is False
+    third = int(after * 2**32)
+    assert table._below(Bits([int(words), third - 1]), int(bits), strip, k) is True
+    assert table._below(Bits([int(words), third + 1]), int(bits), strip, k) is False
 
-    # (y t - variance)² / (2 t² variance) with y = 0: variance / 2 t² = ln 2 up to 2^-60
-    variance = Decimal(2) * Decimal(2).ln()
-    below = discrete_gaussian._below(Bits([2**31] * 4), 0.5, 0, variance * (1 - Decimal(10) ** -25), 1)
-    above = discrete_gaussian._below(Bits([2**31] * 4), 0.5, 0, variance * (1 + Decimal(10) ** -10), 1)
-    assert above is False and isinstance(below, bool)
-    # floor(-t ln U) around a whole number: U is just above and just below exp(-3 / 2)
-    near = int(Fraction(exp(-1.5)) * 2**53)
-    assert discrete_gaussian._magnitude(Bits([0] * 8), (near - 2) / 2**53, 2) == 3
-    assert discrete_gaussian._magnitude(Bits([0] * 8), (near + 2) / 2**53, 2) == 2
+
+@pytest.mark.parametrize("variance", [0.001, 0.3, 5.0, 39.9, 40.0, 60.0, 1000.0])
+def test_skellam_probabilities_are_right_to_their_slack(variance):
+    """Against the power series of Bessel functions in sixty digits."""
+
+    def bessel(k):
+        c, x = Context(prec=60), Decimal(variance)
+        term = Decimal(1)
+        for i in range(1, k + 1):
+            term = c.divide(c.multiply(term, x), 2 * i)
+        total, m = term, 1
+        while m < 5 or term > total * Decimal(10) ** -40:
+            term = c.divide(c.multiply(term, c.multiply(x, x)), 4 * m * (m + k))
+            total, m = c.add(total, term), m + 1
+        return total
+
+    for k in {int(z * max(variance, 0.2) ** 0.5) for z in range(10)}:
+        found = float(skellam.log_ratio(np.array([k]), variance)[0])
+        assert abs(float(Decimal(found).exp() / (bessel(k) / bessel(0)) - 1)) < skellam.SLACK / 5
+
+
+def test_slack_bounds_the_divergence_of_wrong_probabilities():
+    """Probabilities wrong by a factor up to e^h either way, the worst that alternate."""
+    h, x = 1e-4, np.arange(-300, 301)
+    p, q = (stats.skellam.pmf(x - at, 100.0, 100.0) for at in (0, 5))
+    wrong = np.exp(h * np.sign(p - q))
+    for alpha in (2, 3, 16):
+        off = exact_renyi(p * wrong, q / wrong, alpha) - exact_renyi(p, q, alpha)
+        assert 0 < off <= skellam.slack(h / skellam.SLACK)
 
 
 # -- closed forms -----------------------------------------------------------------------------------------

@@ -370,7 +370,6 @@ REFUSED = {
     "laplace_shares: {colluders: 2}": ("colluders", "nearest value is 1"),
     "skellam: {secagg: plain}": ("", "use secagg"),
     "skellam: {bits: 3, sharers: 4}": ("bits", "use more"),
-    "skellam: {bits: 30}": ("bits", "nearest value is 22"),
     "skellam: {bits: 40}": ("bits", "nearest value is 31"),
     "skellam: {colluders: 4}": ("colluders", "nearest value is 3"),
     "skellam: {training.weighting: samples}": ("", "weighting: equal"),

@@ -1,9 +1,9 @@
 """Laplace noise, and shares of it: n differences of two Gamma(1/n, scale) add up to Laplace(scale) exactly.
 
 Of m < n shares remains the symmetric variance-gamma distribution of shape s = m / n, with characteristic function
-(1 + scale² t²)^-s. Reference: Goryczka and Xiong, "A comprehensive comparison of multiparty secure additions with
-differential privacy", TDSC 2017, section 4; the density in Kotz et al., "The Laplace distribution and
-generalizations", 2001, section 4.1.
+(1 + scale² t²)^-s: a normal variable whose variance is 2 scale² Gamma(s), and so it is drawn. References: Goryczka and
+Xiong, "A comprehensive comparison of multiparty secure additions with differential privacy", TDSC 2017, section 4;
+density and mixture in Kotz et al., "The Laplace distribution and generalizations", 2001, section 4.1.
 """
 
 from math import inf, lgamma, log, pi, sqrt
@@ -12,6 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["log_density", "pure_epsilon", "sample", "scale", "share", "shares_variance"]
+
+SMALL, LARGE = 0.005, 0.3
+"""Shapes between which numpy's gamma variables are fast."""
+LEAST = -700.0
+"""Below, exponentials leave the normal numbers, which is slow."""
 
 
 def scale(sensitivity: float, epsilon: float) -> float:
@@ -25,8 +30,24 @@ def sample(rng: np.random.Generator, scale: float, size: int) -> NDArray[np.floa
 
 
 def share(rng: np.random.Generator, scale: float, shape: float, size: int) -> NDArray[np.float64]:
-    """The difference of two Gamma(shape, scale), (size,); shape 1/n is one of n shares of Laplace(scale)."""
-    return (rng.standard_gamma(shape, size) - rng.standard_gamma(shape, size)) * scale
+    """The law of a difference of two Gamma(shape, scale), (size,); shape 1/n is one of n shares of Laplace(scale)."""
+    found = _gamma(rng, shape, size)
+    found *= 2 * scale**2
+    np.sqrt(found, out=found)
+    found *= rng.standard_normal(size)
+    return found
+
+
+def _gamma(rng: np.random.Generator, shape: float, size: int) -> NDArray[np.float64]:
+    """Gamma(shape, 1) variables, (size,); below 10^-304 they are anything as small."""
+    if shape >= 1 or SMALL <= shape <= LARGE:
+        return rng.standard_gamma(shape, size)
+    found = rng.standard_exponential(size)  # Gamma(shape) is Gamma(shape + 1) U^(1/shape)
+    found *= -1 / shape
+    np.maximum(found, LEAST, out=found)
+    np.exp(found, out=found)
+    found *= rng.standard_gamma(shape + 1, size)
+    return found
 
 
 def shares_variance(scale: float, shape: float) -> float:

@@ -60,8 +60,10 @@ class LaplaceShares(Stage):
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:
         scale, shape, d = laplace.scale(self.clip_norm, self.epsilon), 1 / (self.sharers or 1), vectors.shape[1]
-        noise = [laplace.share(own(streams, "laplace_shares", job), scale, shape, d) for job in jobs]
-        return noised(clipped(vectors, self.clip_norm, 1), noise)
+        return noised(
+            clipped(vectors, self.clip_norm, 1), jobs,
+            lambda job: laplace.share(own(streams, "laplace_shares", job), scale, shape, d),
+        )  # fmt: skip
 
     def start(self, dimension: int) -> Arrays:
         return {"dimension": np.int64(dimension)}

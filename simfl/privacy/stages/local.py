@@ -1,5 +1,6 @@
 """What noise has in common that each client adds to its own update."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +24,14 @@ class Local:
         return fits(setting)
 
 
-def noised(vectors: NDArray[np.float32], noise: list[NDArray[np.float64]] | NDArray[np.float64]) -> NDArray[np.float32]:
-    """The rows with their noise; no rows, no noise."""
-    return (vectors + np.reshape(noise, vectors.shape)).astype(np.float32)
+def noised(
+    vectors: NDArray[np.float32], jobs: tuple[Job, ...], noise: Callable[[Job], NDArray[np.float64]]
+) -> NDArray[np.float32]:
+    """The rows, (n, d), each with the noise of its job, (d,)."""
+    sent = np.empty_like(vectors)
+    for row, vector, job in zip(sent, vectors, jobs, strict=True):
+        row[:] = vector + noise(job)
+    return sent
 
 
 def own(streams: Streams, stage: str, job: Job) -> np.random.Generator:
