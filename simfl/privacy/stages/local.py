@@ -30,7 +30,7 @@ def noised(
     """The rows, (n, d), each with the noise of its job, (d,)."""
     sent = np.empty_like(vectors)
     for row, vector, job in zip(sent, vectors, jobs, strict=True):
-        row[:] = vector + noise(job)
+        np.add(vector, noise(job), out=row, casting="same_kind")
     return sent
 
 
