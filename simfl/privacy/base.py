@@ -36,12 +36,14 @@ class Members(NamedTuple):
         jobs: the jobs they come from, n, by ascending client.
         weights: float64 (n,): what each counted.
         divisor: what the sum was divided by.
+        opened: of each job the last of its secrets, those that were opened after the upload; empty where none were.
     """
 
     number: int
     jobs: tuple[Job, ...]
     weights: NDArray[np.float64]
     divisor: float
+    opened: tuple[tuple[bytes, ...], ...] = ()
 
     @property
     def summed(self) -> int:
@@ -92,6 +94,10 @@ class Stage(Protocol):
     amplifies: bool = False
     whole: bool = False
     seeds: int = 0
+
+    def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
+        """The :attr:`seeds` secrets of a job, of 32 bytes each; the server's part gets those that were opened."""
+        return ()
 
     def length(self, dimension: int) -> int:
         """Coordinates of what it makes of a vector of so many."""

@@ -203,11 +203,11 @@ class Distributed:
             return vector, state
         dimension = int(state["dimension"])
         to = self.lattice.points(dimension)
-        exact = vector - self.surplus(members, to, streams) / members.divisor
+        exact = vector - self.surplus(members, to) / members.divisor
         turned = hadamard(exact[None] / to.scale)[0] * _signs(streams, to.dimension)
         return turned[:dimension].astype(np.float32), state
 
-    def surplus(self, members: Members, to: Points, streams: Streams) -> Any:
+    def surplus(self, members: Members, to: Points) -> Any:
         """Noise that is known and taken off the sum, int64 (d',), or 0."""
         return 0
 
