@@ -25,7 +25,12 @@ from simfl.types import Job
 
 CLIENTS, DIMENSION = 100, 10**5
 STREAMS = Streams(0)
-KEYS = {"adaptive_gaussian": {"bit_std": 5.0}, "xnoise": {"tolerance": 3}, "laplace_shares": {"sharers": CLIENTS}}
+KEYS = {
+    "adaptive_gaussian": {"bit_std": 5.0},
+    "discrete_laplace": {"fraction_bits": 16, "sharers": CLIENTS},
+    "laplace_shares": {"sharers": CLIENTS},
+    "xnoise": {"tolerance": 3, "bits": 20, "sharers": CLIENTS},
+}
 
 
 def best(work: Callable[[], Any], times: int = 5) -> float:
@@ -49,7 +54,7 @@ def noising(name: str) -> tuple[float, float]:
     jobs = tuple(Job(i, i, 0, 0.0) for i in range(CLIENTS))
     members = Members(0, jobs, np.ones(CLIENTS), float(CLIENTS))
     vectors = STREAMS("vectors").normal(size=(CLIENTS, DIMENSION)).astype(np.float32)
-    shared = {"bits": 20, "sharers": CLIENTS} if STAGES[name].whole else {}
+    shared = {"bits": 20, "sharers": CLIENTS} if STAGES[name].whole and name not in KEYS else {}
     stage = STAGES.of({"name": name} | shared | KEYS.get(name, {}))
     at_server = STAGES[name].observer == "outside" and name != "laplace_shares"
     state = stage.start(DIMENSION)
@@ -58,11 +63,9 @@ def noising(name: str) -> tuple[float, float]:
         seconds = best(lambda: stage.server(mean, members, state, STREAMS))
         return seconds, best(lambda: STREAMS("normal").normal(size=DIMENSION))
     if STAGES[name].whole:
-        to = stage.lattice.points(DIMENSION)
-        seconds, parts = best(lambda: [stage.noise(job, to, STREAMS) for job in jobs], 3), 1 + stage.seeds
-        return seconds, best(
-            lambda: [STREAMS("normal", i).normal(size=to.dimension) for i in range(CLIENTS * parts)], 3
-        )
+        to = DIMENSION if name == "discrete_laplace" else stage.lattice.points(DIMENSION)
+        seconds = best(lambda: [stage.noise(job, to, STREAMS) for job in jobs], 3)
+        return seconds, best(lambda: normals(CLIENTS * (1 + stage.seeds), stage.length(DIMENSION)), 3)
     order = 1 if "laplace" in name else 2
     clip = best(lambda: STAGES.of({"name": "clipping", "order": order}).client(vectors, jobs, {}, STREAMS), 3)
     seconds = best(lambda: stage.client(vectors, jobs, state, STREAMS), 3) - clip

@@ -1,5 +1,6 @@
 """Noise: every sampler against its distribution, every closed form against published and computed values."""
 
+import itertools
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import comb, exp, inf
@@ -10,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
+from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
 from simfl.privacy.losses import ORDERS, rdp_epsilon
-from simfl.privacy.mechanisms import discrete_gaussian, gaussian, laplace, skellam, staircase
+from simfl.privacy.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
 from simfl.privacy.mechanisms.strips import strips
 from simfl.rng import Streams
 
@@ -105,6 +107,61 @@ def test_discrete_gaussian(variance):
     most = int(7 * variance**0.5) + 3
     total = sum(exp(-(k**2) / 2 / variance) for k in range(-5 * most, 5 * most + 1))
     assert chi_square(found, lambda k: exp(-(k**2) / 2 / variance) / total, -most, most) > SURE
+
+
+@pytest.mark.parametrize("n, scale", [(1, 0.7), (2, 5.0), (20, 5.0), (100, 300.0)])
+def test_all_polya_shares_are_discrete_laplace(n, scale):
+    size = DRAWS if n < 3 else DRAWS // 5
+    found = np.sum([discrete_laplace.share(stream("polya", i), scale, 1 / n, size) for i in range(n)], axis=0)
+    p = exp(-1 / scale)
+    most = min(int(9 * scale), 400)
+    assert chi_square(found, lambda k: (1 - p) / (1 + p) * p ** abs(k), -most, most) > SURE
+    assert found.var() == pytest.approx(discrete_laplace.variance(scale, 1.0), rel=0.02)
+    for far in (3, 6):
+        edge = int(far * scale) + 1
+        expected = size * 2 * p**edge / (1 + p)
+        assert abs((np.abs(found) >= edge).sum() - expected) < 4.5 * expected**0.5 + 1
+
+
+def polya(scale, shape):
+    """Probabilities of -K ... K of a difference of two negative binomials, by convolution, and K."""
+    most = int(40 * scale) + 40
+    one = stats.nbinom.pmf(np.arange(most + 1), shape, -np.expm1(-1 / scale))
+    return fftconvolve(one, one[::-1]), most
+
+
+@pytest.mark.parametrize("shape", [0.9, 0.6, 0.3, 0.02])
+@pytest.mark.parametrize("scale", [0.5, 4.0, 250.0])
+def test_fewer_polya_shares_have_their_own_law(scale, shape):
+    law, most = polya(scale, shape)
+    near = min(most, int(8 * scale) + 1, 300)
+    found = discrete_laplace.share(stream("few", int(scale), int(100 * shape)), scale, shape, DRAWS // 2)
+    assert chi_square(found, lambda k: law[most + k], -near, near) > SURE
+    for k in {1, 2, int(scale) + 1, int(3 * scale) + 1}:
+        exact = float(np.log(law[most + k] / law[most]))
+        assert discrete_laplace.log_ratio(k, scale, shape) == pytest.approx(exact, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [1.0, 0.8, 0.5, 0.2])
+@pytest.mark.parametrize("shift, d", [(1, 1), (4, 1), (3, 2), (5, 3)])
+def test_epsilon_of_polya_shares_is_the_largest_loss_there_is(shape, shift, d):
+    """Over every way to share a shift out among the coordinates, and every output of each."""
+    scale = 3.0
+    law, most = polya(scale, shape)
+    k = np.arange(-60, 61)
+    loss = [float(np.log(law[most + k] / law[most + k - x]).max()) for x in range(shift + 1)]
+    ways = [way for way in itertools.product(range(shift + 1), repeat=d) if sum(way) <= shift]
+    worst = max(sum(loss[x] for x in way) for way in ways)
+    assert discrete_laplace.pure_epsilon(shift, scale, shape, d) == pytest.approx(worst, rel=1e-6)
+    if shape == 1:
+        assert worst == pytest.approx(shift / scale)
+
+
+def test_polya_shares_of_fine_steps_cost_what_shares_of_real_numbers_do():
+    for shape in (0.9, 0.8, 0.7):
+        fine = discrete_laplace.pure_epsilon(1 << 20, float(1 << 20), shape)
+        assert fine == pytest.approx(laplace.pure_epsilon(1.0, 1.0, shape), rel=2e-3)
+    assert discrete_laplace.pure_epsilon(1 << 16, float(1 << 16), 0.3) < inf, "finite, other than of real numbers"
 
 
 @pytest.mark.parametrize("sample, std", [

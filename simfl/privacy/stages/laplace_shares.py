@@ -31,8 +31,9 @@ class LaplaceShares(Stage):
 
     n of them add up to Laplace noise; of fewer, epsilon is restated, and infinite for half of them. Sensitivity:
     clip_norm in L1. Adjacency: a client's update against none. It protects against those who see the models: shares are
-    real numbers, which no field adds up, so that the server sees each single one. Reference: Goryczka and Xiong, "A
-    comprehensive comparison of multiparty secure additions with differential privacy", TDSC 2017.
+    real numbers, which no field adds up, so that the server sees each single one; discrete_laplace is what fields add
+    up. Reference: Goryczka and Xiong, "A comprehensive comparison of multiparty secure additions with differential
+    privacy", TDSC 2017.
     """
 
     clip_norm: Annotated[float, Field(gt=0, description="the largest sum of an update's magnitudes")] = 1.0
@@ -48,8 +49,8 @@ class LaplaceShares(Stage):
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems, n = same_weights(setting), self.sharers or 1
         if setting.secagg.field is not None:
-            why = f"adds real numbers, but secagg: {setting.secagg.name} adds in a field; use plain, or stage skellam"
-            problems.append(("", why))
+            why = f"adds real numbers, but secagg: {setting.secagg.name} adds in a field"
+            problems.append(("", f"{why}; use plain, or stage discrete_laplace"))
         if 2 * (n - self.colluders) <= n:
             most = (n - 1) // 2
             why = f"is {self.colluders}; half of {n} shares or fewer protect nothing; the nearest value is {most}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.base import STAGES, Stage
+from simfl.privacy.base import STAGES
 from simfl.privacy.losses import ORDERS
 from simfl.privacy.mechanisms import skellam
 from simfl.privacy.stages.lattice import Distributed, Floats, Points
@@ -18,7 +18,7 @@ __all__ = ["Skellam"]
 
 @STAGES("skellam")
 @dataclass(frozen=True)
-class Skellam(Distributed, Stage):
+class Skellam(Distributed):
     """Updates are clipped to norm C and become whole numbers; each client adds Skellam noise of variance (z C)² / n.
 
     Parts add up to Skellam noise, whoever is missing; epsilon is of those who are there. Sensitivity: that of the
