@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_dp_mechanisms import excess
 from test_seams import BASE, FEDAVG, FEDBUFF, killed_and_resumed, rows, tables
 
-from simfl.privacy.base import STAGES, Members
+from simfl.privacy.base import NOT_FINITE, STAGES, Members
 from simfl.privacy.losses import ORDERS, rdp_epsilon
 from simfl.privacy.mechanisms import gaussian
 from simfl.privacy.stages.clip import clipped, norms
@@ -24,6 +24,8 @@ RECORDS = {"output_perturbation"}
 """Stages that protect single samples: tests/test_privacyfl.py."""
 ALL = [name for name, cls in STAGES.items() if cls.__module__.startswith("simfl.") and name not in RECORDS]
 STREAMS = Streams(3)
+
+WHOLE = [name for name in ALL if STAGES[name].whole and name != "discrete_laplace"]
 
 
 def jobs(n, version=0, first=0):
@@ -76,6 +78,17 @@ def test_zero_stays_and_what_is_no_number_becomes_zero():
     found = clipped(vectors, 1.0)
     assert not found[:3].any() and norms(found[3:]) == pytest.approx([1, 1], rel=1e-5)
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_stage_makes_zero_of_what_is_no_number_and_says_that_it_does(name):
+    """Whatever else is in such an update, what is sent is what a silent client would send."""
+    fields = {"bits": 16, "sharers": 4} if name in WHOLE else {"sharers": 4} if "shar" in str(vars(made(name))) else {}
+    stage = made(name, **fields)
+    state = stage.start(6)
+    broken = np.array([[np.nan, 5, 0, 0, 0, 1], [np.inf, 0, 0, 0, 0, 0]], dtype=np.float32)
+    sent, silent = (stage.client(v, jobs(2), state, STREAMS)[:, :6] for v in (broken, np.zeros_like(broken)))
+    assert sent.tobytes() == silent.tobytes() and NOT_FINITE in stage.columns
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in ("clipping", "local_staircase")])
@@ -192,9 +205,6 @@ def test_the_published_bounds_of_the_lattice():
     expected = min((s + 2) ** 2, s**2 + 1 + np.sqrt(2 * 0.5) * (s + 1))
     assert to.l2**2 == pytest.approx(expected) and to.l1 == pytest.approx(to.l2 * 2)
     assert not Lattice(1.0, 2**20, 0.5, 10, 4.0).possible
-
-
-WHOLE = [name for name in ALL if STAGES[name].whole and name != "discrete_laplace"]
 
 
 @pytest.mark.parametrize("name", WHOLE)

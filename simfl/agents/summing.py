@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simfl.agents.parts import Parts
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.errors import SimflError
-from simfl.privacy.base import Members
+from simfl.privacy.base import NOT_FINITE, Members
 from simfl.secagg.base import Contributions, Summed
 from simfl.types import Job, Total, Updates
 
@@ -110,6 +110,8 @@ class Summing:
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
+        if NOT_FINITE.name in shown:
+            row[NOT_FINITE.name] = int((~np.isfinite(made[held]).all(axis=1)).sum())
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return Sum(total, change, given, done, updates, made, facts, row, mask)
 

@@ -16,8 +16,8 @@ from simfl.setting import Setting
 from simfl.types import Arrays, Job
 
 __all__ = [
-    "ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "Facts", "History", "Loss", "Members", "Privacy",
-    "Stage",
+    "ACCOUNTANTS", "COLUMNS", "NOT_FINITE", "PRIVACY", "STAGES", "Accountant", "Facts", "History", "Loss", "Members",
+    "Privacy", "Stage",
 ]  # fmt: skip
 
 Facts = Mapping[str, NDArray[np.float64]]
@@ -26,6 +26,12 @@ Facts = Mapping[str, NDArray[np.float64]]
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
+
+
+NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
+                    "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
+                    shown=False)  # fmt: skip
+"""Stages that make 0 of such updates list it; the servers fill it in."""
 
 
 class Members(NamedTuple):

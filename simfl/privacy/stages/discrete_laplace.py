@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.privacy.base import STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.base import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
 from simfl.privacy.mechanisms import discrete_laplace
 from simfl.privacy.stages.central_gaussian import NOISE
 from simfl.privacy.stages.clip import clipped, participants, same_weights
@@ -57,7 +57,7 @@ class DiscreteLaplace(Stage):
 
     observer = "server"
     whole = True
-    columns = (NOISE,)
+    columns = (NOISE, NOT_FINITE)
 
     def resolve(self, setting: Setting) -> Self:
         n = participants(setting) if self.sharers is None else self.sharers

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.privacy.base import STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.base import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
 from simfl.privacy.mechanisms import laplace
 from simfl.privacy.stages.clip import clipped, participants, same_weights
 from simfl.privacy.stages.local import noised, own
@@ -42,6 +42,7 @@ class LaplaceShares(Stage):
     colluders: Colluders = 0
 
     observer = "outside"
+    columns = (NOT_FINITE,)
 
     def resolve(self, setting: Setting) -> Self:
         return self if self.sharers is not None else replace(self, sharers=participants(setting))

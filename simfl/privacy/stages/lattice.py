@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.columns import Column
-from simfl.privacy.base import Facts, Loss, Members, Stage
+from simfl.privacy.base import NOT_FINITE, Facts, Loss, Members, Stage
 from simfl.privacy.losses import ORDERS
 from simfl.privacy.stages.central_gaussian import NOISE, Multiplier, Norm
 from simfl.privacy.stages.clip import clipped, participants, same_weights
@@ -132,7 +132,7 @@ class Distributed(Stage):
     observer = "server"
     whole = True
     columns = (
-        NOISE,
+        NOISE, NOT_FINITE,
         Column("sharers", "Shares of noise", "count", "Clients whose part of the noise is in the sum.", 1, None,
                shown=False),
     )  # fmt: skip

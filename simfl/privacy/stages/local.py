@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.privacy.base import NOT_FINITE
 from simfl.privacy.stages.clip import fits
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -19,6 +20,7 @@ class Local:
     """Nobody is trusted: what a client sends is private by itself, whoever sees it and however it is added up."""
 
     observer = "server"
+    columns = (NOT_FINITE,)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         return fits(setting)
