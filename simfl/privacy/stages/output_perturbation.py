@@ -37,8 +37,8 @@ class OutputPerturbation(Stage):
     ``published`` is the scale of the publication, 2 R / (n k alpha epsilon), which is meant for the mean of the models
     but added to each before they are averaged: n times too little. ``calibrated`` is for what one sample does to
     its own client's model, so that every weight of the mean is epsilon-private against replacing it. n are the clients
-    in the sum; of different epsilons the largest counts. Clients that hold nothing new send the same noise again. Reference:
-    Mugunthan, MIT 2022, sections 2.2.3 and 5.3.
+    in the sum; of different epsilons the largest counts. Clients that hold nothing new send the same noise again.
+    Reference: Mugunthan, MIT 2022, sections 2.2.3 and 5.3.
     """
 
     epsilon: Annotated[Epsilon | tuple[Epsilon, ...], Field(description="a number, or one a client")]
