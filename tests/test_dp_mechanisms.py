@@ -60,7 +60,15 @@ def test_fewer_shares_have_their_own_distribution(shape):
     assert stats.kstest(found, stats.laplace(scale=1.5).cdf).pvalue < 1e-9, "and it is not Laplace"
 
 
-@pytest.mark.parametrize("shape", [0.2, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [0.001, 0.01, 0.1, 0.6])
+def test_tails_of_shares_hold_as_much_as_they_should(shape):
+    found = np.abs(laplace.share(stream("share tails"), 1.5, shape, 2 * DRAWS))
+    for far in (0.01, 1.5, 6.0, 12.0):
+        expected = 4 * DRAWS * quad(lambda x: exp(laplace.log_density(x, 1.5, shape)), far, 90.0, limit=500)[0]
+        assert abs((found > far).sum() - expected) < 4.5 * expected**0.5 + 1
+
+
+@pytest.mark.parametrize("shape", [0.01, 0.2, 0.5, 1.0])
 def test_shares_have_their_characteristic_function(shape):
     found = laplace.share(stream("cf"), 2.0, shape, DRAWS)
     for t in (0.1, 0.5, 2.0):

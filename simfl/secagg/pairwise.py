@@ -173,8 +173,8 @@ def replayed(
     plan, names = record.plan, record.clients.tolist()
     members = {}
     for u in _those(record.advertised):
-        any = [secret(streams, "secagg/further", plan.number, names[u], i) for i in range(record.seeds)]
-        members[u] = Client(plan, u, Secrets.of(streams, plan.number, names[u]), further.get(names[u], any))
+        closed = [secret(streams, "secagg/further", plan.number, names[u], i) for i in range(record.seeds)]
+        members[u] = Client(plan, u, Secrets.of(streams, plan.number, names[u]), further.get(names[u], closed))
     server = Server(plan)
     published = server.publish({u: client.advertise() for u, client in members.items()})
     forwarded = server.forward({u: members[u].share(published[u]) for u in _those(record.masked)})
