@@ -170,8 +170,9 @@ class SupervisedLearner:
             row.update(end.row)
         clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).T
         examples = self.partition.counts(clients, versions)
-        held = examples > 0
-        self.record.note(clients[held], [known[job.id].accuracy for job, some in zip(jobs, held, strict=True) if some])
+        for job in jobs:
+            if (model := known[job.id].model) is not None:
+                self.record.left(job.client, model)
         loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([end.delta for end in ends])
         return Updates(deltas, examples, loss, _holds(ends, deltas.shape), dict(row))
@@ -192,7 +193,7 @@ class SupervisedLearner:
 
     def _finished(self, jobs: Sequence[Job]) -> "list[_Finished]":
         """How each job ends; a client without samples changes nothing."""
-        idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
+        idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, None)
         found, visits = [idle] * len(jobs), {}
         for i, job in enumerate(jobs):
             self.memory.begin(job.version)
@@ -217,8 +218,7 @@ class SupervisedLearner:
                 if isinstance(end, Begun):
                     again[i] = end
                 else:
-                    accuracy = np.nan if purpose else self.record.judge(visits[i].job.client, this.start + delta)
-                    found[i] = _Finished(end, loss, passes[i], accuracy)
+                    found[i] = _Finished(end, loss, passes[i], this.start + delta if self.record.wanted else None)
             begun, turn = again, turn + 1
         return [found[i] for i in range(len(visits))]
 
@@ -290,7 +290,7 @@ class SupervisedLearner:
                 return
             deltas, _ = self.engine.train([self._work(job, this, purpose="tune/") for job, this in tuned])
             for (job, this), delta in zip(tuned, deltas, strict=True):
-                self.record.note([job.client], [self.record.judge(job.client, this.start + delta)])
+                self.record.left(job.client, this.start + delta)
 
     def accuracies(self) -> dict[str, NDArray[np.float64]] | None:
         return self.record.found() if self.record.wanted else None
@@ -324,12 +324,12 @@ class SupervisedLearner:
 
 
 class _Finished(NamedTuple):
-    """A job that has been computed: its end, its loss in the last pass, and passes and accuracy that it came to."""
+    """A job that has been computed: its end, its loss in the last pass, its passes, and the model where it is wanted."""
 
     done: Done
     loss: float
     passes: float
-    accuracy: float
+    model: NDArray[np.float32] | None
 
 
 def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
