@@ -35,10 +35,10 @@ TABLES = {
     "low_lenet": COHORT,
     "low_resnet8": {"learning.model": "resnet8", "learning.norm_statistics": "averaged"},
     "high_lenet": COHORT
-    | {"clients": "100", "selection.k": "5", "training.rounds": "2000", "learning.evaluate.every": "100"},
+    | {"clients": "100", "selection.k": "5", "training.rounds": "2000", "learning.evaluate.every": "500"},
 }
-BRIEF = {"learning.evaluate.samples": "100"}
-"""The tables are about clients' own test samples; of the common ones a few do."""
+BRIEF = {"learning.evaluate.samples": "100", "learning.evaluate.every": "50"}
+"""The tables are about clients' own test samples at the end; of the common ones a few do."""
 
 AVERAGED = {"training.server_optimiser": "sgd"}
 LOTTERY = "{name: lotteryfl, target: %s}"
@@ -80,7 +80,7 @@ EARLY, AROUND = 20, 5
 
 def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, float], pandas.DataFrame]:
     """What one arm comes to, and its clients' accuracies."""
-    changes = TABLES[options.table] | BRIEF | ARMS[name]
+    changes = BRIEF | TABLES[options.table] | ARMS[name]
     if options.rounds:
         changes |= {"training.rounds": str(options.rounds)}
     if "Jump-Start" in name and "high" not in options.table:
@@ -91,9 +91,8 @@ def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, f
     sent = result.rounds.bytes_up / 1e6  # averages send whole models; sparse ones say what counts: values only
     if "published_mb" in result.rounds:
         sent = result.rounds.published_mb
-    dense = sent.iloc[0] if "Jump-Start" not in name else float("nan")
-    left = sent.rolling(AROUND).mean() / dense
-    row |= {"megabytes": sent.sum(), "pruned_20": 100 * (1 - left.iloc[EARLY - 1]), "pruned": 100 * (1 - left.iloc[-1])}
+    lately = sent.rolling(AROUND).mean()
+    row |= {"megabytes": sent.sum(), "sent_20": lately.iloc[EARLY - 1], "sent_last": lately.iloc[-1]}
     return row, pandas.read_csv(result.path / "accuracies.csv")
 
 
@@ -101,6 +100,8 @@ def write(found: dict[str, list[dict[str, float]]], table: str) -> None:
     rows: list[dict[str, Any]] = []
     for name, values in found.items():
         frame = pandas.DataFrame(values)
+        for when in ("20", "last"):  # of what FedAvg sends in a round
+            frame[f"pruned_{when}"] = 100 * (1 - frame.pop(f"sent_{when}") / found["FedAvg"][0]["sent_20"])
         row = {"arm": name, "seeds": len(frame)}
         for measure in frame:
             row |= columns(measure, mean(frame[measure].to_numpy()))
@@ -112,7 +113,7 @@ def write(found: dict[str, list[dict[str, float]]], table: str) -> None:
             n = min(len(found[one]), len(found[other]))
             a, b = pandas.DataFrame(found[one][:n]), pandas.DataFrame(found[other][:n])
             row = {"arm": one, "against": other, "seeds": n}
-            for measure in ("trained_mean", "trained_min", "pruned_20", "megabytes"):
+            for measure in ("trained_mean", "trained_min", "sent_20", "megabytes"):
                 row |= columns(measure, paired(a[measure].to_numpy(), b[measure].to_numpy()))
             rows.append(row)
     pandas.DataFrame(rows).to_csv(HERE / f"{table}_paired.csv", index=False, float_format="%.5g")

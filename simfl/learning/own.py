@@ -19,8 +19,8 @@ Vector = NDArray[np.float32]
 AT_ONCE = 16
 """Models that are measured at once."""
 
-WAITING_BYTES = 1 << 26
-"""Models that wait to be measured take no more room than this."""
+WAITING_BYTES = 1 << 25
+"""Models that wait to be measured take no more room than this, here and in a checkpoint."""
 
 
 class OwnSamples:
@@ -156,12 +156,18 @@ class Record:
         """For checkpoints."""
         if not self.wanted:
             return {}
-        self._measure_waiting()
-        return {"accuracy": self.accuracy, "trained": self._trained.copy(), "known": self._known.copy()}
+        state = {"accuracy": self.accuracy, "trained": self._trained.copy(), "known": self._known.copy()}
+        if self._waiting:
+            state |= {
+                "waiting": np.array(list(self._waiting), dtype=np.int64),
+                "waiting_models": np.stack(list(self._waiting.values())),
+            }
+        return state
 
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
-        if self.wanted:
-            self.accuracy, self._trained, self._known = (
-                np.array(state[name]) for name in ("accuracy", "trained", "known")
-            )
+        if not self.wanted:
+            return
+        self.accuracy, self._trained, self._known = (np.array(state[name]) for name in ("accuracy", "trained", "known"))
+        if "waiting" in state:
+            self._waiting = dict(zip(state["waiting"].tolist(), np.array(state["waiting_models"]), strict=True))
