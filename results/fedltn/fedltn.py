@@ -33,7 +33,11 @@ SCENARIO = HERE.parent.parent / "scenarios" / "fedltn.yaml"
 COHORT = {"learning.backend": "{name: grouped, cohort: 5}"}
 TABLES = {
     "low_lenet": COHORT,
-    "low_resnet8": {"learning.model": "resnet8", "learning.norm_statistics": "averaged"},
+    "low_resnet8": {
+        "learning.model": "resnet8",
+        "learning.norm_statistics": "averaged",
+        "learning.bf16": "true",
+    },
     "high_lenet": COHORT
     | {"clients": "100", "selection.k": "5", "training.rounds": "2000", "learning.evaluate.every": "500"},
 }
@@ -41,7 +45,7 @@ BRIEF = {"learning.evaluate.samples": "100", "learning.evaluate.every": "50"}
 """The tables are about clients' own test samples at the end; of the common ones a few do."""
 
 AVERAGED = {"training.server_optimiser": "sgd"}
-LOTTERY = "{name: lotteryfl, target: %s}"
+LOTTERY = "{name: lotteryfl, target: %s, step: 0.2, threshold: 0.5}"
 ARMS = {
     "FedAvg": AVERAGED | {"training.personal": "none"},
     "FedBN": AVERAGED | {"training.personal": "fedbn"},
@@ -87,7 +91,8 @@ def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, f
         changes |= {"training.rounds": "25"}
     texts = [f"{key}={value}" for key, value in changes.items()]
     result = simfl.run(SCENARIO, [*texts, f"seed={seed}"], out=options.out)
-    row = {measure: 100 * result.summary[column] for measure, column in MEASURES.items()}
+    values = {measure: result.summary[column] for measure, column in MEASURES.items()}
+    row = {measure: float("nan") if value is None else 100 * value for measure, value in values.items()}  # diverged
     sent = result.rounds.bytes_up / 1e6  # averages send whole models; sparse ones say what counts: values only
     if "published_mb" in result.rounds:
         sent = result.rounds.published_mb
