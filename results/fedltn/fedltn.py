@@ -54,8 +54,10 @@ ARMS = {
     "FedLTN 0.9, rewinding": {"training.personal.rewind": "true"},
     "LotteryFL 0.5": AVERAGED | {"training.personal": LOTTERY % 0.5},
     "FedLTN 0.5": {"training.personal.target": "0.5"},
+    "FedLTN 0.9, plain server": AVERAGED,
     "FedLTN 0.9, no threshold": {"training.personal.threshold": "0"},
     "FedLTN 0.9, threshold 0.5": {"training.personal.threshold": "0.5"},
+    "FedBN, look-ahead server": {"training.personal": "fedbn"},
     "FedLTN 0.9, Jump-Start": {"training.personal.name": "jump_start"},
     "LotteryFL 0.1": AVERAGED | {"training.personal": LOTTERY % 0.1},
     "FedLTN 0.1": {"training.personal.target": "0.1"},
@@ -78,20 +80,29 @@ PAIRS = (
     ("FedBN", "FedAvg"),
     ("FedLTN 0.9", "FedAvg"),
     ("FedLTN 0.9", "FedBN"),
+    ("FedLTN 0.9", "FedLTN 0.9, plain server"),
+    ("FedBN", "FedBN, look-ahead server"),
+    ("FedLTN 0.9, plain server", "FedBN"),
 )
 EARLY, AROUND = 20, 5
 """The pruned share "in round 20" is that of the five rounds up to it."""
 
 
-def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, float], pandas.DataFrame]:
-    """What one arm comes to, and its clients' accuracies."""
+Played = dict[int, dict[str, float]]
+"""What an arm comes to, by seed."""
+
+
+def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, float], pandas.DataFrame] | None:
+    """What one arm comes to, and its clients' accuracies; None where only finished runs count, and this is not."""
     changes = BRIEF | TABLES[options.table] | ARMS[name]
     if options.rounds:
         changes |= {"training.rounds": str(options.rounds)}
     if "Jump-Start" in name and "high" not in options.table:
         changes |= {"training.rounds": "25"}
-    texts = [f"{key}={value}" for key, value in changes.items()]
-    result = simfl.run(SCENARIO, [*texts, f"seed={seed}"], out=options.out)
+    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()], seed=seed)
+    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
+        return None
+    result = simfl.run(scenario, out=options.out)
     values = {measure: result.summary[column] for measure, column in MEASURES.items()}
     row = {measure: float("nan") if value is None else 100 * value for measure, value in values.items()}  # diverged
     sent = result.rounds.bytes_up / 1e6  # averages send whole models; sparse ones say what counts: values only
@@ -102,24 +113,25 @@ def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, f
     return row, pandas.read_csv(result.path / "accuracies.csv")
 
 
-def write(found: dict[str, list[dict[str, float]]], table: str) -> None:
+def write(found: dict[str, Played], table: str) -> None:
+    found = {name: values for name, values in found.items() if values}
+    whole = pandas.DataFrame(found["FedAvg"].values())
     rows: list[dict[str, Any]] = []
     for name, values in found.items():
-        frame = pandas.DataFrame(values)
+        frame = pandas.DataFrame(values.values())
         for when in ("20", "last"):  # of what FedAvg sends in a round
-            frame[f"pruned_{when}"] = 100 * (1 - frame.pop(f"sent_{when}") / found["FedAvg"][0]["sent_20"])
-        row = {"arm": name, "seeds": len(frame)}
+            frame[f"pruned_{when}"] = 100 * (1 - frame.pop(f"sent_{when}") / whole.sent_20.iloc[0])
+        row: dict[str, Any] = {"arm": name, "seeds": len(frame)}
         for measure in frame:
             row |= columns(measure, mean(frame[measure].to_numpy()))
-        rows.append(row | {"share": row["megabytes"] / rows[0]["megabytes"] if rows else 1.0})
+        rows.append(row | {"share": row["megabytes"] / whole.megabytes.mean()})
     pandas.DataFrame(rows).to_csv(HERE / f"{table}.csv", index=False, float_format="%.5g")
     rows = []
     for one, other in PAIRS:
-        if one in found and other in found:
-            n = min(len(found[one]), len(found[other]))
-            a, b = pandas.DataFrame(found[one][:n]), pandas.DataFrame(found[other][:n])
-            row = {"arm": one, "against": other, "seeds": n}
-            for measure in ("trained_mean", "trained_min", "sent_20", "megabytes"):
+        if seeds := sorted(found.get(one, {}).keys() & found.get(other, {}).keys()):
+            a, b = (pandas.DataFrame([found[name][seed] for seed in seeds]) for name in (one, other))
+            row = {"arm": one, "against": other, "seeds": len(seeds)}
+            for measure in ("trained_mean", "trained_min", "before_mean", "sent_20", "megabytes"):
                 row |= columns(measure, paired(a[measure].to_numpy(), b[measure].to_numpy()))
             rows.append(row)
     pandas.DataFrame(rows).to_csv(HERE / f"{table}_paired.csv", index=False, float_format="%.5g")
@@ -151,20 +163,22 @@ def main() -> None:
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, help="fewer than the table has")
-    parser.add_argument("--arms", type=int, default=len(ARMS), help="the first so many")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help="these only")
+    parser.add_argument("--finished", action="store_true", help="play nothing; tabulate the runs that are finished")
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
-    names = [name for name in list(ARMS)[: options.arms] if name != "FedBN" or "resnet8" in options.table]
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    names = [name for name in options.arms if "FedBN" not in name or "resnet8" in options.table]
+    found: dict[str, Played] = {name: {} for name in names}
     clients: dict[str, list[pandas.DataFrame]] = {name: [] for name in names}
     for seed in range(options.seeds):
         for name in names:
-            row, own = play(name, seed, options)
-            found[name].append(row)
+            if (played := play(name, seed, options)) is None:
+                continue
+            found[name][seed], own = played
             clients[name].append(own)
-            print(seed, name, {key: round(float(value), 2) for key, value in row.items()}, flush=True)
-        write(found, options.table)
-        draw(clients, options.table)
+            print(seed, name, {key: round(float(value), 2) for key, value in played[0].items()}, flush=True)
+    write(found, options.table)
+    draw({name: frames for name, frames in clients.items() if frames}, options.table)
 
 
 if __name__ == "__main__":

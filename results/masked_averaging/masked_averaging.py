@@ -5,7 +5,8 @@
 Plays scenarios/masked_averaging.yaml with the mean, the mean times the mask's mean (the control), the masked mean, and
 the masked mean divided by the mask's mean, under the same draws, seed after seed (finished runs are reused):
 
-    published   ten clients, all of them, rates around the thesis' extremes (its Table B.7)
+    published   ten clients, all of them, 112 steps of a round (of 112 to 188), rates around the thesis' extremes
+                (its Table B.7)
     epochs      the same with twenty local epochs (Table B.9)
     colours     MNIST in the colours of its classes, other colours in the test part
     rotation    MNIST turned by an angle of its class, the test part upright
@@ -37,7 +38,7 @@ PAIRS = (("masked", "mean"), ("shrunk", "mean"), ("rescaled", "mean"), ("masked"
 PUBLISHED = ((0.01, 2.0), (0.01, 1.0), (0.1, 0.01), (0.05, 1.0), (0.05, 2.0))
 MNIST = {"learning.data": "mnist"}
 TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
-    "published": (PUBLISHED, {}),
+    "published": (PUBLISHED, {"training.local_steps": "112", "training.local_epochs": "null"}),
     "epochs": (((0.01, 1.0),), {"training.local_epochs": "20"}),
     "colours": (((0.01, 1.0),), MNIST | {"learning.transform": "colours"}),
     "rotation": (((0.01, 1.0),), MNIST | {"learning.transform": "rotation"}),
