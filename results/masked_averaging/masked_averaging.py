@@ -38,7 +38,7 @@ PAIRS = (("masked", "mean"), ("shrunk", "mean"), ("rescaled", "mean"), ("masked"
 PUBLISHED = ((0.01, 2.0), (0.01, 1.0), (0.1, 0.01), (0.05, 1.0), (0.05, 2.0))
 MNIST = {"learning.data": "mnist"}
 TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
-    "published": (PUBLISHED, {"training.local_steps": "112", "training.local_epochs": "null"}),
+    "published": (PUBLISHED, {"training.local_steps": "112"}),
     "epochs": (((0.01, 1.0),), {"training.local_epochs": "20"}),
     "colours": (((0.01, 1.0),), MNIST | {"learning.transform": "colours"}),
     "rotation": (((0.01, 1.0),), MNIST | {"learning.transform": "rotation"}),
