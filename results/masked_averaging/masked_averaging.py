@@ -53,14 +53,18 @@ TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
 EVERY, LAST = 2, 5
 
 
-def play(arm: str, seed: int, changes: dict[str, str], options: argparse.Namespace) -> dict[str, float]:
+def play(arm: str, seed: int, changes: dict[str, str], options: argparse.Namespace) -> dict[str, float] | None:
+    """What one arm comes to; None where only finished runs count, and this is not."""
     changes = changes | {
         "seed": str(seed),
         "training.aggregate": ARMS[arm],
         "training.rounds": str(options.rounds),
         "learning.evaluate": str(EVERY),
     }
-    rounds = simfl.run(SCENARIO, [f"{key}={value}" for key, value in changes.items()], out=options.out).rounds
+    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()])
+    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
+        return None
+    rounds = simfl.run(scenario, out=options.out).rounds
     found = {"accuracy": 100 * float(rounds.test_accuracy.dropna().tail(LAST).mean())}
     return found | ({"mask_mean": float(rounds.mask_mean.mean())} if "mask_mean" in rounds else {})
 
@@ -83,6 +87,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rates", type=int, default=len(PUBLISHED), help="the first so many pairs of rates")
+    parser.add_argument("--finished", action="store_true", help="play nothing; tabulate the runs that are finished")
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
     rates, changes = TABLES[options.table]
@@ -90,12 +95,14 @@ def main() -> None:
     for rate, server_rate in rates[: options.rates]:
         both = {"training.learning_rate": str(rate), "training.server_learning_rate": str(server_rate)}
         found: dict[str, list[dict[str, float]]] = {arm: [] for arm in ARMS}
-        rows.append({})
         for seed in range(options.seeds):
-            for arm in ARMS:
-                found[arm].append(play(arm, seed, changes | both, options))
-                print(rate, server_rate, seed, arm, found[arm][-1], flush=True)
-            rows[-1] = {"learning_rate": rate, "server_learning_rate": server_rate, "rounds": options.rounds}
+            played = {arm: play(arm, seed, changes | both, options) for arm in ARMS}
+            print(rate, server_rate, seed, played, flush=True)
+            for arm, values in played.items():
+                if values is not None and None not in played.values():
+                    found[arm].append(values)
+        if found["mean"]:
+            rows.append({"learning_rate": rate, "server_learning_rate": server_rate, "rounds": options.rounds})
             rows[-1] |= row(found)
             pandas.DataFrame(rows).to_csv(HERE / f"{options.table}.csv", index=False, float_format="%.5g")
 
