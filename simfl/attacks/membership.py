@@ -66,6 +66,11 @@ class Membership(Recovery):
     ] = "loss"  # fmt: skip
     clients: Annotated[tuple[int, ...], Field(min_length=1, description="of in_client: whose samples")] = (0, 1, 2, 3)
     candidates: Annotated[int, Field(ge=10, description="members asked about at most, and as many others")] = 2000
+    others: Annotated[
+        Literal["any", "alike"],
+        Field(description="the others are any samples that nobody trains on; or as many of each class as the members: "
+              "else whoever knows a client's classes knows something of its members"),
+    ] = "any"  # fmt: skip
 
     @property
     def finals(self) -> tuple[Column, ...]:
@@ -85,7 +90,7 @@ class Membership(Recovery):
     def drawn(self, vault: Vault, streams: Streams) -> Candidates:
         """As many members as others, of the same federation or clients."""
         asked = self.clients if self.game == "in_client" else (-1,)
-        return drawn(vault, asked, self.candidates, streams)
+        return drawn(vault, asked, self.candidates, streams, self.others == "alike")
 
     def question(self, vault: Vault, streams: Streams) -> Candidates:
         found = self.drawn(vault, streams)
@@ -145,19 +150,31 @@ class Membership(Recovery):
         return found._replace(numbers=self.named(found.numbers))
 
 
-def drawn(vault: Vault, asked: tuple[int, ...], most: int, streams: Streams) -> Candidates:
-    """As many members as others for each client asked about (-1 = the federation)."""
+def drawn(vault: Vault, asked: tuple[int, ...], most: int, streams: Streams, alike: bool = False) -> Candidates:
+    """As many members as others for each client asked about (-1 = the federation); of each class, if ``alike``."""
     parts = []
     for client in asked:
         rng = streams("attack/membership", client + 1)
         held = rng.permutation(np.arange(len(vault.y)) if client < 0 else vault.held(client))
-        n = min(most, len(held), len(vault.y_test))
-        others = rng.permutation(len(vault.y_test))[:n]
-        x = np.concatenate([vault.x[held[:n]], vault.x_test[others]])
-        y = np.concatenate([vault.y[held[:n]], vault.y_test[others]])
+        members, others = held[:most], rng.permutation(len(vault.y_test))
+        if alike:
+            pairs = _alike(vault.y[members], vault.y_test[others])
+            members, others = members[pairs[:, 0]], others[pairs[:, 1]]
+        n = min(len(members), len(others))
+        x = np.concatenate([vault.x[members[:n]], vault.x_test[others[:n]]])
+        y = np.concatenate([vault.y[members[:n]], vault.y_test[others[:n]]])
         mixed = rng.permutation(2 * n)
         parts.append(Candidates(x[mixed], y[mixed], np.full(2 * n, client, np.int32), (np.arange(2 * n) < n)[mixed]))
     return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _alike(mine: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions of pairs of the same class, (m, 2), as many as there are."""
+    pairs = [
+        list(zip(np.flatnonzero(mine == label), np.flatnonzero(others == label), strict=False))
+        for label in np.unique(mine)
+    ]
+    return np.array([pair for some in pairs for pair in some], dtype=np.int64).reshape(-1, 2)
 
 
 def finding(found: Rates) -> Finding:
