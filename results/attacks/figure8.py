@@ -147,11 +147,8 @@ def draw(table: pandas.DataFrame) -> None:
         axis.set(title=f"{mode}, {window} rounds", yscale="log", ylim=(1e-3, 1e4))
         axis.set_xticks(range(len(kinds)), kinds, rotation=30, ha="right")
     axes.flat[0].set_ylabel("mean relative squared error")
-    figure.suptitle(
-        "bars: geometric mean over seeds, with its 95 % interval; line: theory with the updates' norms and drift; cross: "
-        "published",
-        fontsize=9,
-    )
+    about = "geometric mean over seeds, 95 % interval; line: theory with the updates' norms and drift; cross: published"
+    figure.suptitle(f"bars: {about}", fontsize=9)
     figure.savefig(HERE / "figure8.svg", metadata={"Date": None})
 
 
