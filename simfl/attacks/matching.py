@@ -62,7 +62,7 @@ def label_counts(bench: Bench, update: NDArray[np.float32], samples: int, rate: 
 
     The probabilities are taken for equal. Of one sample the class is that of the only rising bias.
     """
-    last = bench.parameters[-1]
+    last = bench.trained[-1]
     rise = update[last.start : last.start + prod(last.shape)].astype(np.float64)
     if samples == 1:
         return np.array([int(rise.argmax())])
@@ -77,9 +77,10 @@ def label_counts(bench: Bench, update: NDArray[np.float32], samples: int, rate: 
 def _descent(
     bench: Bench, target: Target, x: torch.Tensor, steps: int, variation: float
 ) -> tuple[float, NDArray[np.float32]]:
-    names, start = [name for name, _ in bench.module.named_parameters()], torch.from_numpy(np.array(target.start))
-    weights = dict(zip(names, _parts(bench, start), strict=True))
-    aim = torch.from_numpy(target.update.astype(np.float32))
+    start = torch.from_numpy(np.array(target.start))
+    weights = {p.name: start[p.start : p.start + prod(p.shape)].view(p.shape) for p in bench.parameters}
+    moved = sum(prod(p.shape) for p in bench.trained)
+    aim = torch.from_numpy(target.update[:moved].astype(np.float32))
     aim, labels = aim / aim.norm().clamp_min(1e-30), torch.from_numpy(target.labels)
     low, high = torch.from_numpy(bench.low), torch.from_numpy(bench.high)
     x = x.requires_grad_()
@@ -106,20 +107,16 @@ def _descent(
 def _update(
     bench: Bench, weights: dict[str, torch.Tensor], target: Target, x: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """What training on the samples changes, (d,); up to a factor where it is one step."""
-    now = {name: value.detach().requires_grad_() for name, value in weights.items()}
+    """What training on the samples changes, (d,) without running statistics; up to a factor where it is one step."""
+    now = {p.name: weights[p.name].detach().requires_grad_() for p in bench.trained}
     begun, speed = now, [torch.zeros_like(value) for value in now.values()]
     for _ in range(target.steps):
-        loss = torch.nn.functional.cross_entropy(functional_call(bench.module, now, (x,)), labels)
+        loss = torch.nn.functional.cross_entropy(functional_call(bench.module, weights | now, (x,)), labels)
         slopes = torch.autograd.grad(loss, list(now.values()), create_graph=True)
         slopes = tuple(s + target.weight_decay * v for s, v in zip(slopes, now.values(), strict=True))
         speed = [target.momentum * v + s for v, s in zip(speed, slopes, strict=True)]
         now = {name: value - target.rate * v for (name, value), v in zip(now.items(), speed, strict=True)}
     return torch.cat([(now[name] - begun[name]).flatten() for name in now])
-
-
-def _parts(bench: Bench, flat: torch.Tensor) -> list[torch.Tensor]:
-    return [flat[p.start : p.start + prod(p.shape)].view(p.shape) for p in bench.parameters]
 
 
 def _variation(x: torch.Tensor) -> torch.Tensor:

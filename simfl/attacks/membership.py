@@ -19,6 +19,7 @@ from simfl.types import Arrays
 
 __all__ = ["FINALS", "Candidates", "Membership", "drawn", "finding"]
 
+RANKS = "fedmia", "fedmia_gradient"
 RATES = {"membership_tpr_1": 0.01, "membership_tpr_01": 0.001}
 
 FINALS = (
@@ -60,9 +61,9 @@ class Membership(Recovery):
         Literal["in_federation", "in_client"], Field(description="a sample of anybody, or of a certain client")
     ] = "in_federation"
     statistic: Annotated[
-        Literal["loss", "logits", "fedmia"],
+        Literal["loss", "logits", "fedmia", "fedmia_gradient"],
         Field(description="a threshold on the loss; a regression on the logits, taught by half of the samples; or the "
-              "rank among the other clients' models"),
+              "rank of the loss, or of the gradient's cosine with the update, among those of the other clients"),
     ] = "loss"  # fmt: skip
     clients: Annotated[tuple[int, ...], Field(min_length=1, description="of in_client: whose samples")] = (0, 1, 2, 3)
     candidates: Annotated[int, Field(ge=10, description="members asked about at most, and as many others")] = 2000
@@ -81,8 +82,8 @@ class Membership(Recovery):
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         if self.game == "in_client" and wrong:
             problems.append(("clients", f"names {wrong[0]}; clients are 0 to {setting.clients - 1}"))
-        if self.statistic == "fedmia" and self.game != "in_client":
-            problems.append(("statistic", "is fedmia, which compares clients; use game: in_client, or loss"))
+        if self.statistic in RANKS and self.game != "in_client":
+            problems.append(("statistic", f"is {self.statistic}, which compares clients; use game: in_client, or loss"))
         return problems
 
     # -- the game --------------------------------------------------------------------------------------
@@ -119,19 +120,22 @@ class Membership(Recovery):
         self, client: int, batch: Recovered, bench: Bench, x: NDArray[np.float32], y: NDArray[np.int64]
     ) -> NDArray[np.float64] | None:
         """What one batch of recovered updates tells of a client's samples; None = nothing."""
+        own = batch.clients == client
+        if not own.any() or (self.statistic in RANKS and len(own) < 3):
+            return None
+        if self.statistic == "fedmia_gradient":
+            from simfl.attacks.gradients import alignments
+
+            said = alignments(bench, batch.starts, batch.updates, x, y)
+            return fedmia(said[own][0], said[~own])
         from simfl.attacks.logits import logits_of
 
-        own = batch.clients == client
-        if not own.any():
-            return None
         models = batch.starts + batch.updates
         mine = logits_of(bench, models[own][0], x)
         if self.statistic != "fedmia":
             return self._told(mine, y)
-        others = models[~own]
-        if len(others) < 2:
-            return None
-        return fedmia(margins(mine, y), np.stack([margins(logits_of(bench, other, x), y) for other in others]))
+        others = (margins(logits_of(bench, other, x), y) for other in models[~own])
+        return fedmia(margins(mine, y), np.stack(list(others)))
 
     def _told(self, logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
         return logits if self.statistic == "logits" else margins(logits, y)
