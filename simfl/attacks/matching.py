@@ -83,25 +83,26 @@ def _descent(
     aim = torch.from_numpy(target.update[:moved].astype(np.float32))
     aim, labels = aim / aim.norm().clamp_min(1e-30), torch.from_numpy(target.labels)
     low, high = torch.from_numpy(bench.low), torch.from_numpy(bench.high)
-    x = x.requires_grad_()
-    optimiser = torch.optim.Adam([x], lr=RATE)
+    width = (high - low).clamp_min(1e-6)
+    z = ((x - low) / width).requires_grad_()  # steps are shares of the range of values
+    optimiser = torch.optim.Adam([z], lr=RATE)
     drops = torch.optim.lr_scheduler.MultiStepLR(optimiser, [int(steps * part) for part in DROPS], 0.1)
-    best, cost = x.detach().clone(), float("inf")
+    best, cost = z.detach().clone(), float("inf")
     for _ in range(steps):
         optimiser.zero_grad()
-        made = _update(bench, weights, target, x, labels)
+        made = _update(bench, weights, target, low + width * z, labels)
         off = 1 - torch.dot(made, aim) / made.norm().clamp_min(1e-30)
-        loss = off + variation * _variation(x / (high - low).clamp_min(1e-6))
+        loss = off + variation * _variation(z)
         loss.backward()
         if (now := loss.item()) < cost:
-            best, cost = x.detach().clone(), now
-        assert x.grad is not None
-        x.grad.sign_()
+            best, cost = z.detach().clone(), now
+        assert z.grad is not None
+        z.grad.sign_()
         optimiser.step()
         drops.step()
         with torch.no_grad():
-            x.copy_(torch.minimum(torch.maximum(x, low), high))
-    return cost, best.numpy()
+            z.clamp_(0, 1)
+    return cost, (low + width * best).numpy()
 
 
 def _update(
