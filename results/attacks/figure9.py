@@ -1,6 +1,6 @@
 """Figure 9 of Multi-RoundSecAgg (arXiv 2106.03328): images out of what least squares recovers for T = 1, 2 and 4.
 
-    python results/attacks/figure9.py [--steps 1200] [--seed 0]
+    python results/attacks/figure9.py [--steps 800] [--seed 0]
 
 16 clients with one MNIST image each, 4 a round under secure aggregation, LeNet-5 that stands still at its initial
 weights (server learning rate 1e-6), so that the sums of 40 rounds tell all that the policy lets them tell. What least
@@ -36,7 +36,7 @@ BASE = {
 
 def recovered(T: int, options: argparse.Namespace) -> tuple:
     """The pictures of a policy."""
-    attack = {"name": "inversion", "samples": T, "steps": options.steps, "restarts": 1}
+    attack = {"name": "inversion", "samples": T, "steps": options.steps, "restarts": 2}
     overrides = [f"selection.T={T}", f"seed={options.seed}"]
     return play(build(Scenario.of(BASE | {"attacks": [attack]}, overrides=overrides))).findings[0].pictures
 
@@ -49,7 +49,7 @@ def main() -> None:
     from matplotlib import pyplot
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     shown = {T: recovered(T, options) for T in UNITS}
