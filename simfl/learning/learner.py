@@ -194,10 +194,10 @@ class SupervisedLearner:
         """How each job ends; a client without samples changes nothing."""
         idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
         found, visits = [idle] * len(jobs), {}
-        for i, job in enumerate(jobs):
+        for i, (job, samples) in enumerate(zip(jobs, self._counts(jobs), strict=True)):
             self.memory.begin(job.version)
-            if len(self.partition.held(job.client, job.version)):
-                visits[i] = self._visit(job)
+            if samples:
+                visits[i] = self._visit(job, samples)
         for i, end in zip(visits, self._played(list(visits.values()), self.variant), strict=True):
             found[i] = end
         return found
@@ -239,14 +239,19 @@ class SupervisedLearner:
             self.memory.end(each, Done(self.start, dict(first)))
         return apart.models[client]
 
-    def _visit(self, job: Job) -> Visit:
+    def _counts(self, jobs: Sequence[Job]) -> list[int]:
+        """How many samples the client of each job trains on."""
+        clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).reshape(-1, 2).T
+        return self.partition.counts(clients, versions).tolist()
+
+    def _visit(self, job: Job, samples: int) -> Visit:
         return Visit(
             job,
             self.models[job.version],
             self.memory.own(job.client),
             self.memory.common,
             lambda model: self.validated.accuracy(model, job.client),
-            len(self.partition.held(job.client, job.version)),
+            samples,
         )
 
     def _work(self, job: Job, begun: Begun, turn: int = 0, purpose: str = "") -> Work:
@@ -284,7 +289,8 @@ class SupervisedLearner:
         who = np.flatnonzero(self.judged.holders & (self.samples > 0)).tolist()
         for first in range(0, len(who), TUNED):
             jobs = [Job(version << 32 | client, client, version, 0.0) for client in who[first : first + TUNED]]
-            begun = [(job, self.variant.tune(self._visit(job))) for job in jobs]
+            samples = self._counts(jobs)
+            begun = [(job, self.variant.tune(self._visit(job, n))) for job, n in zip(jobs, samples, strict=True)]
             tuned = [(job, this) for job, this in begun if this is not None]
             if not tuned:
                 return

@@ -24,6 +24,8 @@ class Work:
         order: int64, shape (t,): the training samples in the order in which they are used.
         bounds: steps + 1 numbers: step s uses ``order[bounds[s]:bounds[s + 1]]``.
         last_pass: first step of the last pass over the samples; the reported loss is its mean.
+        repeats: how often all this is done, one time after the other; more than once only where one step takes all
+            samples, so that no order of theirs matters.
         rate: learning rate.
         shift: float32, shape (d,): added to every gradient, or None.
         mask: bool, shape (d,): coordinates that move; None = all.
@@ -40,10 +42,11 @@ class Work:
     mask: NDArray[np.bool_] | None = None
     proximal: float = 0.0
     versions: NDArray[np.int64] | None = None
+    repeats: int = 1
 
     @property
     def steps(self) -> int:
-        return len(self.bounds) - 1
+        return (len(self.bounds) - 1) * self.repeats
 
 
 def work(
@@ -66,11 +69,14 @@ def work(
     bounds, last_pass, passes = _steps(len(held), local)
     key = (job.id, turn) if turn and not begun.repeats else (job.id,)
     rng = streams(f"{purpose}shuffle", *key)
+    repeats = 1
+    if bounds[1] == len(held) and augment is None:
+        bounds, last_pass, passes, repeats = bounds[:2], 0, 1, passes
     order = rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
     order = order[: bounds[-1]]
     versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
     rate = local.rate(job.version)
-    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions)
+    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions, repeats)
 
 
 @lru_cache(maxsize=4096)
