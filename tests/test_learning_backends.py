@@ -118,8 +118,7 @@ def reference(task, job):
     )
     losses = []
     for s in range(job.steps):
-        once = len(job.bounds) - 1
-        now = slice(job.bounds[s % once], job.bounds[s % once + 1])
+        now = slice(job.bounds[s], job.bounds[s + 1])
         versions = None if job.versions is None else torch.from_numpy(job.versions[now])
         x = take(task.x, torch.from_numpy(job.order[now]), versions, task.crop).double()
         loss = cross_entropy(module(x), task.y[job.order[now]])
@@ -140,7 +139,7 @@ def reference(task, job):
                 p.grad = torch.where(kept, p.grad, -task.sgd.weight_decay * p.detach())
                 at += p.numel()
         optimiser.step()
-        if s >= job.steps - once + job.last_pass:
+        if s >= job.last_pass:
             losses.append((loss.item(), now.stop - now.start))
     end = torch.cat([nn.utils.parameters_to_vector(module.parameters()).detach(), *map(torch.flatten, statistics)])
     delta = (end - begun).numpy()
@@ -200,11 +199,13 @@ def test_bits_of_many_binary_models_do_not_depend_on_the_company():
 def test_whole_batches_are_shuffled_once():
     local = LocalTraining(batch_size=None, learning_rate=0.7, local_steps=3)
     made = work(Job(0, 0, 0, 0.0), np.arange(20), Begun(np.zeros(1, dtype=np.float32)), local, STREAMS)
-    assert (made.repeats, made.steps) == (3, 3) and sorted(made.order.tolist()) == list(range(20))
+    passes = made.order.reshape(3, 20)
+    assert made.steady and (passes == passes[0]).all() and sorted(passes[0].tolist()) == list(range(20))
+    assert made.first.steps == 1 and np.array_equal(made.first.order, passes[0])
     local = LocalTraining(batch_size=10, learning_rate=0.7, local_epochs=3)
     made = work(Job(0, 0, 0, 0.0), np.arange(20), Begun(np.zeros(1, dtype=np.float32)), local, STREAMS)
     passes = made.order.reshape(3, 20)
-    assert (made.repeats, made.steps) == (1, 6) and (passes[0] != passes[1]).any()
+    assert not made.steady and made.steps == 6 and (passes[0] != passes[1]).any()
 
 
 def test_a_cohort_larger_than_the_limit_changes_nothing():
@@ -283,9 +284,7 @@ def test_works_make_the_promised_steps():
         (LocalTraining(batch_size=5, local_steps=2), 2, 10),
     ):
         job = work(Job(4, 0, 0, 0.0), held, Begun(np.zeros(1, np.float32)), local, STREAMS)
-        assert job.steps == steps == local.steps(np.array([13]))[0]
-        samples_used //= job.repeats
-        assert len(job.order) == samples_used and job.repeats == (3 if local.batch_size is None else 1)
+        assert job.steps == steps == local.steps(np.array([13]))[0] and len(job.order) == samples_used
         assert np.array_equal(
             np.sort(job.order[:13]), held[: len(job.order)] if len(job.order) >= 13 else np.sort(job.order)
         )

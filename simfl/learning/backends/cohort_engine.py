@@ -80,7 +80,9 @@ class CohortEngine:
         return deltas, loss
 
     def _cohort(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        n, device = len(works), self.x.device
+        n, device, repeats = len(works), self.x.device, 1
+        if works[0].steady:  # as are all of them, and equally long: their samples are taken once
+            works, repeats = [work.first for work in works], works[0].steps
         width = self.limit if self.fixed else n
         start = self._stack([work.start for work in works], width)
         plan = schedule(works, width, self.task.batch_size, device)
@@ -97,7 +99,7 @@ class CohortEngine:
                 y = self.task.y.index_select(0, chosen.reshape(-1)).view(k, -1)
                 here, weight = [block[:k] for block in blocks], plan.frame.weight[s, :k]
                 moving = [block[:active] for block in trained]
-                for left in reversed(range(works[0].repeats)):
+                for left in reversed(range(repeats)):
                     noted = plan.frame.noted[s] and not left
                     row, gradients = self.network.gradients(here, x, y, weight, noted)
                     step(moving, gradients)

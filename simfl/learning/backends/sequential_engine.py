@@ -45,9 +45,8 @@ class SequentialEngine:
         versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
         bounds = work.bounds
         total = torch.zeros((), dtype=torch.float64, device=device)
-        once = len(bounds) - 1
         for s in range(work.steps):
-            now = slice(bounds[s % once], bounds[s % once + 1])
+            now = slice(bounds[s], bounds[s + 1])
             chosen = order[now]
             x = take(task.x, chosen, None if versions is None else versions[now], task.crop)
             if self.images:
@@ -58,7 +57,7 @@ class SequentialEngine:
             gradients = torch.autograd.grad(loss, self.parameters)
             with torch.no_grad():
                 step(gradients, work.rate)
-            if s >= work.steps - once + work.last_pass:
+            if s >= work.last_pass:
                 total += loss.detach() * len(chosen)
         return float(total) / (bounds[-1] - bounds[work.last_pass])
 
