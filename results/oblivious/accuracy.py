@@ -1,6 +1,7 @@
 """Figure 2-4 of Mugunthan's thesis (MIT 2022): Matthews correlation against epsilon, the number of clients and rounds.
 
-    python results/oblivious/accuracy.py [--data adult] [--seeds 5] [--large 1] [--rate 0.3] [--clients 50 100]
+    python results/oblivious/accuracy.py [--data adult] [--seeds 5] [--large 1] [--rate 0.3]
+        [--clients 50 100] [--epsilons 5e-6 5e-4] [--out results]
 
 Plays scenarios/oblivious.yaml as published, 20 rounds of 50 local steps, with the sum's noise drawn at once (execute:
 cost_only), and without any noise (secagg: plain); finished runs are reused. ``--large`` are the seeds of 5,000 clients.
@@ -23,19 +24,21 @@ from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "oblivious.yaml"
-EPSILONS = (5e-7, 5e-6, 1e-5, 5e-5, 5e-4, None)
-"""As the publication states them; None = without noise."""
+EPSILONS = (5e-7, 5e-6, 1e-5, 5e-5, 5e-4)
+"""As the publication states them."""
 CLIENTS = (50, 100, 200, 500, 1000, 5000)
 LARGE = 5000
-DATA = {"adult": [], "fraud": ["learning.data={name: kddcup99, attacks: rare}"]}
+DATA = {"adult": ([], 0.3), "fraud": (["learning.data={name: kddcup99, attacks: rare}"], 10.0)}
+"""Changes of the scenario, and the learning rate, which is not printed."""
 PRINTED = {("adult", 100, 1e-5): 0.005, ("adult", 200, 1e-5): 0.254, ("adult", 500, 1e-5): 0.423}
 
 
 def played(clients: int, epsilon: float | None, seed: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row a round."""
     noise = [f"secagg.epsilon={epsilon}", "secagg.execute=cost_only"] if epsilon else ["secagg=plain"]
-    changes = [f"clients={clients}", f"seed={seed}", f"training.learning_rate={options.rate}", "attacks=[]",
-               "privacy=none", *noise, *DATA[options.data]]  # fmt: skip
+    more, rate = DATA[options.data]
+    changes = [f"clients={clients}", f"seed={seed}", f"training.learning_rate={options.rate or rate}", "attacks=[]",
+               "privacy=none", *noise, *more]  # fmt: skip
     folder = run(Scenario.load(SCENARIO, changes), options.out, resume=True).path
     measured = read_table(folder / "evaluation.csv")
     rounds = read_table(folder / "rounds.csv")
@@ -94,16 +97,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=list(DATA), default="adult")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rate", type=float, default=0.3, help="learning rate; not printed")
+    parser.add_argument("--rate", type=float, help="learning rate")
     parser.add_argument("--large", type=int, default=1, help=f"seeds of {LARGE} clients")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS, help="besides none")
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     plan = [(seed, n) for seed in range(options.seeds) for n in options.clients if n != LARGE]
     plan += [(seed, n) for seed in range(options.large) for n in options.clients if n == LARGE]
     for seed, clients in plan:
-        for epsilon in EPSILONS:
+        for epsilon in (*options.epsilons, None):
             rows += played(clients, epsilon, seed, options)
             print(seed, clients, epsilon, round(rows[-1]["mcc"], 3), flush=True)
         table = summed_up(pandas.DataFrame(rows), options.data)
