@@ -86,10 +86,10 @@ def draw(table: pandas.DataFrame, file: Path) -> None:
         for panel, epsilon in zip(axes[1:], shown, strict=True):
             curve = table[(table.clients == clients) & (table.epsilon == epsilon)]
             panel.plot(curve["round"], curve.mcc, color=colour, linewidth=1.1, label=f"{clients:,} clients")
-            panel.set(xlabel="round", title=f"ε = {epsilon:g}")
+            panel.set(xlabel="round", title=f"ε = {epsilon:.0e}".replace("e-0", "e-"))
     axes[0].set(xscale="log", xlabel="ε as published (dotted: without noise)", ylabel="Matthews correlation",
                 title="after the last round")  # fmt: skip
-    axes[1].legend(frameon=False)
+    axes[-1].legend(frameon=False, loc="lower right")
     figure.savefig(file, metadata={"Date": None})
 
 
