@@ -134,7 +134,7 @@ class Client:
         self._call("PUT", f"/updates/{job.id}?loss={quote(repr(float(loss)))}", file.getvalue())
 
     def scores(self, **values: float) -> None:
-        """Tells numbers about itself, which are shown where the run is watched and kept with it."""
+        """Tells numbers about itself; they are shown where the run is watched, and kept with the update sent next."""
         self._call("POST", "/scores", json.dumps(values).encode())
 
     def local_training(self) -> Callable[[Task, Vector], tuple[Vector, float]]:

@@ -30,7 +30,6 @@ from simfl.stored import (
     MACHINE,
     PRIVACY,
     SCENARIO,
-    SCORES,
     SUMMARY,
     UPDATES,
     sealed,
@@ -109,7 +108,7 @@ def finish(
     for metric in scenario.metrics:
         ended = checked_values(metric, metric.end(lambda name: _table(folder / name)), metric.finals, "end")
         summary |= {column.name: cell(ended.get(column.name)) for column in metric.finals}
-    others = (SCENARIO, CLIENTS, LATENCY, ACCURACIES, FILE, FINDINGS, UPDATES, SCORES)
+    others = (SCENARIO, CLIENTS, LATENCY, ACCURACIES, FILE, FINDINGS, UPDATES)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
     write_atomically(folder / MACHINE, _json(_versions(scenario)))

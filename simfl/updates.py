@@ -7,7 +7,7 @@ SHA-256 of that model's float32 values), ``update`` (the SHA-256 of the file ``u
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from simfl.disk import naming, open_own, refuse_link, write_atomically
 from simfl.errors import SimflError
 from simfl.outside import Asked, OutsideError, Sent
-from simfl.stored import SCORES, UPDATES, VECTORS_OF, Stored, is_finished, read_update
+from simfl.stored import UPDATES, VECTORS_OF, Stored, is_finished, read_update
 
 __all__ = ["Record", "Replay", "Updates", "encoded"]
-
-Scores = dict[int, dict[str, float]]
 
 
 class Record(NamedTuple):
@@ -34,6 +32,7 @@ class Record(NamedTuple):
     model: str
     update: str
     loss: float
+    scores: str
 
 
 class Updates:
@@ -43,16 +42,12 @@ class Updates:
         folder: of the run; it need not exist before the first update is kept.
         anew: what is there already counts for nothing.
 
-    Attributes:
-        scores: what clients have told, by client and name.
-
     Raises:
         IntegrityError: the folder holds a finished run whose updates are damaged.
     """
 
     def __init__(self, folder: Path, anew: bool = False) -> None:
         self.folder = folder
-        self.scores: Scores = {}
         self._records: dict[int, Record] = {}
         self._journal: Any = None
         if anew:
@@ -61,9 +56,6 @@ class Updates:
             stored = Stored.open(folder)
             if UPDATES in stored:
                 self._read(stored.file(UPDATES).read_text())
-            if SCORES in stored:
-                for row in csv.DictReader(io.StringIO(stored.file(SCORES).read_text())):
-                    self.scores.setdefault(int(row["client"]), {})[row["name"]] = float(row["value"])
         elif (part := self._part).is_file():
             self._read(part.read_text(errors="replace"), partial=True)
 
@@ -75,8 +67,8 @@ class Updates:
         whole = text[: text.rfind("\n") + 1] if partial else text  # a kill may have come in the middle of a line
         for row in csv.reader(whole.splitlines()[1:]):
             try:
-                job, client, version, model, update, loss = row
-                record = Record(int(job), int(client), int(version), model, update, float(loss))
+                job, client, version, model, update, loss, scores = row
+                record = Record(int(job), int(client), int(version), model, update, float(loss), scores)
             except ValueError:
                 continue
             self._records[record.job] = record
@@ -98,10 +90,11 @@ class Updates:
         data = read_update(self.folder, record.update)
         return Sent(np.load(io.BytesIO(data), allow_pickle=False), record.loss)
 
-    def keep(self, asked: Asked, sent: Sent) -> Record:
+    def keep(self, asked: Asked, sent: Sent, scores: str = "") -> Record:
         """Writes an update to disk; it is safe from a kill when this returns."""
         data, job = encoded(sent.delta), asked.job
-        record = Record(job.id, job.client, job.version, digest_of(asked.model), sha256(data).hexdigest(), sent.loss)
+        model, update = digest_of(asked.model), sha256(data).hexdigest()
+        record = Record(job.id, job.client, job.version, model, update, sent.loss, scores)
         folder = self.folder / VECTORS_OF
         refuse_link(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,19 +113,13 @@ class Updates:
             self._journal.write(_table((), [record]))
             self._journal.flush()
 
-    def conclude(self, used: Mapping[int, Record]) -> None:
-        """Writes the tables of the finished run; what it did not use is removed.
-
-        Args:
-            used: the records of the jobs that counted.
-        """
+    def conclude(self) -> None:
+        """Writes the table of the finished run; files of updates that it does not name are removed."""
         if self._journal is not None:
             self._journal.close()
-        write_atomically(self.folder / UPDATES, _table(Record._fields, [used[job] for job in sorted(used)]))
-        told = [(client, name, value) for client in sorted(self.scores) for name, value in self.scores[client].items()]
-        if told:
-            write_atomically(self.folder / SCORES, _table(("client", "name", "value"), sorted(told)))
-        wanted = {record.update for record in used.values()}
+        rows = [self._records[job] for job in sorted(self._records)]
+        write_atomically(self.folder / UPDATES, _table(Record._fields, rows))
+        wanted = {record.update for record in rows}
         for path in (self.folder / VECTORS_OF).glob("*.npy"):
             if path.stem not in wanted and len(path.stem) == 64:
                 path.unlink()
@@ -155,7 +142,6 @@ class Replay:
         self.source, self.target = Updates(source), Updates(target, anew=True)
         if not (source / UPDATES).exists():
             raise SimflError(f"{source}: no client was outside in this run")
-        self.used: dict[int, Record] = {}
 
     def ask(self, asked: Sequence[Asked]) -> None:
         """Nobody is asked."""
@@ -171,12 +157,11 @@ class Replay:
                     f"(version {job.version})"
                 )
             found.append(self.source.read(record))
-            self.used[each.job.id] = self.target.keep(each, found[-1])
+            self.target.keep(each, found[-1], record.scores)
         return found
 
     def conclude(self) -> None:
-        self.target.scores = self.source.scores
-        self.target.conclude(self.used)
+        self.target.conclude()
 
 
 def encoded(delta: NDArray[np.float32]) -> bytes:

@@ -65,7 +65,8 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 internal error, 2 bad usage or scenario, 3 runs of a sweep or clients outside failed, "
+    epilog="Exit codes: 0 done, 1 internal error, 2 bad usage or scenario, "
+    "3 runs of a sweep or clients outside failed, "
     "4 results do not match their digest, 5 something to install is missing, 6 out of disk or memory, 130/143 "
     "interrupted.",
 )

@@ -47,7 +47,14 @@ class Refused(Exception):
 
 @dataclass
 class _Slot:
-    """A client outside."""
+    """A client outside.
+
+    Attributes:
+        sent, refused: updates.
+        why: the last one was refused.
+        scores: the latest of what it has told, by name.
+        told: those since its last update.
+    """
 
     client: int
     token: bytes = b""
@@ -56,6 +63,7 @@ class _Slot:
     refused: int = 0
     why: str = ""
     scores: dict[str, float] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
 
 
 class Desk:
@@ -102,14 +110,13 @@ class Desk:
                 late = next(job for job in jobs if job.id not in self._kept)
                 raise OutsideError(
                     f"job {late.id} of client {late.client} (model version {late.version}) has failed: no update "
-                    f"within {self.limit_s:g} s ({self._fate(self._slots[late.client])}); the same command goes on from here"
+                    f"within {self.limit_s:g} s ({self._fate(self._slots[late.client])}); the same command goes on"
                 )
             return [self.updates.read(self._kept[job.id]) for job in jobs]
 
     def conclude(self) -> None:
         with self._news:
-            self.updates.scores |= {client: slot.scores for client, slot in self._slots.items() if slot.scores}
-            self.updates.conclude(self._kept)
+            self.updates.conclude()
 
     def end(self, why: str = "", grace_s: float = 5.0) -> None:
         """The run is over; waits a little until everybody who has joined knows.
@@ -228,8 +235,9 @@ class Desk:
                     raise Refused(409, "another update of this job was accepted before")
                 return False
             slot = self._slots[client]
-            self._kept[job] = self.updates.keep(self._open.pop(job), Sent(delta, loss))
-            slot.sent += 1
+            scores = json.dumps(dict(sorted(slot.told.items()))) if slot.told else ""
+            self._kept[job] = self.updates.keep(self._open.pop(job), Sent(delta, loss), scores)
+            slot.sent, slot.told = slot.sent + 1, {}
             self._news.notify_all()
         self._tell(slot)
         return True
@@ -242,7 +250,7 @@ class Desk:
         self._tell(slot)
 
     def tell(self, client: int, scores: Mapping[str, Any]) -> None:
-        """Notes numbers that a client tells of itself, by name; the latest of each counts.
+        """Notes numbers that a client tells of itself, by name; they are kept with the update that it sends next.
 
         Raises:
             Refused: they are no finite numbers of sensible names, or too many.
@@ -256,7 +264,8 @@ class Desk:
             slot = self._slots[client]
             if len(slot.scores.keys() | scores.keys()) > MOST_SCORES:
                 raise Refused(422, f"at most {MOST_SCORES} names")
-            slot.scores |= {name: float(value) for name, value in scores.items()}
+            numbers = {name: float(value) for name, value in scores.items()}
+            slot.scores, slot.told = slot.scores | numbers, slot.told | numbers
         self._tell(slot)
 
     # -- what a watcher is told ----------------------------------------------------------------------
