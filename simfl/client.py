@@ -13,8 +13,9 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, NamedTuple
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
@@ -29,6 +30,9 @@ __all__ = ["Client", "ClientError", "Task", "join"]
 
 WAIT_S = 20.0
 """How long the server is asked to wait for a job before it says that there is none."""
+
+PAUSE_S = 0.25
+"""Between two attempts to reach a server that is not there yet."""
 
 SILENT_S = 120.0
 """A server that says nothing for so long has gone."""
@@ -60,7 +64,7 @@ class Task(NamedTuple):
     version: int
 
 
-def join(address: str, token: str, name: str = "", slot: int | None = None) -> "Client":
+def join(address: str, token: str, name: str = "", slot: int | None = None, patience_s: float = 30.0) -> "Client":
     """Joins a run.
 
     Args:
@@ -68,13 +72,14 @@ def join(address: str, token: str, name: str = "", slot: int | None = None) -> "
         token: the project's.
         name: what the process is called where the run is watched.
         slot: the client to be, also one that a process before was; None = the first that nobody is.
+        patience_s: how long to wait for a server that does not answer yet.
 
     Raises:
         ClientError: the server refuses, or does not answer.
     """
     address = address.rstrip("/")
     opener = build_opener(ProxyHandler({}))  # never through a proxy
-    project = json.loads(_call(opener, address, token, "GET", "/project"))
+    project = json.loads(_first(opener, address, token, patience_s))
     asked = {"name": name} | ({} if slot is None else {"slot": slot})
     given = json.loads(_call(opener, address, token, "POST", "/clients", json.dumps(asked).encode()))
     return Client(address, given["token"], given["slot"], project, opener)
@@ -175,6 +180,19 @@ class _LocalTraining:
         return updates.deltas[0], float(updates.loss[0])
 
 
+def _first(opener: OpenerDirector, address: str, token: str, patience_s: float) -> bytes:
+    """What the server tells of the project, as soon as there is one."""
+    left = int(patience_s / PAUSE_S)
+    while True:
+        try:
+            return _call(opener, address, token, "GET", "/project")
+        except ClientError as error:
+            if error.status or left <= 0:
+                raise
+        left -= 1
+        Event().wait(PAUSE_S)
+
+
 def _call(opener: OpenerDirector, address: str, token: str, method: str, path: str, body: bytes | None = None) -> bytes:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
     try:
@@ -184,8 +202,8 @@ def _call(opener: OpenerDirector, address: str, token: str, method: str, path: s
             return found
     except HTTPError as error:
         raise ClientError(f"{address}{path}: {_why(error)} ({error.code})", error.code) from None
-    except (URLError, OSError, ValueError) as error:
-        raise ClientError(f"{address}: no answer ({getattr(error, 'reason', error)})") from None
+    except (OSError, ValueError) as error:
+        raise ClientError(f"{address}: no answer ({error})") from None
 
 
 def _why(error: HTTPError) -> str:

@@ -109,6 +109,7 @@ class Play:
         tables["rounds.csv"].mark()  # so that who watches the run sees every round
         who = [] if done.aggregators is None else [done.aggregators.tolist()]
         tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
+        tables["participation.csv"].mark()
         tables["evaluation.csv"].append(
             (t, name, value) for name, value in row.items() if name not in self.row and value is not None
         )

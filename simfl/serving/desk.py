@@ -118,7 +118,7 @@ class Desk:
         with self._news:
             self.updates.conclude()
 
-    def end(self, why: str = "", grace_s: float = 5.0) -> None:
+    def end(self, why: str = "", grace_s: float = 2.0) -> None:
         """The run is over; waits a little until everybody who has joined knows.
 
         Args:
@@ -258,7 +258,7 @@ class Desk:
         for name, value in scores.items():
             if not (0 < len(name) <= 100 and name.isprintable()):
                 raise Refused(422, "a score's name has 1 to 100 printable letters")
-            if type(value) not in (int, float) or not isfinite(value) or abs(value) > 1e300:
+            if type(value) not in (int, float) or not abs(value) <= 1e300:
                 raise Refused(422, "a score is a finite number")
         with self._news:
             slot = self._slots[client]

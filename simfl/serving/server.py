@@ -216,6 +216,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.left = MOST_LEFT
         self._answer(CLIENT_ERROR.get(int(code), int(code)), message or "this request cannot be read")
 
+    def parse_request(self) -> bool:
+        read = super().parse_request()
+        if not read and not self.requestline.split():  # to which Python's server says nothing
+            self.send_error(400)
+        return read
+
     def send_response_only(self, code: int, message: str | None = None) -> None:
         """Answers have a status line, also where the request was none of HTTP/1."""
         self.request_version = "HTTP/1.0"
