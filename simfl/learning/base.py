@@ -149,10 +149,12 @@ class Learning(Protocol):
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
         external: the clients that train outside, as processes of their own.
+        clustered: whether clients train on a cluster.
     """
 
     evaluate_every: int
     external: tuple[int, ...] = ()
+    clustered: bool = False
     columns: tuple[Column, ...] = ()
     validates: bool = False
     everybody_holds_samples: bool = False

@@ -68,6 +68,11 @@ class Supervised:
         clients: tuple[int, ...] = self.backend.external
         return clients
 
+    @property
+    def clustered(self) -> bool:
+        clustered: bool = self.backend.clustered
+        return clustered
+
     def inside(self) -> Self:
         return replace(self, backend=self.backend.inside())
 

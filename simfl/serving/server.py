@@ -1,6 +1,5 @@
 """HTTP for clients outside: one request a connection, small answers, and whatever is wrong with a request is 4xx."""
 
-import ipaddress
 import json
 import re
 import socket
@@ -12,6 +11,7 @@ from threading import BoundedSemaphore, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from simfl.addresses import is_loopback
 from simfl.errors import SimflError
 from simfl.serving.desk import Desk, Refused
 
@@ -82,7 +82,7 @@ class _Server(ThreadingHTTPServer):
     def called(self, name: str) -> bool:
         """Whether a Host header names this server: a page elsewhere may point its own name at this machine."""
         host = name.rpartition(":")[0] if re.search(r":[0-9]*$", name) else name
-        return host.strip("[]").lower() in (self.host, *(("localhost",) if _is_loopback(self.host) else ()))
+        return host.strip("[]").lower() in (self.host, *(("localhost",) if is_loopback(self.host) else ()))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -262,20 +262,13 @@ def _number(query: dict[str, list[str]], name: str, default: float | None = None
     return found
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def check_host(host: str, insecure: bool) -> None:
     """Refuses to send models and tokens over a network in clear.
 
     Raises:
         SimflError: the address is not this machine's own, and nobody has said that the network is trusted.
     """
-    if not (insecure or _is_loopback(host)):
+    if not (insecure or is_loopback(host)):
         raise SimflError(
             f"--host {host}: models, updates and tokens would cross the network in clear; use {LOOPBACK} behind an SSH "
             "tunnel or a TLS proxy, or --insecure if the network is trusted"

@@ -74,9 +74,11 @@ class Backend(Protocol):
 
     Attributes:
         external: the clients that train outside, as processes of their own.
+        clustered: whether it works on a cluster, whose scheduler may be named (``Means.scheduler``).
     """
 
     external: tuple[int, ...] = ()
+    clustered: bool = False
 
     def supports(self, module: Any, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""

@@ -42,6 +42,11 @@ class External:
     def external(self) -> tuple[int, ...]:
         return self.clients
 
+    @property
+    def clustered(self) -> bool:
+        clustered: bool = self.inner.clustered
+        return clustered
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         found = []
         if len(set(self.clients)) < len(self.clients):
