@@ -4,6 +4,7 @@ Samples go to every worker once, a model once to every worker that needs it. Wha
 work alone, so that it may be lost and computed again elsewhere.
 """
 
+import copy
 import logging
 import threading
 import weakref
@@ -73,7 +74,7 @@ class DaskEngine:
         self.held = _Held(replace(task, x=None, y=None, means=Means()), x, y, inner, VERSIONS)
         self.data = self._spread()
         self.calls = 0
-        self.close = weakref.finalize(self, _close, self.client, self.client.id)
+        self.close = weakref.finalize(self, _close, self.client)
 
     def _spread(self) -> Any:
         """The samples on every worker that there is; others fetch them from these."""
@@ -180,9 +181,9 @@ def _connected(workers: int, means: Means) -> Any:
     return client
 
 
-def _close(client: Any, token: str) -> None:
+def _close(client: Any) -> None:
     with suppress(Exception):  # of a cluster that is gone
-        client.run(_forget, token)
+        client.run(_forget)
     with suppress(Exception):
         if client.cluster is not None:
             client.cluster.close()
@@ -204,12 +205,13 @@ def _engine(held: _Held) -> Engine:
         if key not in _engines:
             torch.set_num_threads(1)  # the bits of a sum depend on the thread count
             x, y = (torch.from_numpy(np.require(part, requirements="W")) for part in (held.x, held.y))
-            _engines[key] = held, held.inner.build(replace(held.task, x=x, y=y))
+            module = copy.deepcopy(held.task.module)  # engines of several threads may have got the same
+            _engines[key] = held, held.inner.build(replace(held.task, module=module, x=x, y=y))
         return _engines[key][1]
 
 
-def _forget(token: str) -> None:
-    """The run with this token is over."""
+def _forget() -> None:
+    """A run is over; those of others are built again when they are needed."""
     with _lock:
         _engines.clear()
 
