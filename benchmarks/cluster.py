@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import statistics
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -38,6 +39,7 @@ def rounds_of(engine, works, rounds, before=lambda t: None):
         deltas, _ = engine.train([replace(work, start=model) for work in works])
         seconds = time.perf_counter() - begin
         model = model + deltas.mean(axis=0)
+        print(f"round {t}: {type(engine).__name__} {seconds:.3f} s", file=sys.stderr)
         yield seconds, hashlib.sha256(model.tobytes()).hexdigest()
 
 

@@ -52,8 +52,18 @@ def test_the_bits_are_those_of_one_process(cluster, model, setting):
 def test_what_is_lost_with_all_workers_is_sent_again(cluster):
     engine, works = on(cluster, "conv")
     engine.train(works)
-    engine.client.cancel([engine.data], force=True)  # as when the last worker that held the samples is gone
+    lost, send = [], engine._models
+
+    def losing(works):  # as when the last worker that held a model is gone
+        shared = send(works)
+        if not lost:
+            lost.extend(shared.values())
+            engine.client.cancel(lost, force=True)
+        return shared
+
+    engine._models = losing
     found = engine.train(works)
+    assert lost
     assert all(np.array_equal(a, b) for a, b in zip(found, alone("conv"), strict=True))
     engine.close()
 
@@ -74,11 +84,17 @@ def test_another_version_on_a_worker_is_refused(cluster, monkeypatch):
     from simfl.errors import SimflError
     from simfl.learning.backends import dask_engine
 
-    engine, works = on(cluster, "conv")
-    monkeypatch.setattr(dask_engine, "VERSIONS", dask_engine.VERSIONS | {"torch": "0.1"})
+    other, setup = dask_engine.VERSIONS | {"torch": "0.1"}, dask_engine._Held.setup
+
+    def elsewhere(self, worker):
+        with monkeypatch.context() as there:
+            there.setattr(dask_engine, "VERSIONS", other)
+            setup(self, worker)
+
+    monkeypatch.setattr(dask_engine._Held, "setup", elsewhere)
     with pytest.raises(SimflError, match="a Dask worker has .*'torch': '0.1'"):
-        engine.train(works)
-    engine.close()
+        on(cluster, "conv")
+    assert not dask_engine._held
 
 
 @pytest.mark.parametrize(

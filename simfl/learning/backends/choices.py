@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.errors import MissingError, ScenarioError
 from simfl.learning.backends.base import BACKENDS, Backend, Engine, Task
 
 __all__ = ["Auto", "DaskWorkers", "Dense", "Grouped", "Processes", "Sequential", "Vmap"]
@@ -144,8 +144,10 @@ class DaskWorkers:
         return None
 
     def build(self, task: Task) -> Engine:
-        from simfl.learning.backends.dask_engine import DaskEngine
-
+        try:
+            from simfl.learning.backends.dask_engine import DaskEngine
+        except ImportError:
+            raise MissingError('backend dask needs the extra "cluster": pip install "simfl[cluster]"') from None
         if task.x.device.type != "cpu":
             raise ScenarioError("", "dask computes on processors; set learning.device to cpu")
         inner = Auto().choose(task)

@@ -1,7 +1,7 @@
-"""Works spread over the workers of a Dask cluster. Imported only where torch is.
+"""Works spread over the workers of a Dask cluster. Imported only where torch and distributed are.
 
-Samples go to every worker once, a model once to every worker that needs it. What a worker has computed depends on the
-work alone, so that it may be lost and computed again elsewhere.
+Samples go to every worker once, as a plugin, which workers that come later get, too; a model goes once to every worker
+that needs it. What a worker computes depends on the work alone, so that it may be lost and computed again elsewhere.
 """
 
 import copy
@@ -11,15 +11,16 @@ import weakref
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from distributed import Client, LocalCluster, WorkerPlugin, as_completed
 from numpy.typing import NDArray
 
 from simfl.addresses import check_scheduler
-from simfl.errors import MissingError, SimflError
+from simfl.errors import SimflError
 from simfl.learning.backends.base import Backend, Engine, Task
 from simfl.learning.work import Work
 from simfl.setting import Means
@@ -42,17 +43,6 @@ VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version_
 """What decides the bits; a worker must have the same."""
 
 
-@dataclass(frozen=True)
-class _Held:
-    """What every worker has: the task without its samples, the samples, and which backend computes."""
-
-    task: Task
-    x: NDArray[np.float32]
-    y: NDArray[np.int64]
-    inner: Backend
-    versions: dict[str, Any]
-
-
 class DaskEngine:
     """Deals works to Dask workers, the longest first, and collects their deltas in the order of the works.
 
@@ -63,22 +53,22 @@ class DaskEngine:
         one_by_one: hand out single works, else one part of the works to each place.
 
     Raises:
-        MissingError: dask.distributed is not installed.
-        SimflError: the scheduler is refused, does not answer or has no workers.
+        SimflError: the scheduler is refused, does not answer, or has no workers or other versions.
     """
 
     def __init__(self, task: Task, inner: Backend, workers: int, one_by_one: bool) -> None:
         self.one_by_one, self.where = one_by_one, task.means.scheduler or "the Dask cluster"
         self.client = _connected(workers, task.means)
+        self.token = f"simfl-{self.client.id}"
         x, y = (getattr(task, name).numpy() for name in ("x", "y"))
-        self.held = _Held(replace(task, x=None, y=None, means=Means()), x, y, inner, VERSIONS)
-        self.data = self._spread()
+        bare = replace(task, x=None, y=None, means=Means())
+        try:
+            self.client.register_plugin(_Held(self.token, bare, x, y, inner, VERSIONS), name=self.token)
+        except SimflError:
+            _close(self.client, self.token)
+            raise
         self.calls = 0
-        self.close = weakref.finalize(self, _close, self.client)
-
-    def _spread(self) -> Any:
-        """The samples on every worker that there is; others fetch them from these."""
-        return self.client.scatter(self.held, broadcast=True, hash=False)
+        self.close = weakref.finalize(self, _close, self.client, self.token)
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         places = max(1, sum(self.client.nthreads().values()))
@@ -88,10 +78,9 @@ class DaskEngine:
             try:
                 self._play(works, left, places * AHEAD, deltas, loss)
                 return deltas, loss
-            except CancelledError:  # with a worker went the only copy of samples or of a model
+            except CancelledError:  # with a worker went the only copy of a model
                 if self.client.status != "running":
                     break
-                self.data = self._spread()
             except OSError as error:
                 raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
         raise SimflError(f"learning.backend: {self.where}: workers end before their work does (out of memory?)")
@@ -118,10 +107,7 @@ class DaskEngine:
         Raises:
             CancelledError: something that a part needs is lost.
         """
-        from distributed import as_completed
-
         self.calls += 1
-        token = f"simfl-{self.client.id}-{self.calls}"
         shared = self._models(works)
         waiting, flying = list(left), as_completed(with_results=False)
         at: dict[str, list[int]] = {}
@@ -131,9 +117,8 @@ class DaskEngine:
                 sent = [replace(works[i], start=_start(shared, works[i]), job=None) for i in part]
                 models = [model for key, model in shared.items() if any(id(works[i].start) == key for i in part)]
                 keys = [key for key in shared if any(id(works[i].start) == key for i in part)]
-                future = self.client.submit(
-                    _train, self.data, keys, models, sent, key=f"{token}-{len(waiting)}", pure=False
-                )
+                key = f"{self.token}-{self.calls}-{len(waiting)}"
+                future = self.client.submit(_train, self.token, keys, models, sent, key=key, pure=False)
                 at[future.key] = part
                 flying.add(future)
             future = next(flying)
@@ -160,10 +145,6 @@ def _connected(workers: int, means: Means) -> Any:
     if means.scheduler is not None:
         check_scheduler(means.scheduler, means.insecure)
     try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise MissingError('backend dask needs the extra "cluster": pip install "simfl[cluster]"') from None
-    try:
         if means.scheduler is None:
             here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
             alike = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": logging.CRITICAL}
@@ -181,9 +162,9 @@ def _connected(workers: int, means: Means) -> Any:
     return client
 
 
-def _close(client: Any) -> None:
+def _close(client: Any, token: str) -> None:
     with suppress(Exception):  # of a cluster that is gone
-        client.run(_forget)
+        client.unregister_worker_plugin(token)
     with suppress(Exception):
         if client.cluster is not None:
             client.cluster.close()
@@ -193,33 +174,53 @@ def _close(client: Any) -> None:
 # -- inside a worker ----------------------------------------------------------------------------------
 
 _lock = threading.Lock()
-_engines: dict[tuple[int, int], tuple[_Held, Engine]] = {}
-"""Engines work in place: each thread has its own, for as long as the samples are the same."""
+_held: "dict[str, _Held]" = {}
+_engines: dict[tuple[str, int], Engine] = {}
+"""Engines work in place: each run has one for each thread."""
 
 
-def _engine(held: _Held) -> Engine:
-    if held.versions != VERSIONS:
-        raise SimflError(f"learning.backend: a Dask worker has {VERSIONS}, but {held.versions} is needed")
-    key = (id(held), threading.get_ident())
-    with _lock:
-        if key not in _engines:
-            torch.set_num_threads(1)  # the bits of a sum depend on the thread count
-            x, y = (torch.from_numpy(np.require(part, requirements="W")) for part in (held.x, held.y))
-            module = copy.deepcopy(held.task.module)  # engines of several threads may have got the same
-            _engines[key] = held, held.inner.build(replace(held.task, module=module, x=x, y=y))
-        return _engines[key][1]
+class _Held(WorkerPlugin):
+    """What every worker has of a run: the task without its samples, the samples, and which backend computes."""
 
+    def __init__(
+        self,
+        token: str,
+        task: Task,
+        x: NDArray[np.float32],
+        y: NDArray[np.int64],
+        inner: Backend,
+        versions: dict[str, Any],
+    ) -> None:
+        self.token, self.task, self.x, self.y, self.inner, self.versions = token, task, x, y, inner, versions
 
-def _forget() -> None:
-    """A run is over; those of others are built again when they are needed."""
-    with _lock:
-        _engines.clear()
+    def setup(self, worker: Any) -> None:
+        if self.versions != VERSIONS:
+            raise SimflError(f"learning.backend: a Dask worker has {VERSIONS}, but {self.versions} is needed")
+        _held[self.token] = self
+
+    def teardown(self, worker: Any) -> None:
+        with _lock:
+            _held.pop(self.token, None)
+            for key in [key for key in _engines if key[0] == self.token]:
+                del _engines[key]
+
+    def engine(self) -> Engine:
+        """This thread's engine."""
+        key = (self.token, threading.get_ident())
+        with _lock:
+            if key not in _engines:
+                torch.set_num_threads(1)  # the bits of a sum depend on the thread count
+                x, y = (torch.from_numpy(np.require(part, requirements="W")) for part in (self.x, self.y))
+                module = copy.deepcopy(self.task.module)  # which the engine takes for its own
+                _engines[key] = self.inner.build(replace(self.task, module=module, x=x, y=y))
+            return _engines[key]
 
 
 def _train(
-    held: _Held, keys: Sequence[int], models: Sequence[NDArray[np.float32]], works: Sequence[Work]
+    token: str, keys: Sequence[int], models: Sequence[NDArray[np.float32]], works: Sequence[Work]
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """The deltas and losses of some works; a number as their start is the key of a model."""
-    engine, known = _engine(held), {key: np.require(model, requirements="W") for key, model in zip(keys, models)}
-    return engine.train([replace(work, start=known.get(work.start, work.start) if isinstance(work.start, int)
-                                 else work.start) for work in works])  # fmt: skip
+    known = {key: np.require(model, requirements="W") for key, model in zip(keys, models, strict=True)}
+    starts = [known[work.start] if isinstance(work.start, int) else work.start for work in works]
+    full = [replace(work, start=start) for work, start in zip(works, starts, strict=True)]
+    return _held[token].engine().train(full)
