@@ -30,6 +30,7 @@ class Work:
         mask: bool, shape (d,): coordinates that move; None = all.
         proximal: mu of the term mu/2 * |x - start|^2 added to the loss.
         versions: int64, shape (t,): the version of each image (:class:`simfl.learning.augment.Augment`), or None.
+        job: whose first pass it is; None = a further pass, or one that only measures.
     """
 
     start: NDArray[np.float32]
@@ -42,6 +43,7 @@ class Work:
     proximal: float = 0.0
     versions: NDArray[np.int64] | None = None
     steady: bool = False
+    job: Job | None = None
 
     @property
     def steps(self) -> int:
@@ -81,7 +83,10 @@ def work(
     order = order[: bounds[-1]]
     versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
     rate = local.rate(job.version)
-    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions, steady)
+    begins = None if turn or purpose else job
+    return Work(
+        begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions, steady, begins
+    )
 
 
 @lru_cache(maxsize=4096)
