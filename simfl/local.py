@@ -32,13 +32,16 @@ class Shared(ClientVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTraining:
-    """Mini-batch SGD on the client's own samples, reshuffled every epoch, last partial batch kept."""
+    """Mini-batch SGD on the client's own samples, last partial batch kept."""
 
     local_epochs: Annotated[int, Field(ge=1, le=10_000, description="passes over the client's samples")] = 1
     local_steps: Annotated[
         int | None, Field(ge=1, le=10**7, description="SGD steps instead of whole epochs; null = local_epochs")
     ] = None
     batch_size: Annotated[int | None, Field(ge=1, description="samples in a step; null = all")] = 32
+    shuffle: Annotated[
+        bool, Field(description="take the client's samples in a new random order every epoch; false = always in one")
+    ] = True
     learning_rate: Annotated[Rate, Field(description="the clients' step size")] = 0.1
     decay_at: Annotated[tuple[int, ...], Field(description="rounds at which the learning rate is multiplied")] = ()
     decay: Annotated[Rate, Field(description="factor applied at each round of decay_at")] = 0.1

@@ -1,7 +1,8 @@
 """A job made concrete: which samples it takes in which order. The draws of a job depend on its number only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ class Work:
         mask: bool, shape (d,): coordinates that move; None = all.
         proximal: mu of the term mu/2 * |x - start|^2 added to the loss.
         versions: int64, shape (t,): the version of each image (:class:`simfl.learning.augment.Augment`), or None.
+        dropout: gives a generator at the beginning of the stream that dropout masks are drawn from, step by step.
     """
 
     start: NDArray[np.float32]
@@ -40,10 +42,15 @@ class Work:
     mask: NDArray[np.bool_] | None = None
     proximal: float = 0.0
     versions: NDArray[np.int64] | None = None
+    dropout: Callable[[], np.random.Generator] | None = None
 
     @property
     def steps(self) -> int:
         return len(self.bounds) - 1
+
+    def step_size(self, step: int) -> int:
+        """Samples of a step."""
+        return self.bounds[step + 1] - self.bounds[step]
 
 
 def work(
@@ -58,19 +65,25 @@ def work(
 ) -> Work:
     """One pass of a job whose client holds the training samples ``held``, at least one.
 
-    Its draws come from the streams "shuffle" and "augment" of the job's number and, after the first pass, of its
-    turn unless it repeats the first; those of a ``purpose`` of its own from streams that begin with its name.
+    Its draws come from the streams "shuffle", "augment" and "dropout" of the job's number and, after the first pass,
+    of its turn unless it repeats the first; those of a ``purpose`` of its own from streams that begin with its name.
     """
     if begun.epochs is not None:
         local = replace(local, local_epochs=begun.epochs, local_steps=None)
     bounds, last_pass, passes = _steps(len(held), local)
     key = (job.id, turn) if turn and not begun.repeats else (job.id,)
-    rng = streams(f"{purpose}shuffle", *key)
-    order = rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
-    order = order[: bounds[-1]]
+    order = _order(held, passes, streams(f"{purpose}shuffle", *key) if local.shuffle else None)[: bounds[-1]]
     versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
     rate = local.rate(job.version)
-    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions)
+    dropout = partial(streams, f"{purpose}dropout", *key)
+    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions, dropout)
+
+
+def _order(held: NDArray[np.int64], passes: int, rng: np.random.Generator | None) -> NDArray[np.int64]:
+    """The samples of some passes; without a generator always as they are held."""
+    if rng is None:
+        return np.tile(held, passes)
+    return rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
 
 
 @lru_cache(maxsize=4096)

@@ -51,7 +51,12 @@ class DenseNetwork:
         return torch.cat(parts, dim=1)
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
+        self,
+        blocks: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weight: torch.Tensor,
+        masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor, list]:
         layers = [x]
         z = torch.baddbmm(blocks[1], x, blocks[0].mT)
