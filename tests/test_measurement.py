@@ -277,7 +277,7 @@ def test_fairness_of_the_rounds_that_were_not_skipped(tmp_path):
     )
     found = Result.open(run(made, tmp_path).path)
     assert 5 < found.rounds.skipped.sum() < 25
-    played = np.cumsum(found.participation > 0, axis=0)
+    played = np.cumsum(found.participation.toarray() > 0, axis=0)
     some = np.cumsum(found.rounds.skipped == 0)
     gap = np.ptp(played, axis=1)
     for t, value in enumerate(found.rounds.fairness_gap_unskipped):
