@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 from convex import Constants, Task, constants
-from schemes import PAPER, SCENARIOS
+from schemes import PAPER, SCENARIOS, arguments
 
 import simfl
 from simfl.compare.intervals import mean
@@ -48,7 +48,7 @@ def bound(found: Constants, result: Result, rounds: np.ndarray) -> np.ndarray:
     scenario = result.scenario
     return convergence_bound(
         rounds,
-        cardinality=result.summary["expected_cardinality"],
+        cardinality=min(result.summary["expected_cardinality"], scenario.selection.k),  # it may be 12 and a rounding
         clients=scenario.clients,
         k=scenario.selection.k,
         epochs=scenario.training.local_steps,
@@ -110,11 +110,7 @@ def draw(table: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", default="results")
-    told, table = play(parser.parse_args())
+    told, table = play(arguments(__doc__, 5).parse_args())
     told.to_csv(HERE / "constants.csv", index=False, float_format="%.6g")
     table.to_csv(HERE / "convergence.csv", index=False, float_format="%.6g")
     draw(table)
