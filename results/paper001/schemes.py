@@ -21,9 +21,9 @@ AUTHORS = {
     "random": "random",
     "weighted": "weighted",
     "partition": "partition:mode=least_total",
-    "batch T=6": "batch_partition:T=6;mode=least_total",
-    "batch T=4": "batch_partition:T=4;mode=least_total",
-    "batch T=3": "batch_partition:T=3;mode=least_total",
+    "batch T=6": "batch_partition:T=6,mode=least_total",
+    "batch T=4": "batch_partition:T=4,mode=least_total",
+    "batch T=3": "batch_partition:T=3,mode=least_total",
 }
 """As the authors' public code selects: the available batches of least summed participation."""
 
