@@ -59,6 +59,7 @@ def main() -> None:
     oblivious = errors([], options)
     stage = f"privacy.stages=[{{name: output_perturbation, epsilon: {EPSILON}, samples: {SAMPLES}, adds: whole}}]"
     single = errors(["secagg=plain", stage], options)
+    printed = PRINTED if options.data == "adult" else {}
     rows = []
     for name, terms in PREDICTED.items():
         found = single if name == "non-oblivious" else oblivious
@@ -70,7 +71,7 @@ def main() -> None:
             "laplaces_measured": left, "four_standard_errors": 4 * terms(n) * np.sqrt(5 / len(found)),
             "weight_variance_laplaces": spread / laplace,
             "r2_measured": np.corrcoef(found["actual"], estimate)[0, 1] ** 2,
-            "r2_predicted": spread / (spread + terms(n) * laplace), "r2_printed": PRINTED.get(name),
+            "r2_predicted": spread / (spread + terms(n) * laplace), "r2_printed": printed.get(name),
         })  # fmt: skip
     table = pandas.DataFrame(rows)
     name = "attack" if options.data == "adult" else f"attack_{options.data}"
