@@ -5,7 +5,8 @@
 16 clients with one MNIST image each, 4 a round under secure aggregation, LeNet-5 that stands still at its initial
 weights (server learning rate 1e-6), so that the sums of 40 rounds tell all that the policy lets them tell. What least
 squares recovers of four clients is inverted by gradient matching, which looks for T images: a unit's sum is one client
-with T samples, and the image nearest to the client's own counts. Writes figure9.csv and figure9.svg, with medians over the clients.
+with T samples, and the image nearest to the client's own counts. Writes figure9.csv and
+figure9.svg, with medians over the clients.
 """
 
 import argparse
