@@ -1,4 +1,4 @@
-"""What an honest-but-curious server recovers under eleven policies and eight settings: digits.csv and digits.svg.
+"""What an honest-but-curious server recovers under twelve policies and eight settings: digits.csv and digits.svg.
 
     python results/attacks/table.py [--data digits] [--rounds 120] [--out DIR]
 
