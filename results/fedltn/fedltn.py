@@ -145,7 +145,7 @@ def draw(clients: dict[str, list[pandas.DataFrame]], table: str) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = table
+    matplotlib.rcParams |= {"svg.hashsalt": table, "svg.fonttype": "none"}
     from matplotlib import pyplot
 
     names = list(clients)
