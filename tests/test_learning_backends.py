@@ -11,6 +11,7 @@ from simfl.learning.backends import BACKENDS, Sgd, Task
 from simfl.learning.backends.batch import take
 from simfl.learning.models import MODELS, Model
 from simfl.learning.models.build import build
+from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
 from simfl.learning.models.resnet import Block
@@ -59,6 +60,18 @@ class SmallResidual(Model):
         )  # fmt: skip
 
 
+class SmallDropout(Model):
+    """Units and channels are dropped, of images and of features."""
+
+    name = "small_dropout"
+
+    def build(self, shape, classes):
+        return nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3), nn.Tanh(), nn.Dropout2d(0.3), nn.AvgPool2d(2), nn.Dropout(0.2),
+            nn.Flatten(), nn.Linear(4 * 9, 7), nn.Tanh(), nn.Dropout(0.5), nn.Linear(7, classes),
+        )  # fmt: skip
+
+
 MODELS_HERE = {
     "logistic": (MODELS["logistic"](), (3, 5)),
     "binary_logistic": (MODELS["binary_logistic"](), (9,)),
@@ -66,11 +79,13 @@ MODELS_HERE = {
     "conv": (SmallConv(), (2, 14, 14)),
     "lenet5": (MODELS["lenet5"](), (3, 16, 16)),
     "residual": (SmallResidual(), (2, 8, 8)),
+    "dropout": (SmallDropout(), (2, 8, 8)),
 }
 SETTINGS = {
     "plain": (Sgd(), {}),
     "decay": (Sgd(weight_decay=0.3), {"local_epochs": 2}),
     "momentum": (Sgd(momentum=0.9, weight_decay=0.1), {"local_epochs": 3}),
+    "whole": (Sgd(), {"batch_size": None, "local_steps": 4}),
     "clip": (Sgd(clip_norm=0.5, momentum=0.5), {"local_steps": 7}),
     "proximal": (Sgd(weight_decay=0.05, clip_norm=0.9), {"local_epochs": 2, "decay_at": (1,)}),
     "shift": (Sgd(clip_norm=1.1), {"local_epochs": 2}),
@@ -84,7 +99,7 @@ def prepare(model, setting, crop=0, flip=False):
     classes = 2 if model == "binary_logistic" else 3
     module = build(choice, shape, classes)
     x, y = samples(shape, classes=classes)
-    local = LocalTraining(batch_size=8, learning_rate=0.2, **local)
+    local = LocalTraining(**{"batch_size": 8, "learning_rate": 0.2, **local})
     start = initial(module, np.random.default_rng(0))
     rng = np.random.default_rng(2)
     held = np.split(rng.permutation(60)[: sum(SIZES)], np.cumsum(SIZES)[:-1])
@@ -96,7 +111,7 @@ def prepare(model, setting, crop=0, flip=False):
         proximal = 0.7 - 0.3 * (i % 2) if setting == "proximal" else 0.0
         begun = Begun(start if i % 2 else start * np.float32(0.9), shift, mask, proximal)
         works.append(work(Job(i, i, i % 2, 0.0), own, begun, local, STREAMS, augment))
-    return Task(module, x, y, 8, sgd, crop, flip), works
+    return Task(module, x, y, local.batch_size or max(SIZES), sgd, crop, flip), works
 
 
 def reference(task, job):
@@ -116,10 +131,12 @@ def reference(task, job):
         module.parameters(), job.rate, momentum=task.sgd.momentum, weight_decay=task.sgd.weight_decay
     )
     losses = []
+    masks, rng = Masks(module), job.dropout()
     for s in range(job.steps):
         now = slice(job.bounds[s], job.bounds[s + 1])
         versions = None if job.versions is None else torch.from_numpy(job.versions[now])
         x = take(task.x, torch.from_numpy(job.order[now]), versions, task.crop).double()
+        masks.hand([torch.from_numpy(mask).double() for mask in masks.draw(rng, len(x))])
         loss = cross_entropy(module(x), task.y[job.order[now]])
         optimiser.zero_grad()
         here = nn.utils.parameters_to_vector(module.parameters())
@@ -150,8 +167,8 @@ CASES = [
     (backend, model)
     for backend in ("sequential", "dense", "vmap", "grouped")
     for model in MODELS_HERE
-    if (backend != "dense" or model in ("logistic", "mlp")) and (backend, model) != ("vmap", "residual")
     if backend != "dense" or model in ("logistic", "binary_logistic", "mlp")
+    if (backend, model) != ("vmap", "residual")
 ]
 
 
@@ -174,6 +191,37 @@ def test_bits_do_not_depend_on_the_company(backend, model):
     for setting in SETTINGS:
         task, works = prepare(model, setting)
         check_company(BACKENDS[backend]().build(task), works)
+
+
+def test_bits_of_many_binary_models_do_not_depend_on_the_company():
+    """Sizes at which a product of one model, of few and of many go different ways inside a linear algebra library."""
+    rng = np.random.default_rng(0)
+    for features, most in ((9, 30), (41, 5), (104, 200)):
+        x = torch.from_numpy(rng.normal(size=(300, features)).astype(np.float32))
+        y = torch.from_numpy(rng.integers(0, 2, 300))
+        module = build(MODELS["binary_logistic"](), (features,), 2)
+        engine = BACKENDS["dense"]().build(Task(module, x, y, most, Sgd()))
+        local = LocalTraining(batch_size=None, learning_rate=0.7, local_steps=3)
+        start = rng.normal(size=features + 1).astype(np.float32)
+        held = [rng.permutation(300)[: most - i % 2] for i in range(24)]
+        works = [work(Job(i, i, 0, 0.0), own, Begun(start), local, STREAMS) for i, own in enumerate(held)]
+        whole, loss = engine.train(works)
+        for i, job in enumerate(works):
+            alone, some = engine.train([job])
+            assert np.array_equal(alone[0], whole[i]) and some[0] == loss[i]
+        check_company(engine, works[:5])
+
+
+def test_whole_batches_are_shuffled_once():
+    local = LocalTraining(batch_size=None, learning_rate=0.7, local_steps=3)
+    made = work(Job(0, 0, 0, 0.0), np.arange(20), Begun(np.zeros(1, dtype=np.float32)), local, STREAMS)
+    passes = made.order.reshape(3, 20)
+    assert made.steady and (passes == passes[0]).all() and sorted(passes[0].tolist()) == list(range(20))
+    assert made.first.steps == 1 and np.array_equal(made.first.order, passes[0])
+    local = LocalTraining(batch_size=10, learning_rate=0.7, local_epochs=3)
+    made = work(Job(0, 0, 0, 0.0), np.arange(20), Begun(np.zeros(1, dtype=np.float32)), local, STREAMS)
+    passes = made.order.reshape(3, 20)
+    assert not made.steady and made.steps == 6 and (passes[0] != passes[1]).any()
 
 
 def test_a_cohort_larger_than_the_limit_changes_nothing():
@@ -228,11 +276,12 @@ def test_augmentation_cuts_and_mirrors_as_numbered():
     assert (Augment(crop=1).draw(np.random.default_rng(0), 1000) % 2 == 0).all()
 
 
-def test_processes_give_the_bits_of_one_process_for_any_number_of_them():
-    task, works = prepare("conv", "shift")
+@pytest.mark.parametrize("model", ["conv", "dropout"])
+def test_processes_give_the_bits_of_one_process_for_any_number_of_them(model):
+    task, works = prepare(model, "shift")
     expected, loss = BACKENDS["auto"]().build(task).train(works)
     for workers in (1, 2):
-        engine = BACKENDS["processes"](workers=workers).build(prepare("conv", "shift")[0])
+        engine = BACKENDS["processes"](workers=workers).build(prepare(model, "shift")[0])
         for part in ([1, 2], [4, 3, 2, 1, 0]):  # the exchange grows between calls
             deltas, some = engine.train([works[i] for i in part])
             assert np.array_equal(deltas, expected[part]) and np.array_equal(some, loss[part])

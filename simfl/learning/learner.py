@@ -28,7 +28,7 @@ from simfl.learning.partitions.base import Split
 from simfl.learning.tested import Tested
 from simfl.learning.visits import Finished, Visits
 from simfl.rng import Streams
-from simfl.setting import Setting
+from simfl.setting import Means, Setting
 from simfl.types import Job, Labels, Predictions, Updates
 from simfl.variant import ClientVariant, Conclusion, Done, Visit
 
@@ -62,7 +62,7 @@ class SupervisedLearner:
         self.dimension = size(layout(module))
         self.start = initial(module, streams("model"))
         self.measure = Measure(module, self.device)
-        self.task = self._task(module.to(self.device))
+        self.task = self._task(module.to(self.device), scenario.means)
         self.engine = choice.backend.build(self.task)
         self.variant = self.local.variant.fitted(parameters(module), self.start)
         self._check_statistics(module)
@@ -116,7 +116,7 @@ class SupervisedLearner:
         augment = self.choice.augment
         return None if augment is None else augment.suiting(self.data.shape, self.choice.data.name)
 
-    def _task(self, module: torch.nn.Module) -> Task:
+    def _task(self, module: torch.nn.Module, means: Means) -> Task:
         largest = max(1, int(self.samples.max(initial=0)))
         local, augment = self.local, self.augment or Augment()
         return Task(
@@ -128,6 +128,7 @@ class SupervisedLearner:
             augment.crop,
             augment.flip,
             self.choice.bf16,
+            means,
         )
 
     def _tested(self) -> Tested:

@@ -68,10 +68,10 @@ class Visits:
     def finished(self, jobs: Sequence[Job], models: Mapping[int, Vector]) -> list[Finished]:
         """How each job ends, given the global models by version; a client without samples changes nothing."""
         visits = {}
-        for i, job in enumerate(jobs):
+        for i, (job, samples) in enumerate(zip(jobs, self._counts(jobs), strict=True)):
             self.memory.begin(job.version)
-            if len(self.partition.held(job.client, job.version)):
-                visits[i] = self.visit(job, models[job.version])
+            if samples:
+                visits[i] = self.visit(job, models[job.version], samples)
         played = self.play(list(visits.values()), self.memory.variant)
         found = dict(zip(visits, played, strict=True))
         return [found.get(i) or self._idle(models[job.version]) for i, job in enumerate(jobs)]
@@ -97,14 +97,15 @@ class Visits:
 
     def tuned(self, jobs: Sequence[Job], model: Vector) -> dict[int, Vector]:
         """The models, by client, that clients train from the global one, (d,), just to be measured."""
-        begun = [(job, self.memory.variant.tune(self.visit(job, model))) for job in jobs]
+        visits = [self.visit(job, model, n) for job, n in zip(jobs, self._counts(jobs), strict=True)]
+        begun = [(visit.job, self.memory.variant.tune(visit)) for visit in visits]
         tuning = {job: this for job, this in begun if this is not None}
         if not tuning:
             return {}
         deltas, _ = self.engine.train([self._work(job, this, purpose="tune/") for job, this in tuning.items()])
         return {job.client: this.start + delta for (job, this), delta in zip(tuning.items(), deltas, strict=True)}
 
-    def visit(self, job: Job, model: Vector) -> Visit:
+    def visit(self, job: Job, model: Vector, samples: int) -> Visit:
         """What a client has before it works."""
         return Visit(
             job,
@@ -112,8 +113,13 @@ class Visits:
             self.memory.own(job.client),
             self.memory.common,
             lambda trained: self.validated(trained, job.client),
-            len(self.partition.held(job.client, job.version)),
+            samples,
         )
+
+    def _counts(self, jobs: Sequence[Job]) -> list[int]:
+        """How many samples the client of each job trains on."""
+        clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).reshape(-1, 2).T
+        return self.partition.counts(clients, versions).tolist()
 
     def _work(self, job: Job, begun: Begun, turn: int = 0, purpose: str = "") -> Work:
         held = self.partition.held(job.client, job.version)

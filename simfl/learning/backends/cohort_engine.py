@@ -11,6 +11,7 @@ from simfl.learning.backends.base import Task
 from simfl.learning.backends.batch import take
 from simfl.learning.backends.schedule import cohorts, schedule
 from simfl.learning.backends.update import stepper
+from simfl.learning.models.dropout import Masks
 from simfl.learning.work import Work
 
 __all__ = ["CohortEngine", "Network"]
@@ -38,8 +39,14 @@ class Network(Protocol):
         ...
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
-    ) -> tuple[torch.Tensor, list]:
+        self,
+        blocks: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weight: torch.Tensor,
+        noted: bool,
+        masks: Sequence[torch.Tensor] = (),
+    ) -> tuple[torch.Tensor | Any, list]:
         """Sum of weight times cross-entropy, (k,), and its gradient for each parameter, a tensor or a ``Product``.
 
         Args:
@@ -47,6 +54,8 @@ class Network(Protocol):
             x: samples, (k, batch, ...).
             y: classes, (k, batch).
             weight: of each sample, (k, batch); 0 for padding.
+            noted: whether anybody asks for the sum; where nobody does, it may be anything.
+            masks: of the dropout layers, (k, batch, ...) each.
         """
         ...
 
@@ -64,6 +73,7 @@ class CohortEngine:
 
     def __init__(self, task: Task, network: Network, limit: int, fixed: bool = False) -> None:
         self.task, self.network, self.limit, self.fixed = task, network, limit, fixed
+        self.masks = Masks(task.module)
         self.room: torch.Tensor | None = None
         augmented = task.crop or task.flip
         self.x = task.x if augmented else network.inputs(task.x)
@@ -79,7 +89,9 @@ class CohortEngine:
         return deltas, loss
 
     def _cohort(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        n, device = len(works), self.x.device
+        n, device, repeats = len(works), self.x.device, 1
+        if works[0].steady:  # as are all of them, and equally long: their samples are taken once
+            works, repeats = [work.first for work in works], works[0].steps
         width = self.limit if self.fixed else n
         start = self._stack([work.start for work in works], width)
         plan = schedule(works, width, self.task.batch_size, device)
@@ -89,15 +101,21 @@ class CohortEngine:
             shift, mask = (self._blocks(vectors, width) for vectors in zip(*((w.shift, w.mask) for w in works)))
             trained = blocks[: self.network.trained]
             step = stepper(trained, works[0].rate, self.task.sgd, works[0].proximal, shift, mask)
+            rngs = [work.dropout() for work in works] if self.masks.layers else []
             for s, active in enumerate(plan.frame.active):
                 k = width if self.fixed else active
                 chosen = plan.chosen[s, :k]
                 x = self._samples(chosen, None if plan.versions is None else plan.versions[s, :k])
                 y = self.task.y.index_select(0, chosen.reshape(-1)).view(k, -1)
-                row, gradients = self.network.gradients([block[:k] for block in blocks], x, y, plan.frame.weight[s, :k])
-                step([block[:active] for block in trained], gradients)
-                if plan.frame.noted[s]:
-                    loss[:k].add_(row.double() * plan.frame.share[s, :k])
+                here, weight = [block[:k] for block in blocks], plan.frame.weight[s, :k]
+                moving = [block[:active] for block in trained]
+                for left in reversed(range(repeats)):
+                    noted = plan.frame.noted[s] and not left
+                    masks = self._masks(rngs[:active], [work.step_size(s) for work in works[:active]], k)
+                    row, gradients = self.network.gradients(here, x, y, weight, noted, masks)
+                    step(moving, gradients)
+                    if noted:
+                        loss[:k].add_(row.double() * plan.frame.share[s, :k])
             delta = self.network.flat(blocks)[:n].sub_(start[:n])
         return delta.cpu().numpy(), loss[:n].cpu().numpy()
 
@@ -114,6 +132,11 @@ class CohortEngine:
         rows = np.zeros((width, len(vectors[0])), dtype=np.float32)
         np.stack(vectors, out=rows[: len(vectors)])
         return torch.from_numpy(rows).to(self.x.device)
+
+    def _masks(self, rngs: Sequence[np.random.Generator], sizes: Sequence[int], width: int) -> list[torch.Tensor]:
+        if not rngs:
+            return []
+        return [part.to(self.x.device) for part in self.masks.beside(rngs, sizes, width, self.task.batch_size)]
 
     def _samples(self, chosen: torch.Tensor, versions: torch.Tensor | None) -> torch.Tensor:
         flat = chosen.reshape(-1)
