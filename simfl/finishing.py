@@ -22,7 +22,18 @@ from simfl.disk import sha256, write_atomically
 from simfl.results import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
-from simfl.stored import ACCURACIES, CLIENTS, FINDINGS, LATENCY, MACHINE, PRIVACY, SCENARIO, SUMMARY, sealed
+from simfl.stored import (
+    ACCURACIES,
+    CLIENTS,
+    FINDINGS,
+    LATENCY,
+    MACHINE,
+    PRIVACY,
+    SCENARIO,
+    SUMMARY,
+    UPDATES,
+    sealed,
+)
 from simfl.trace import Table
 
 __all__ = ["cell", "finish", "round_cells"]
@@ -97,7 +108,7 @@ def finish(
     for metric in scenario.metrics:
         ended = checked_values(metric, metric.end(lambda name: _table(folder / name)), metric.finals, "end")
         summary |= {column.name: cell(ended.get(column.name)) for column in metric.finals}
-    others = (SCENARIO, CLIENTS, LATENCY, ACCURACIES, FILE, FINDINGS)
+    others = (SCENARIO, CLIENTS, LATENCY, ACCURACIES, FILE, FINDINGS, UPDATES)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
     write_atomically(folder / MACHINE, _json(_versions(scenario)))

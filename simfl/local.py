@@ -20,11 +20,15 @@ Rate = Annotated[float, Field(gt=0, le=1e6)]
 class PlainSgd(ClientVariant):
     """Nothing is added."""
 
+    stateless = True
+
 
 @PERSONAL("none")
 @dataclass(frozen=True)
 class Shared(ClientVariant):
     """All clients use the global model."""
+
+    stateless = True
 
     def over(self, client: ClientVariant) -> ClientVariant:
         return client

@@ -22,7 +22,7 @@ from simfl.metrics import Tally
 from simfl.scenario import Scenario
 from simfl.scenario.owned import added
 from simfl.selection.theory import theory
-from simfl.stored import OWN
+from simfl.stored import JOINED, OWN
 from simfl.trace import AGGREGATES, ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, VECTORS, Table
 from simfl.world import World
 
@@ -109,6 +109,7 @@ class Play:
         tables["rounds.csv"].mark()  # so that who watches the run sees every round
         who = [] if done.aggregators is None else [done.aggregators.tolist()]
         tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
+        tables["participation.csv"].mark()
         tables["evaluation.csv"].append(
             (t, name, value) for name, value in row.items() if name not in self.row and value is not None
         )
@@ -152,6 +153,8 @@ class Play:
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.no_skill_accuracy()
         write_accuracies(self.folder, self.parts)
+        if (outside := self.scenario.means.outside) is not None:
+            outside.conclude()
         columns, found = (*ROUND_COLUMNS, *added(self.scenario)), self._concluded()
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples, found)  # fmt: skip
@@ -190,6 +193,7 @@ def _tables(parts: Parts, row: tuple[str, ...], events: bool) -> dict[str, tuple
 def leftovers(folder: Path) -> Iterator[Path]:
     """What only an unfinished run needs."""
     yield from folder.glob("checkpoint")
+    yield from folder.glob(JOINED)
     yield from folder.glob("*.part")
     for name in OWN:
         yield from folder.glob(f"{name}.*.tmp")
@@ -198,7 +202,7 @@ def leftovers(folder: Path) -> Iterator[Path]:
 def tidy(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
     for left in list(leftovers(folder)):
-        if left.name == "checkpoint":
+        if left.name in ("checkpoint", JOINED):
             shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink()

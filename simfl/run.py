@@ -10,7 +10,7 @@ from simfl.agents import Parts
 from simfl.cache import bypassed
 from simfl.clients import write_clients
 from simfl.disk import locked, refuse_link, write_atomically
-from simfl.errors import BusyError, IntegrityError
+from simfl.errors import BusyError, IntegrityError, ScenarioError
 from simfl.play import Phase, Play, Progress, leftovers, tidy
 from simfl.rng import Streams
 from simfl.scenario import Scenario, datafiles
@@ -18,6 +18,7 @@ from simfl.scenario.places import dotted
 from simfl.selection.base import shuffled
 from simfl.stored import MACHINE, OWN, SCENARIO, SUMMARY, Stored, is_finished
 from simfl.timeline import write_timeline
+from simfl.updates import Replay
 
 __all__ = ["run", "verify", "changed", "Finished", "build"]
 
@@ -98,13 +99,15 @@ def run(
     Raises:
         IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
         BusyError: another process is playing it.
-        SimflError: the scenario cannot be built.
+        SimflError: the scenario cannot be built, or its clients are processes of their own and nobody asks them.
+        OutsideError: a client outside has failed.
     """
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
     refuse_link(folder)
     finished = None if force else _complete(folder, scenario, events)
     if finished is None:
+        _refuse_alone(scenario)
         begins = phase or (lambda name, done: None)
         begins("building", 0)
         parts = build(scenario)
@@ -123,8 +126,21 @@ def run(
     return finished
 
 
+def _refuse_alone(scenario: Scenario) -> None:
+    """
+    Raises:
+        ScenarioError: clients are processes of their own, and nobody asks them.
+    """
+    if scenario.learning.external and scenario.means.outside is None:
+        raise ScenarioError(
+            "learning.backend", "clients of this scenario are processes of their own; simfl serve plays with them"
+        )
+
+
 def verify(folder: Path) -> dict[str, bool]:
     """Plays a finished run again elsewhere, from the sources of its data; for every file, whether it came out the same.
+
+    Where clients were processes of their own, what they sent then is taken from the folder.
 
     Raises:
         SimflError: the folder holds no finished run.
@@ -134,6 +150,8 @@ def verify(folder: Path) -> dict[str, bool]:
     stored.check()
     scenario = Scenario.load(folder / SCENARIO)
     with tempfile.TemporaryDirectory() as scratch, bypassed():
+        if scenario.learning.external:
+            scenario = scenario.using(outside=Replay(folder, Path(scratch, scenario.name, scenario.digest)))
         timeline = Path(scratch) / "timeline.json" if "events.jsonl" in stored else None
         again = Stored.open(run(scenario, Path(scratch), timeline=timeline).path)
     unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, MACHINE}

@@ -4,12 +4,29 @@
 another of a few attributes.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from simfl.outside import Outside
 from simfl.rng import Streams
 
-__all__ = ["ChosenAvailability", "ChosenDevices", "ChosenLearning", "ChosenNetwork", "ChosenPolicy", "Setting"]
+__all__ = ["ChosenAvailability", "ChosenDevices", "ChosenLearning", "ChosenNetwork", "ChosenPolicy", "Means", "Setting"]
+
+
+@dataclass(frozen=True)
+class Means:
+    """With what a run is computed: no part of the scenario, its file or its digest, and no result depends on it.
+
+    Attributes:
+        outside: who trains for the clients that are processes of their own; None = nobody.
+        scheduler: address of a Dask scheduler; None = one in this process.
+        insecure: a scheduler on another machine may be used without TLS.
+    """
+
+    outside: Outside | None = None
+    scheduler: str | None = None
+    insecure: bool = False
 
 
 class ChosenPolicy(Protocol):
@@ -110,6 +127,7 @@ class Setting(Protocol):
         seed: decides every random draw.
         network, devices, selection, training, learning, secagg, privacy, attacks: the other choices. Those
             before a plugin in the order of the scenario's keys have been resolved when it is.
+        means: with what it is computed, no part of it.
     """
 
     @property
@@ -141,6 +159,9 @@ class Setting(Protocol):
 
     @property
     def attacks(self) -> tuple[Any, ...]: ...
+
+    @property
+    def means(self) -> Means: ...
 
     def file(self, name: str) -> Path:
         """The path of a data file (or folder) that a field names: relative to the scenario file's folder or, if it

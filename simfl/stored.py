@@ -4,6 +4,7 @@
 without that entry. ``machine.json`` alone is left out; it may differ between reruns.
 """
 
+import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from simfl.trace import VECTORS
 __all__ = [
     "ACCURACIES",
     "CLIENTS",
+    "JOINED",
     "FINDINGS",
     "LATENCY",
     "MACHINE",
@@ -26,7 +28,10 @@ __all__ = [
     "SCENARIO",
     "SUMMARY",
     "Stored",
+    "UPDATES",
+    "VECTORS_OF",
     "is_finished",
+    "read_update",
     "refuse_own",
     "sealed",
 ]
@@ -36,9 +41,15 @@ ACCURACIES, MACHINE, FINDINGS = "accuracies.csv", "machine.json", "findings.json
 PRIVACY = "privacy.csv"
 """What accountants say of each client."""
 
+UPDATES = "updates.csv"
+"""What clients outside have sent: a row an update, which names the SHA-256 of its file."""
+
+VECTORS_OF, JOINED = "updates", "joined"
+"""Folders: of the files ``SHA-256.npy`` that updates.csv names; and of who has joined, while the run plays."""
+
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl",
+    "phases.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", UPDATES,
     "model.npy", "columns.json", MACHINE, "failed.json", SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
@@ -49,6 +60,7 @@ SWEEPS = (
 )  # fmt: skip
 """Names of the files of sweeps and comparisons."""
 
+NEVER = "only the client that sent it can send it again (simfl serve --force)"
 AGAIN = "simfl run --force plays it again"
 
 
@@ -122,6 +134,26 @@ class Stored:
         """
         for name in self.files:
             self.file(name)
+        if UPDATES in self:
+            with open(self.path / UPDATES, newline="") as file:
+                for row in csv.DictReader(file):
+                    read_update(self.path, row["update"])
+
+
+def read_update(folder: Path, digest: str) -> bytes:
+    """The .npy file of an update that a client outside has sent, by its SHA-256.
+
+    Raises:
+        IntegrityError: it is damaged or gone.
+    """
+    path = folder / VECTORS_OF / f"{digest}.npy"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {NEVER}") from None
+    if sha256_of(data).hexdigest() != digest:
+        raise IntegrityError(f"{path}: damaged (its SHA-256 is not its name); {NEVER}")
+    return data
 
 
 def is_finished(path: Path) -> bool:

@@ -139,6 +139,8 @@ class ClientVariant(Protocol):
         passes: how often a job makes its epochs, where that is known before training.
         columns: what ``Done.row`` adds to rounds.csv.
         private: bool (d,): coordinates that never leave a client; None = there are none.
+        stateless: a client makes one pass from the downloaded model, moves all coordinates by plain gradients (a
+            proximal term aside) and keeps nothing for later; only such clients may be processes outside.
         concludes: a client looks at what became of its update, and may leave for good (:meth:`conclude`). The run ends
             where fewer than two are left.
     """
@@ -148,6 +150,7 @@ class ClientVariant(Protocol):
     partial: bool = False
     dense: bool = True
     sized_by_training: bool = False
+    stateless: bool = False
     concludes: bool = False
     passes: float = 1.0
     columns: tuple[Column, ...] = ()

@@ -10,13 +10,14 @@ import simfl
 
 HOME = Path(simfl.__file__).parent
 VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local", "lab"}
-VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version"}
+VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version", "outside", "addresses"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
-    "scenario", "blame", "results", "stored", "clients", "accounting", "finishing", "play", "run", "examine", "sweep",
-    "tidy", "compare", "report", "listing", "opening", "attacking", "audit", "export", "api", "cli", "__main__",
+    "scenario", "blame", "results", "stored", "updates", "clients", "accounting", "finishing", "play", "run", "examine",
+    "sweep", "tidy", "compare", "report", "listing", "opening", "attacking", "audit", "export", "serving", "client",
+    "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {

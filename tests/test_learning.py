@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from simfl.learning import LEARNING
 from simfl.rng import Streams
+from simfl.setting import Means
 from simfl.training import RULES
 from simfl.types import Job
 
@@ -26,7 +27,7 @@ def choice(registry, **fields):
 def build(clients=4, seed=0, training=None, **learning):
     rule = choice(RULES, **{"name": "fedavg", "rounds": 1, **(training or {})})
     learning = choice(LEARNING, **{"data": "digits", "model": "logistic", **learning})
-    scenario = SimpleNamespace(clients=clients, seed=seed, training=rule)
+    scenario = SimpleNamespace(clients=clients, seed=seed, training=rule, means=Means())
     learner = learning.build(scenario, Streams(seed))
     learner.put(0, learner.initial())
     return learner, rule
@@ -129,7 +130,7 @@ def test_quickstart_reaches_ninety_percent():
 
 def test_evaluation_of_a_chosen_subset_counts_exactly():
     learner, _ = build(evaluate={"every": 3, "samples": 50})
-    labels = learner.tested[1].numpy()
+    labels = learner.tested.labels
     assert len(labels) == 50
     model = np.zeros(learner.dimension, dtype=np.float32)
     model[640 + 4] = 5.0  # the bias of class 4: every sample is called a 4

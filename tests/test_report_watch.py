@@ -52,6 +52,36 @@ def test_a_half_written_line_does_not_count(playing, single):
     assert state["shown"][0]["curves"]["round"] == [0, 1, 2, 3, 4]
 
 
+def test_the_clients_of_a_run_are_told_one_by_one(playing, single):
+    """Counts from the table itself; who stands alone by the rank of the rows, in floating point."""
+    lines = (single / "participation.csv").read_text().splitlines(keepends=True)
+    assert Watched(playing).look()["clients"][0]["samples"] > 0
+    for rows in (0, 7, len(lines) - 1):
+        (playing / "participation.csv").unlink(missing_ok=True)
+        (playing / "participation.csv.part").write_text("".join(lines[: rows + 1]) + "9,")  # half a line
+        people = Watched(playing).look()["clients"]
+        P = np.zeros((14, 12))
+        for line in lines[1 : rows + 1]:
+            t, client, weight = line.split(",")
+            P[int(t), int(client)] = float(weight)
+        assert [one["rounds"] for one in people] == P.sum(0).tolist() and len(people) == 12
+        for i, one in enumerate(people):
+            twins = [j for j in range(12) if j != i and P[:, i].any() and (P[:, i] == P[:, j]).all()]
+            assert one["unit"] == twins
+            ranks = [np.linalg.matrix_rank(np.vstack([P[: t + 1], np.eye(12)[i]])) for t in range(14)]
+            alone = [t for t in range(14) if ranks[t] == np.linalg.matrix_rank(P[: t + 1])]
+            assert one["exposed"] == (alone[0] + 1 if alone else None)
+    (playing / "joined").mkdir()
+    known = {"client": 3, "name": "pod", "updates": 2, "refused": 1, "scores": {"a": 1}}
+    (playing / "joined" / "3.json").write_text(json.dumps(known))
+    (playing / "joined" / "4.json").write_text("{")
+    outside = Watched(playing).look()["clients"]
+    assert outside[3]["name"] == "pod" and outside[3]["updates"] == 2 and outside[3]["seen_s"] > 1e9
+    assert "updates" not in outside[4]
+    (playing / "participation.csv.part").write_text("round,client,weight\n0,99,1\nx,y,z\n")
+    assert Watched(playing).look()["clients"][0]["rounds"] == 0  # nonsense is nothing
+
+
 def test_a_run_is_followed_to_its_end(playing, single):
     watched = Watched(playing)
     watched.look()

@@ -19,9 +19,10 @@ import pytest
 from click.testing import CliRunner
 
 import simfl
+from simfl.addresses import check_scheduler
 from simfl.cli import simfl as group
 from simfl.errors import BusyError, MissingError, SimflError
-from simfl.sweep import cluster, folders, slot
+from simfl.sweep import folders, slot
 from simfl.sweep.grid import axes, axes_of
 from simfl.sweep.plan import planned
 from simfl.sweep.playing import How, play
@@ -367,13 +368,13 @@ def test_how_is_checked_for_python_too():
 )  # fmt: skip
 def test_a_scheduler_elsewhere_is_refused_without_tls(address):
     with pytest.raises(SimflError, match="tls://"):
-        cluster.check_address(address)
-    cluster.check_address(address, insecure=True)
+        check_scheduler(address)
+    check_scheduler(address, insecure=True)
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "localhost:8786", "tcp://[::1]:8786", "tls://node7:8786"])
 def test_a_scheduler_here_or_with_tls_is_accepted(address):
-    cluster.check_address(address)
+    check_scheduler(address)
 
 
 def test_without_dask_the_extra_is_named(tiny, tmp_path, monkeypatch):

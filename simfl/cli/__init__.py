@@ -18,6 +18,7 @@ __all__ = ["main", "simfl"]
 COMMANDS = {
     "new": "simfl.cli.new",
     "run": "simfl.cli.run",
+    "serve": "simfl.cli.serve",
     "sweep": "simfl.cli.sweep",
     "compare": "simfl.cli.compare",
     "ls": "simfl.cli.ls",
@@ -64,8 +65,10 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 internal error, 2 bad usage or scenario, 3 some runs of a sweep failed, 4 results do "
-    "not match their digest, 5 something to install is missing, 6 out of disk or memory, 130/143 interrupted.",
+    epilog="Exit codes: 0 done, 1 internal error, 2 bad usage or scenario, "
+    "3 runs of a sweep or clients outside failed, "
+    "4 results do not match their digest, 5 something to install is missing, 6 out of disk or memory, 130/143 "
+    "interrupted.",
 )
 @click.version_option(VERSION, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")

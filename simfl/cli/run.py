@@ -8,7 +8,7 @@ import click
 
 from simfl.cli.progress import say_how_to_watch, shown
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
-from simfl.errors import ScenarioError
+from simfl.errors import ScenarioError, SimflError
 
 __all__ = ["command"]
 
@@ -21,6 +21,8 @@ __all__ = ["command"]
 @click.option("--force", is_flag=True, help="Play from the start, whatever there is already.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Also write what every agent did when, for ui.perfetto.dev or chrome://tracing.")  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, for learning.backend: dask.")
+@click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS.")
 @as_json
 @click.option("-q", "--quiet", is_flag=True, help="Print only the results folder.")
 def command(
@@ -31,6 +33,8 @@ def command(
     resume: bool,
     force: bool,
     timeline: Path | None,
+    scheduler: str | None,
+    insecure: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -45,7 +49,9 @@ def command(
     if timeline is not None:
         refuse_own(timeline)
         writable(timeline, "--timeline")
-    scenario = load(file, overrides, plugins)
+    scenario = load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure)
+    if scheduler is not None and not scenario.learning.clustered:
+        raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
@@ -59,6 +65,8 @@ def command(
     except KeyboardInterrupt:
         again = ["simfl", "run", file, *overrides, *(["--out", str(out)] if str(out) != "results" else [])]
         again += ["--timeline", str(timeline)] if timeline else []
+        again += ["--scheduler", scheduler] if scheduler else []
+        again += ["--insecure"] if insecure else []
         again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
         click.echo(f"to go on: {shlex.join(again)}", err=True)
         raise

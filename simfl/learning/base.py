@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,9 +148,13 @@ class Learning(Protocol):
         columns: what measurements add to rounds.csv.
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
+        external: the clients that train outside, as processes of their own.
+        clustered: whether clients train on a cluster.
     """
 
     evaluate_every: int
+    external: tuple[int, ...] = ()
+    clustered: bool = False
     columns: tuple[Column, ...] = ()
     validates: bool = False
     everybody_holds_samples: bool = False
@@ -171,6 +175,10 @@ class Learning(Protocol):
             ScenarioError, MissingError: as :meth:`build`.
         """
         return ["what is learned"]
+
+    def inside(self) -> Self:
+        """The same where no client trains outside."""
+        return self
 
 
 LEARNING = Registry("learning", default="supervised", protocol=Learning)

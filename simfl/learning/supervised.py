@@ -1,7 +1,7 @@
 """Supervised learning on real data: the learner of every scenario that trains something."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -62,6 +62,19 @@ class Supervised:
             return []
         why = f"sets samples aside once, but partition: {self.partition.name} gives clients others over time"
         return [("holdout", f"{why}; leave one of the two out")]
+
+    @property
+    def external(self) -> tuple[int, ...]:
+        clients: tuple[int, ...] = self.backend.external
+        return clients
+
+    @property
+    def clustered(self) -> bool:
+        clustered: bool = self.backend.clustered
+        return clustered
+
+    def inside(self) -> Self:
+        return replace(self, backend=self.backend.inside())
 
     @property
     def evaluate_every(self) -> int:

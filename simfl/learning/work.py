@@ -25,11 +25,13 @@ class Work:
         order: int64, shape (t,): the training samples in the order in which they are used.
         bounds: steps + 1 numbers: step s uses ``order[bounds[s]:bounds[s + 1]]``.
         last_pass: first step of the last pass over the samples; the reported loss is its mean.
+        steady: every step uses the same samples in the same order: all that there are.
         rate: learning rate.
         shift: float32, shape (d,): added to every gradient, or None.
         mask: bool, shape (d,): coordinates that move; None = all.
         proximal: mu of the term mu/2 * |x - start|^2 added to the loss.
         versions: int64, shape (t,): the version of each image (:class:`simfl.learning.augment.Augment`), or None.
+        job: whose first pass it is; None = a further pass, or one that only measures.
         dropout: gives a generator at the beginning of the stream that dropout masks are drawn from, step by step.
     """
 
@@ -42,11 +44,18 @@ class Work:
     mask: NDArray[np.bool_] | None = None
     proximal: float = 0.0
     versions: NDArray[np.int64] | None = None
+    steady: bool = False
+    job: Job | None = None
     dropout: Callable[[], np.random.Generator] | None = None
 
     @property
     def steps(self) -> int:
         return len(self.bounds) - 1
+
+    @property
+    def first(self) -> "Work":
+        """The first step of it."""
+        return replace(self, order=self.order[: self.bounds[1]], bounds=self.bounds[:2], last_pass=0)
 
     def step_size(self, step: int) -> int:
         """Samples of a step."""
@@ -72,18 +81,33 @@ def work(
         local = replace(local, local_epochs=begun.epochs, local_steps=None)
     bounds, last_pass, passes = _steps(len(held), local)
     key = (job.id, turn) if turn and not begun.repeats else (job.id,)
-    order = _order(held, passes, streams(f"{purpose}shuffle", *key) if local.shuffle else None)[: bounds[-1]]
+    steady = passes > 1 and bounds[1] == len(held) and augment is None  # then no order of the samples matters
+    rng = streams(f"{purpose}shuffle", *key) if local.shuffle else None
+    order = _order(held, passes, rng, steady)[: bounds[-1]]
     versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
-    rate = local.rate(job.version)
-    dropout = partial(streams, f"{purpose}dropout", *key)
-    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions, dropout)
+    return Work(
+        begun.start,
+        order,
+        bounds,
+        last_pass,
+        local.rate(job.version),
+        begun.shift,
+        begun.mask,
+        begun.proximal,
+        versions,
+        steady,
+        None if turn or purpose else job,
+        partial(streams, f"{purpose}dropout", *key),
+    )
 
 
-def _order(held: NDArray[np.int64], passes: int, rng: np.random.Generator | None) -> NDArray[np.int64]:
-    """The samples of some passes; without a generator always as they are held."""
+def _order(held: NDArray[np.int64], passes: int, rng: np.random.Generator | None, steady: bool) -> NDArray[np.int64]:
+    """The samples of some passes; without a generator always as they are held, and in steady works as in the first."""
     if rng is None:
         return np.tile(held, passes)
-    return rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
+    if passes == 1 or steady:
+        return np.tile(rng.permutation(held), passes)
+    return np.concatenate([rng.permutation(held) for _ in range(passes)])
 
 
 @lru_cache(maxsize=4096)

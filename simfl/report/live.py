@@ -10,6 +10,7 @@ from simfl.columns import FILE, Column, described, document, telling, unknown
 from simfl.errors import SimflError
 from simfl.report.axes import JOINT, labels
 from simfl.report.growing import Growing
+from simfl.report.people import People
 from simfl.report.reading import index_of, place_of, runs_below
 from simfl.stored import SCENARIO, Stored, is_finished
 
@@ -33,11 +34,12 @@ class Watched:
     folder: Path
     _done: dict[Path, dict[str, Any]] = field(default_factory=dict)
     _tables: dict[Path, Growing] = field(default_factory=dict)
+    _people: dict[str, People] = field(default_factory=dict)
     _scenarios: dict[Path, dict[str, Any]] = field(default_factory=dict)
 
     def look(self, chosen: Sequence[str] = ()) -> dict[str, Any]:
-        """The state now, as JSON data: ``title``, ``finished``, ``runs``, those ``shown`` with their curves and the
-        ``columns`` that the curves show.
+        """The state now, as JSON data: ``title``, ``finished``, ``runs``, those ``shown`` with their curves, the
+        ``columns`` that the curves show and, where one run is shown, its ``clients``.
 
         Args:
             chosen: digests of the runs that are shown, OVERLAID at most; where there is none, the last that plays is.
@@ -68,6 +70,7 @@ class Watched:
                 for digest, its in curves.items()
             ],
             "columns": document(columns),
+            "clients": self._people.setdefault(shown[0], People(places[shown[0]][0])).look() if len(shown) == 1 else [],
         }
 
     def _members(self) -> list[tuple[Path, str]]:

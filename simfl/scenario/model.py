@@ -33,6 +33,7 @@ from simfl.scenario.scalars import LARGEST
 from simfl.scenario.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
+from simfl.setting import Means
 from simfl.training import RULES
 from simfl.version import RESULTS
 
@@ -51,10 +52,12 @@ class Source:
     Attributes:
         folder: what its data files are relative to.
         places: where its keys stand.
+        means: with what it is played.
     """
 
     folder: Path = Path()
     places: Places = field(default_factory=lambda: Places(Place("scenario")))
+    means: Means = Means()
 
 
 _NAMES_PLUGINS = re.compile(r"\s*plugins\s*[.=]")
@@ -248,6 +251,15 @@ class Scenario:
             name: relative to the scenario file's folder or, if it is not there, to the data folder; or absolute.
         """
         return datafiles.find(name, self.source.folder)
+
+    @property
+    def means(self) -> Means:
+        """With what it is played; no key, and no part of the digest."""
+        return self.source.means
+
+    def using(self, **means: Any) -> Self:
+        """The same scenario, played with other means, see :class:`simfl.setting.Means`."""
+        return replace(self, source=replace(self.source, means=replace(self.means, **means)))
 
     def located(self, error: ScenarioError) -> InvalidScenario:
         """An error that shows only when the scenario is built, with the place of its key in the file."""

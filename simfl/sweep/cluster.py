@@ -1,16 +1,16 @@
 """The Dask engine: runs on the workers of a cluster, or of this process where no scheduler is named."""
 
-import ipaddress
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from simfl.addresses import check_scheduler
 from simfl.errors import MissingError, SimflError
 from simfl.sweep.folders import note_failure
 from simfl.sweep.slot import DEATHS, Slot, Stopped
 from simfl.sweep.task import Task
 
-__all__ = ["check_address", "play"]
+__all__ = ["play"]
 
 LOOPBACK = "127.0.0.1:0"
 
@@ -48,7 +48,7 @@ def play(
         SimflError: the address is refused, or nobody answers there.
     """
     if scheduler is not None:
-        check_address(scheduler, insecure)
+        check_scheduler(scheduler, insecure)
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError:
@@ -85,29 +85,6 @@ def play(
         if client.cluster is not None:
             client.cluster.close()
         client.close()
-
-
-def check_address(address: str, insecure: bool = False) -> None:
-    """Refuses a scheduler that would be spoken to over a network without encryption and authentication.
-
-    Raises:
-        SimflError: it is on another machine and its address does not begin with ``tls://``.
-    """
-    protocol, _, rest = address.rpartition("://")
-    host = rest.rpartition(":")[0].strip("[]") or rest
-    if insecure or protocol == "tls" or protocol in ("", "tcp") and _is_loopback(host):
-        return
-    raise SimflError(
-        f"{address}: Dask would run whatever anybody on that network sends; use tls:// with Dask's certificates, "
-        "an address on this machine, or --insecure if the network is trusted"
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _explain(error: BaseException, task: Task) -> None:

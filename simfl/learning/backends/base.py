@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simfl.learning.work import Work
 from simfl.registry import Registry
+from simfl.setting import Means
 
 __all__ = ["BACKENDS", "Backend", "Engine", "Sgd", "Task"]
 
@@ -42,6 +43,7 @@ class Task:
         crop: border of augmented images in pixels.
         flip: images are mirrored at random.
         bf16: compute products in bfloat16.
+        means: with what the run is computed, besides its scenario.
     """
 
     module: Any
@@ -52,6 +54,7 @@ class Task:
     crop: int = 0
     flip: bool = False
     bf16: bool = False
+    means: Means = Means()
 
 
 class Engine(Protocol):
@@ -67,7 +70,15 @@ class Engine(Protocol):
 
 
 class Backend(Protocol):
-    """A backend's YAML choice; ``build`` imports torch."""
+    """A backend's YAML choice; ``build`` imports torch.
+
+    Attributes:
+        external: the clients that train outside, as processes of their own.
+        clustered: whether it works on a cluster, whose scheduler may be named (``Means.scheduler``).
+    """
+
+    external: tuple[int, ...] = ()
+    clustered: bool = False
 
     def supports(self, module: Any, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
@@ -77,6 +88,10 @@ class Backend(Protocol):
     def build(self, task: Task) -> Engine:
         """The backend at work on a task."""
         ...
+
+    def inside(self) -> "Backend":
+        """The backend of the same scenario where no client trains outside."""
+        return self
 
 
 BACKENDS = Registry("backend", protocol=Backend)

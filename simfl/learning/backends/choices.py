@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.errors import MissingError, ScenarioError
 from simfl.learning.backends.base import BACKENDS, Backend, Engine, Task
 
-__all__ = ["Auto", "Dense", "Grouped", "Processes", "Sequential", "Vmap"]
+__all__ = ["Auto", "DaskWorkers", "Dense", "Grouped", "Processes", "Sequential", "Vmap"]
 
 
 @BACKENDS("sequential")
@@ -38,7 +38,7 @@ class Dense:
         layers = list(module) if isinstance(module, nn.Sequential) else []
         while layers and isinstance(layers[0], nn.Flatten):
             layers.pop(0)
-        if layers and isinstance(layers[-1], Margin):
+        if len(layers) == 2 and isinstance(layers[1], Margin):
             layers.pop()
         linear = all(isinstance(layer, nn.Linear) and layer.bias is not None for layer in layers[::2])
         if len(layers) % 2 == 0 or not linear or not all(isinstance(layer, nn.ReLU) for layer in layers[1::2]):
@@ -48,8 +48,11 @@ class Dense:
     def build(self, task: Task) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.dense_network import DenseNetwork
+        from simfl.learning.backends.margin_network import MarginNetwork
+        from simfl.learning.models.margin import Margin
 
-        return CohortEngine(task, DenseNetwork(task.module), limit=24 if task.x.device.type == "cpu" else 256)
+        network = MarginNetwork if isinstance(task.module[-1], Margin) else DenseNetwork
+        return CohortEngine(task, network(task.module), limit=24 if task.x.device.type == "cpu" else 256)
 
 
 Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once; null = as measured to be fastest")]
@@ -125,6 +128,33 @@ class Processes:
             raise ScenarioError("", "processes computes on the processor; set learning.device to cpu")
         inner = Auto().choose(task)
         return ProcessEngine(task, inner, self.workers, one_by_one=isinstance(inner, Sequential))
+
+
+@BACKENDS("dask")
+@dataclass(frozen=True)
+class DaskWorkers:
+    """The clients of a call dealt to the workers of a Dask cluster; the same bits for any workers, also dying ones.
+
+    ``simfl run --scheduler ADDRESS`` names a cluster; without, one of ``workers`` processes is started on this machine.
+    Inside a worker works what ``auto`` chooses for a processor.
+    """
+
+    workers: Annotated[int, Field(ge=1, le=1024, description="processes where no scheduler is named")] = 2
+
+    clustered = True
+
+    def supports(self, module: Any, bf16: bool) -> str | None:
+        return None
+
+    def build(self, task: Task) -> Engine:
+        try:
+            from simfl.learning.backends.dask_engine import DaskEngine
+        except ImportError:
+            raise MissingError('backend dask needs the extra "cluster": pip install "simfl[cluster]"') from None
+        if task.x.device.type != "cpu":
+            raise ScenarioError("", "dask computes on processors; set learning.device to cpu")
+        inner = Auto().choose(task)
+        return DaskEngine(task, inner, self.workers, one_by_one=isinstance(inner, Sequential))
 
 
 @BACKENDS("auto")

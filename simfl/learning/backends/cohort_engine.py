@@ -44,8 +44,9 @@ class Network(Protocol):
         x: torch.Tensor,
         y: torch.Tensor,
         weight: torch.Tensor,
+        noted: bool,
         masks: Sequence[torch.Tensor] = (),
-    ) -> tuple[torch.Tensor, list]:
+    ) -> tuple[torch.Tensor | Any, list]:
         """Sum of weight times cross-entropy, (k,), and its gradient for each parameter, a tensor or a ``Product``.
 
         Args:
@@ -53,6 +54,7 @@ class Network(Protocol):
             x: samples, (k, batch, ...).
             y: classes, (k, batch).
             weight: of each sample, (k, batch); 0 for padding.
+            noted: whether anybody asks for the sum; where nobody does, it may be anything.
             masks: of the dropout layers, (k, batch, ...) each.
         """
         ...
@@ -87,7 +89,9 @@ class CohortEngine:
         return deltas, loss
 
     def _cohort(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        n, device = len(works), self.x.device
+        n, device, repeats = len(works), self.x.device, 1
+        if works[0].steady:  # as are all of them, and equally long: their samples are taken once
+            works, repeats = [work.first for work in works], works[0].steps
         width = self.limit if self.fixed else n
         start = self._stack([work.start for work in works], width)
         plan = schedule(works, width, self.task.batch_size, device)
@@ -103,12 +107,15 @@ class CohortEngine:
                 chosen = plan.chosen[s, :k]
                 x = self._samples(chosen, None if plan.versions is None else plan.versions[s, :k])
                 y = self.task.y.index_select(0, chosen.reshape(-1)).view(k, -1)
-                masks = self._masks(rngs[:active], [work.step_size(s) for work in works[:active]], k)
-                here = [block[:k] for block in blocks]
-                row, gradients = self.network.gradients(here, x, y, plan.frame.weight[s, :k], masks)
-                step([block[:active] for block in trained], gradients)
-                if plan.frame.noted[s]:
-                    loss[:k].add_(row.double() * plan.frame.share[s, :k])
+                here, weight = [block[:k] for block in blocks], plan.frame.weight[s, :k]
+                moving = [block[:active] for block in trained]
+                for left in reversed(range(repeats)):
+                    noted = plan.frame.noted[s] and not left
+                    masks = self._masks(rngs[:active], [work.step_size(s) for work in works[:active]], k)
+                    row, gradients = self.network.gradients(here, x, y, weight, noted, masks)
+                    step(moving, gradients)
+                    if noted:
+                        loss[:k].add_(row.double() * plan.frame.share[s, :k])
             delta = self.network.flat(blocks)[:n].sub_(start[:n])
         return delta.cpu().numpy(), loss[:n].cpu().numpy()
 

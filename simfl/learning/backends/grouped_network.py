@@ -55,6 +55,7 @@ class GroupedNetwork(Copies):
         x: torch.Tensor,
         y: torch.Tensor,
         weight: torch.Tensor,
+        noted: bool,
         masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor, list]:
         self.masks.hand([mask.transpose(0, 1).flatten(1, 2) if mask.dim() == 5 else mask for mask in masks])

@@ -31,6 +31,7 @@ class VmapNetwork(Copies):
         x: torch.Tensor,
         y: torch.Tensor,
         weight: torch.Tensor,
+        noted: bool,
         masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor, list]:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):

@@ -17,6 +17,7 @@ class FedProx(ClientVariant):
 
     mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
 
+    stateless = True
     example = {"mu": 0.1}
 
     def begin(self, visit: Visit) -> Begun:

@@ -1,6 +1,7 @@
 """Partitions of the training samples over the clients: one file a way."""
 
 from simfl.learning.partitions import (
+    bootstrap,
     dirichlet,
     few_classes,
     growing,
@@ -17,6 +18,7 @@ __all__ = [
     "PARTITIONS",
     "Partition",
     "Split",
+    "bootstrap",
     "dirichlet",
     "few_classes",
     "growing",

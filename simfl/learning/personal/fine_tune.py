@@ -21,5 +21,7 @@ class FineTune(ClientVariant):
 
     epochs: Annotated[int, Field(ge=1, le=10_000, description="passes over the client's samples")] = 1
 
+    stateless = True
+
     def tune(self, visit: Visit) -> Begun:
         return Begun(visit.downloaded, epochs=self.epochs)

@@ -91,6 +91,25 @@ function table(runs) {
   }
 }
 
+function people(clients) {
+  $("people").hidden = clients.length === 0;
+  $("clients").replaceChildren();
+  const outside = clients.some(({ seen_s }) => seen_s !== undefined);
+  for (const head of document.querySelectorAll("#people th:nth-child(n+6)")) head.hidden = !outside;
+  for (const one of clients) {
+    const row = make($("clients"), "tr");
+    make(row, "td", {}, one.name ? `${one.client} ${one.name}` : String(one.client));
+    make(row, "td", { class: "n" }, String(one.samples));
+    make(row, "td", { class: "n" }, String(one.rounds));
+    make(row, "td", {}, one.unit.length > 6 ? `${one.unit.slice(0, 6).join(", ")} and ${one.unit.length - 6} more` : one.unit.join(", "));
+    make(row, "td", one.exposed === null ? {} : { class: "failed" }, one.exposed === null ? "" : `from round ${one.exposed}`);
+    if (!outside) continue;
+    make(row, "td", {}, one.seen_s === undefined ? "" : `${Math.max(0, Math.round(Date.now() / 1000 - one.seen_s))} s ago`);
+    make(row, "td", { class: "n" }, one.updates === undefined ? "" : one.refused ? `${one.updates}, ${one.refused} refused` : String(one.updates));
+    make(row, "td", {}, Object.entries(one.scores ?? {}).map(([name, value]) => `${name} ${plain(value)}`).join(", "));
+  }
+}
+
 function left(done) {
   const now = performance.now() / 1000;
   begin ??= [now, done];
@@ -128,6 +147,7 @@ async function look() {
   draw(state.shown, state.columns);
   const focused = document.activeElement?.id;
   table(runs);
+  people(state.clients);
   if (focused) $(focused)?.focus();
   timer = setTimeout(look, state.finished ? 5000 : 1000);
 }

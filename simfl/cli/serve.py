@@ -1,0 +1,86 @@
+"""``simfl serve``"""
+
+from pathlib import Path
+
+import click
+
+from simfl.cli.progress import say_how_to_watch, shown
+from simfl.cli.shared import load, scenario_arguments
+from simfl.errors import ScenarioError, SimflError
+
+__all__ = ["command"]
+
+
+@click.command("serve", short_help="Play a scenario with clients that are processes of their own.")
+@scenario_arguments
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
+              help="Root folder of all results.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--insecure", is_flag=True, help="Listen also where the network is not this machine's own, in clear.")
+@click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="The token that lets a process join; by default a new one is printed.")  # fmt: skip
+@click.option("--timeout", "limit_s", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
+              metavar="SECONDS", help="Real time that clients have for the jobs of one aggregation.")  # fmt: skip
+@click.option("--replay", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+              help="Take the updates from a finished run; no client is needed.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Play from the start, and ask for every update again.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only address, token and the results folder.")
+def command(
+    file: str,
+    overrides: tuple[str, ...],
+    plugins: tuple[Path, ...],
+    out: Path,
+    port: int,
+    host: str,
+    insecure: bool,
+    token_file: Path | None,
+    limit_s: float,
+    replay: Path | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Play a scenario some of whose clients are processes of their own (learning.backend: external).
+
+    They join over HTTP with the token that is printed, e.g. by simfl.client. Time stays simulated; the run waits for
+    their updates and keeps them, so that verify and --replay need no client. A client that does not deliver ends the
+    run with exit code 3; the same command goes on with it.
+    """
+    from simfl.stored import is_finished
+
+    scenario = load(file, overrides, plugins)
+    folder = out / scenario.name / scenario.digest
+    token = None if token_file is None else _token(token_file)
+    if force or not is_finished(folder):
+        say_how_to_watch(folder, quiet)
+    try:
+        with shown(quiet) as (progress, phase):
+            from simfl.serving import serve
+
+            finished = serve(scenario, out, token=token, host=host, port=port, insecure=insecure, limit_s=limit_s,
+                             force=force, replay=replay, ready=_ready if token_file is None else _listening,
+                             progress=progress, phase=phase)  # fmt: skip
+    except ScenarioError as error:
+        raise scenario.located(error) from None
+    if finished.reused:
+        click.echo("these results were complete already; --force plays the run again", err=True)
+    click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+
+
+def _ready(address: str, token: str) -> None:
+    click.echo(f"{address}  token {token}")
+
+
+def _listening(address: str, token: str) -> None:
+    click.echo(address)
+
+
+def _token(file: Path) -> str:
+    """
+    Raises:
+        SimflError: there is no token in it.
+    """
+    found = file.read_text(encoding="utf-8", errors="replace").strip()
+    if not (16 <= len(found) <= 200 and found.isascii() and found.isprintable() and " " not in found):
+        raise SimflError(f"--token-file {file}: a token has 16 to 200 letters, digits and signs without spaces")
+    return found

@@ -1,0 +1,226 @@
+"""Works spread over the workers of a Dask cluster. Imported only where torch and distributed are.
+
+Samples go to every worker once, as a plugin, which workers that come later get, too; a model goes once to every worker
+that needs it. What a worker computes depends on the work alone, so that it may be lost and computed again elsewhere.
+"""
+
+import copy
+import logging
+import threading
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from distributed import Client, LocalCluster, WorkerPlugin, as_completed
+from numpy.typing import NDArray
+
+from simfl.addresses import check_scheduler
+from simfl.errors import SimflError
+from simfl.learning.backends.base import Backend, Engine, Task
+from simfl.learning.work import Work
+from simfl.setting import Means
+from simfl.version import RESULTS
+
+__all__ = ["DaskEngine"]
+
+LOOPBACK = "127.0.0.1:0"
+
+AHEAD = 2
+"""Parts for each place at the same time: one that is computed, one that has arrived."""
+
+DEATHS = 10
+"""So often what the workers hold may be lost in one call."""
+
+WAIT_S = 60
+"""For the first worker of a cluster."""
+
+VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version__}
+"""What decides the bits; a worker must have the same."""
+
+
+class DaskEngine:
+    """Deals works to Dask workers, the longest first, and collects their deltas in the order of the works.
+
+    Args:
+        task: what is trained, on the CPU; its means name the scheduler, or one is started here.
+        inner: the backend inside each worker; it decides the bits, the workers and their number do not.
+        workers: processes of the cluster that is started here.
+        one_by_one: hand out single works, else one part of the works to each place.
+
+    Raises:
+        SimflError: the scheduler is refused, does not answer, or has no workers or other versions.
+    """
+
+    def __init__(self, task: Task, inner: Backend, workers: int, one_by_one: bool) -> None:
+        self.one_by_one, self.where = one_by_one, task.means.scheduler or "the Dask cluster"
+        self.client = _connected(workers, task.means)
+        self.token = f"simfl-{self.client.id}"
+        x, y = (getattr(task, name).numpy() for name in ("x", "y"))
+        bare = replace(task, x=None, y=None, means=Means())
+        try:
+            self.client.register_plugin(_Held(self.token, bare, x, y, inner, VERSIONS), name=self.token)
+        except SimflError:
+            _close(self.client, self.token)
+            raise
+        self.calls = 0
+        self.close = weakref.finalize(self, _close, self.client, self.token)
+
+    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        places = max(1, sum(self.client.nthreads().values()))
+        deltas, loss = np.empty((len(works), len(works[0].start)), dtype=np.float32), np.empty(len(works))
+        left = self._parts(works, places)
+        for _ in range(DEATHS):
+            try:
+                self._play(works, left, places * AHEAD, deltas, loss)
+                return deltas, loss
+            except CancelledError:  # with a worker went the only copy of a model
+                if self.client.status != "running":
+                    break
+            except OSError as error:
+                raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
+        raise SimflError(f"learning.backend: {self.where}: workers end before their work does (out of memory?)")
+
+    def _parts(self, works: Sequence[Work], places: int) -> list[list[int]]:
+        """Positions of works that go together, the costliest part last."""
+        cost = [work.bounds[-1] for work in works]
+        order = sorted(range(len(works)), key=lambda i: -cost[i])
+        if self.one_by_one:
+            return [[i] for i in reversed(order)]
+        parts: list[list[int]] = [[] for _ in range(min(places, len(works)))]
+        total = [0] * len(parts)
+        for i in order:  # to the part that has least so far
+            at = total.index(min(total))
+            parts[at].append(i)
+            total[at] += cost[i]
+        return [parts[at] for at in sorted(range(len(parts)), key=lambda at: total[at])]
+
+    def _play(
+        self, works: Sequence[Work], left: list[list[int]], ahead: int, deltas: NDArray[Any], loss: NDArray[Any]
+    ) -> None:
+        """Computes the parts that are left, and takes those from the list that have come back.
+
+        Raises:
+            CancelledError: something that a part needs is lost.
+        """
+        self.calls += 1
+        shared = self._models(works)
+        waiting, flying = list(left), as_completed(with_results=False)
+        at: dict[str, list[int]] = {}
+        while waiting or at:
+            while waiting and len(at) < ahead:
+                part = waiting.pop()
+                sent = [replace(works[i], start=_start(shared, works[i]), job=None) for i in part]
+                models = [model for key, model in shared.items() if any(id(works[i].start) == key for i in part)]
+                keys = [key for key in shared if any(id(works[i].start) == key for i in part)]
+                key = f"{self.token}-{self.calls}-{len(waiting)}"
+                future = self.client.submit(_train, self.token, keys, models, sent, key=key, pure=False)
+                at[future.key] = part
+                flying.add(future)
+            future = next(flying)
+            if future.status == "cancelled":
+                raise CancelledError
+            part = at.pop(future.key)
+            deltas[part], loss[part] = future.result()
+            left.remove(part)
+
+    def _models(self, works: Sequence[Work]) -> dict[int, Any]:
+        """The models that several works begin from, each sent once, by the identity of the array."""
+        times: dict[int, int] = {}
+        for work in works:
+            times[id(work.start)] = times.get(id(work.start), 0) + 1
+        several = {id(work.start): work.start for work in works if times[id(work.start)] > 1}
+        return {key: self.client.scatter(model, hash=False) for key, model in several.items()}
+
+
+def _start(shared: dict[int, Any], work: Work) -> Any:
+    return id(work.start) if id(work.start) in shared else work.start
+
+
+def _connected(workers: int, means: Means) -> Any:
+    if means.scheduler is not None:
+        check_scheduler(means.scheduler, means.insecure)
+    try:
+        if means.scheduler is None:
+            here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
+            alike = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": logging.CRITICAL}
+            return Client(LocalCluster(n_workers=workers, host="127.0.0.1", **alike, **here))
+        client = Client(means.scheduler, timeout=20)
+    except (OSError, ValueError) as error:
+        raise SimflError(f"{means.scheduler}: no Dask scheduler answers ({error})") from None
+    except TypeError as error:  # what Dask says where its configuration names no certificates
+        raise SimflError(f"{means.scheduler}: TLS needs certificates in Dask's configuration ({error})") from None
+    try:
+        client.wait_for_workers(1, timeout=WAIT_S)
+    except TimeoutError:
+        client.close()
+        raise SimflError(f"{means.scheduler}: the Dask scheduler has no workers") from None
+    return client
+
+
+def _close(client: Any, token: str) -> None:
+    with suppress(Exception):  # of a cluster that is gone
+        client.unregister_worker_plugin(token)
+    with suppress(Exception):
+        if client.cluster is not None:
+            client.cluster.close()
+        client.close()
+
+
+# -- inside a worker ----------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_held: "dict[str, _Held]" = {}
+_engines: dict[tuple[str, int], Engine] = {}
+"""Engines work in place: each run has one for each thread."""
+
+
+class _Held(WorkerPlugin):
+    """What every worker has of a run: the task without its samples, the samples, and which backend computes."""
+
+    def __init__(
+        self,
+        token: str,
+        task: Task,
+        x: NDArray[np.float32],
+        y: NDArray[np.int64],
+        inner: Backend,
+        versions: dict[str, Any],
+    ) -> None:
+        self.token, self.task, self.x, self.y, self.inner, self.versions = token, task, x, y, inner, versions
+
+    def setup(self, worker: Any) -> None:
+        if self.versions != VERSIONS:
+            raise SimflError(f"learning.backend: a Dask worker has {VERSIONS}, but {self.versions} is needed")
+        _held[self.token] = self
+
+    def teardown(self, worker: Any) -> None:
+        with _lock:
+            _held.pop(self.token, None)
+            for key in [key for key in _engines if key[0] == self.token]:
+                del _engines[key]
+
+    def engine(self) -> Engine:
+        """This thread's engine."""
+        key = (self.token, threading.get_ident())
+        with _lock:
+            if key not in _engines:
+                torch.set_num_threads(1)  # the bits of a sum depend on the thread count
+                x, y = (torch.from_numpy(np.require(part, requirements="W")) for part in (self.x, self.y))
+                module = copy.deepcopy(self.task.module)  # which the engine takes for its own
+                _engines[key] = self.inner.build(replace(self.task, module=module, x=x, y=y))
+            return _engines[key]
+
+
+def _train(
+    token: str, keys: Sequence[int], models: Sequence[NDArray[np.float32]], works: Sequence[Work]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """The deltas and losses of some works; a number as their start is the key of a model."""
+    known = {key: np.require(model, requirements="W") for key, model in zip(keys, models, strict=True)}
+    starts = [known[work.start] if isinstance(work.start, int) else work.start for work in works]
+    full = [replace(work, start=start) for work, start in zip(works, starts, strict=True)]
+    return _held[token].engine().train(full)

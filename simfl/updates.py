@@ -1,0 +1,185 @@
+"""What clients outside have sent in a run, kept by SHA-256, so that the run can be played again without them.
+
+``updates.csv`` has a row a job: ``job``, ``client``, ``version`` of the model that it downloaded, ``model`` (the
+SHA-256 of that model's float32 values), ``update`` (the SHA-256 of the file ``updates/SHA-256.npy``) and ``loss``.
+``scores.csv``: ``client``, ``name``, ``value``. While the run plays, rows go to ``updates.csv.part`` as they come.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.disk import naming, open_own, refuse_link, write_atomically
+from simfl.errors import SimflError
+from simfl.outside import Asked, OutsideError, Sent
+from simfl.stored import UPDATES, VECTORS_OF, Stored, is_finished, read_update
+
+__all__ = ["Record", "Replay", "Updates", "encoded"]
+
+
+class Record(NamedTuple):
+    """A row of ``updates.csv``."""
+
+    job: int
+    client: int
+    version: int
+    model: str
+    update: str
+    loss: float
+    scores: str
+
+
+class Updates:
+    """The updates of one run.
+
+    Args:
+        folder: of the run; it need not exist before the first update is kept.
+        anew: what is there already counts for nothing.
+
+    Raises:
+        IntegrityError: the folder holds a finished run whose updates are damaged.
+    """
+
+    def __init__(self, folder: Path, anew: bool = False) -> None:
+        self.folder = folder
+        self._records: dict[int, Record] = {}
+        self._journal: Any = None
+        if anew:
+            return
+        if is_finished(folder):
+            stored = Stored.open(folder)
+            if UPDATES in stored:
+                self._read(stored.file(UPDATES).read_text())
+        elif (part := self._part).is_file():
+            self._read(part.read_text(errors="replace"), partial=True)
+
+    @property
+    def _part(self) -> Path:
+        return self.folder / f"{UPDATES}.part"
+
+    def _read(self, text: str, partial: bool = False) -> None:
+        whole = text[: text.rfind("\n") + 1] if partial else text  # a kill may have come in the middle of a line
+        for row in csv.reader(whole.splitlines()[1:]):
+            try:
+                job, client, version, model, update, loss, scores = row
+                record = Record(int(job), int(client), int(version), model, update, float(loss), scores)
+            except ValueError:
+                continue
+            self._records[record.job] = record
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def find(self, asked: Asked) -> Record | None:
+        """What was sent for this job and this model, if that is known."""
+        record = self._records.get(asked.job.id)
+        return record if record is not None and record.model == digest_of(asked.model) else None
+
+    def read(self, record: Record) -> Sent:
+        """The update itself.
+
+        Raises:
+            IntegrityError: its file is damaged or gone.
+        """
+        data = read_update(self.folder, record.update)
+        return Sent(np.load(io.BytesIO(data), allow_pickle=False), record.loss)
+
+    def keep(self, asked: Asked, sent: Sent, scores: str = "") -> Record:
+        """Writes an update to disk; it is safe from a kill when this returns."""
+        data, job = encoded(sent.delta), asked.job
+        model, update = digest_of(asked.model), sha256(data).hexdigest()
+        record = Record(job.id, job.client, job.version, model, update, sent.loss, scores)
+        folder = self.folder / VECTORS_OF
+        refuse_link(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (path := folder / f"{record.update}.npy").exists():
+            write_atomically(path, data)
+        self._records[job.id] = record
+        self._note(record)
+        return record
+
+    def _note(self, record: Record) -> None:
+        if self._journal is None:  # a torn line at the end of an old one is left behind
+            write_atomically(self._part, _table(Record._fields, self._records.values()))
+            self._journal = open_own(self._part, "ab")
+            return
+        with naming(self._part):
+            self._journal.write(_table((), [record]))
+            self._journal.flush()
+
+    def conclude(self) -> None:
+        """Writes the table of the finished run; files of updates that it does not name are removed."""
+        if self._journal is not None:
+            self._journal.close()
+        rows = [self._records[job] for job in sorted(self._records)]
+        write_atomically(self.folder / UPDATES, _table(Record._fields, rows))
+        wanted = {record.update for record in rows}
+        for path in (self.folder / VECTORS_OF).glob("*.npy"):
+            if path.stem not in wanted and len(path.stem) == 64:
+                path.unlink()
+
+
+class Replay:
+    """Plays the clients outside from what they sent in a finished run, and keeps it in the folder of the new one.
+
+    Args:
+        source: folder of the finished run.
+        target: folder of the run that is played.
+
+    Raises:
+        SimflError: the source is no finished run with clients outside.
+        IntegrityError: what they sent is damaged.
+    """
+
+    def __init__(self, source: Path, target: Path) -> None:
+        Stored.open(source).check()
+        self.source, self.target = Updates(source), Updates(target, anew=True)
+        if not (source / UPDATES).exists():
+            raise SimflError(f"{source}: no client was outside in this run")
+
+    def ask(self, asked: Sequence[Asked]) -> None:
+        """Nobody is asked."""
+
+    def take(self, asked: Sequence[Asked]) -> list[Sent]:
+        found = []
+        for each in asked:
+            record = self.source.find(each)
+            if record is None:
+                job = each.job
+                raise OutsideError(
+                    f"{self.source.folder}: no update of client {job.client} for job {job.id} and this model "
+                    f"(version {job.version})"
+                )
+            found.append(self.source.read(record))
+            self.target.keep(each, found[-1], record.scores)
+        return found
+
+    def conclude(self) -> None:
+        self.target.conclude()
+
+
+def encoded(delta: NDArray[np.float32]) -> bytes:
+    """An update as the bytes of an .npy file, the same for the same numbers."""
+    file = io.BytesIO()
+    np.save(file, np.ascontiguousarray(delta, dtype="<f4"), allow_pickle=False)
+    return file.getvalue()
+
+
+def digest_of(model: NDArray[np.float32]) -> str:
+    """SHA-256 of a model's values, hexadecimal."""
+    return sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()
+
+
+def _table(columns: Sequence[str], rows: Any) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if columns:
+        writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue().encode()
