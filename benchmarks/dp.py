@@ -3,8 +3,9 @@
     python benchmarks/dp.py
 
 Noising: a stage's part in an aggregation of 100 updates of 10^5 coordinates, over drawing as many normal numbers as it
-adds. Accounting: the epsilons of 10^5 clients, each with weights of its own over 100 rounds, over one composition by
-privacy loss distributions (dp-accounting, the extra dp). The best of three or five; processor seconds.
+draws: one a coordinate, and with XNoise, whose parts have seeds of their own, one a coordinate and part. Accounting:
+the epsilons of 10^5 clients, each with weights of its own over 100 rounds, over one composition by privacy loss
+distributions (dp-accounting, the extra dp). The best of three or five; processor seconds.
 """
 
 import time
@@ -24,7 +25,12 @@ from simfl.types import Job
 
 CLIENTS, DIMENSION = 100, 10**5
 STREAMS = Streams(0)
-KEYS = {"adaptive_gaussian": {"bit_std": 5.0}, "xnoise": {"tolerance": 3}, "laplace_shares": {"sharers": CLIENTS}}
+KEYS = {
+    "adaptive_gaussian": {"bit_std": 5.0},
+    "discrete_laplace": {"fraction_bits": 16, "sharers": CLIENTS},
+    "laplace_shares": {"sharers": CLIENTS},
+    "xnoise": {"tolerance": 3, "bits": 20, "sharers": CLIENTS},
+}
 
 
 def best(work: Callable[[], Any], times: int = 5) -> float:
@@ -37,12 +43,18 @@ def best(work: Callable[[], Any], times: int = 5) -> float:
     return min(found)
 
 
+def normals(rows: int, dimension: int) -> None:
+    """Normal numbers, from a stream a row."""
+    for i in range(rows):
+        STREAMS("normal", i).normal(size=dimension)
+
+
 def noising(name: str) -> tuple[float, float]:
     """Seconds that noise takes beside the same stage without any, and those of as many normal numbers."""
     jobs = tuple(Job(i, i, 0, 0.0) for i in range(CLIENTS))
     members = Members(0, jobs, np.ones(CLIENTS), float(CLIENTS))
     vectors = STREAMS("vectors").normal(size=(CLIENTS, DIMENSION)).astype(np.float32)
-    shared = {"bits": 20, "sharers": CLIENTS} if STAGES[name].whole else {}
+    shared = {"bits": 20, "sharers": CLIENTS} if STAGES[name].whole and name not in KEYS else {}
     stage = STAGES.of({"name": name} | shared | KEYS.get(name, {}))
     at_server = STAGES[name].observer == "outside" and name != "laplace_shares"
     state = stage.start(DIMENSION)
@@ -51,12 +63,13 @@ def noising(name: str) -> tuple[float, float]:
         seconds = best(lambda: stage.server(mean, members, state, STREAMS))
         return seconds, best(lambda: STREAMS("normal").normal(size=DIMENSION))
     if STAGES[name].whole:
-        to = stage.lattice.points(DIMENSION)
+        to = DIMENSION if name == "discrete_laplace" else stage.lattice.points(DIMENSION)
         seconds = best(lambda: [stage.noise(job, to, STREAMS) for job in jobs], 3)
-        return seconds, best(lambda: STREAMS("normal").normal(size=(CLIENTS, to.dimension)), 3)
-    clip = best(lambda: STAGES.of("clipping").client(vectors, jobs, {}, STREAMS), 3)
+        return seconds, best(lambda: normals(CLIENTS * (1 + stage.seeds), stage.length(DIMENSION)), 3)
+    order = 1 if "laplace" in name else 2
+    clip = best(lambda: STAGES.of({"name": "clipping", "order": order}).client(vectors, jobs, {}, STREAMS), 3)
     seconds = best(lambda: stage.client(vectors, jobs, state, STREAMS), 3) - clip
-    return seconds, best(lambda: STREAMS("normal").normal(size=(CLIENTS, DIMENSION)), 3)
+    return seconds, best(lambda: normals(CLIENTS, DIMENSION), 3)
 
 
 def main() -> None:

@@ -7,15 +7,17 @@
 * a pruning round: five FedLTN clients of which every one prunes, over five FedAvg clients (bar: 2.2);
 * memory: what 100 clients with ResNet-8s of their own keep after a job each, and the process's peak (bar: 2 GB).
 
-Each one's least processor time counts (one thread): other load on the machine only ever adds to it. Exit status 1 if a
-bar is missed.
+What is compared takes turns, and the median of the ratios of their processor times counts (one thread): other load on
+the machine slows both. Exit status 1 if a bar is missed.
 """
 
 import argparse
 import os
 import resource
+import statistics
 import sys
 import time
+from functools import partial
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -43,13 +45,17 @@ privacy: none
 """
 
 
-def fastest(repeats, function, *arguments):
-    times = []
-    for _ in range(repeats):
-        begun = time.process_time()
-        function(*arguments)
-        times.append(time.process_time() - begun)
-    return min(times)
+def spent(function):
+    """Seconds of processor time."""
+    begun = time.process_time()
+    function()
+    return time.process_time() - begun
+
+
+def ratio(repeats, one, other):
+    """How much more the one costs than the other."""
+    one(), other()
+    return statistics.median(spent(one) / spent(other) for _ in range(repeats))
 
 
 def learner_of(model, clients, personal, epochs=1):
@@ -69,7 +75,7 @@ def masking(repeats):
         factor = masked.factor(deltas, weights, None, ())
         return factor.values * masked.combine(deltas, weights, 12.0)
 
-    return fastest(repeats, both) / fastest(repeats, mean.combine, deltas, weights, 12.0)
+    return ratio(repeats, both, lambda: mean.combine(deltas, weights, 12.0))
 
 
 def pruning(name, repeats):
@@ -77,22 +83,19 @@ def pruning(name, repeats):
     model, layers = initial(module, np.random.default_rng(0)), prunable(parameters(module))
     mask = np.ones(len(model), dtype=bool)
     learner = learner_of(name, 2, "none" if name == "lenet5" else "fedbn")
-    epoch = fastest(max(1, repeats // 3), learner.train, [Job(0, 0, 0, 0.0)])
-    return fastest(repeats, pruned, model, mask, layers, 0.1) / epoch
+    return ratio(repeats, lambda: pruned(model, mask, layers, 0.1), lambda: learner.train([Job(0, 0, 0, 0.0)]))
 
 
 def a_round(repeats):
     jobs = [Job(client, client, 0, 0.0) for client in range(5)]
     learners = [learner_of("lenet5", 5, personal, epochs=3) for personal in ("{name: fedltn, threshold: 0}", "none")]
-    best = [float("inf")] * 2
-    for _ in range(4 * repeats):  # in turn, so that both meet the same machine
-        for i, learner in enumerate(learners):
-            learner.memory._own.clear()
-            begun = time.process_time()
-            learner.sizes(jobs)
-            learner.train(jobs)
-            best[i] = min(best[i], time.process_time() - begun)
-    return best[0] / best[1]
+
+    def play(learner):
+        learner.memory._own.clear()
+        learner.sizes(jobs)
+        learner.train(jobs)
+
+    return ratio(2 * repeats, *(partial(play, learner) for learner in learners))
 
 
 def memory():

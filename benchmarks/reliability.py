@@ -49,6 +49,8 @@ network: {name: star, latency_s: {name: log_normal, median: 0.1, sigma: 0.4}}
 selection: {name: batch_partition, k: 4, T: 2}
 training: {name: fedavg, rounds: 12, batch_size: 20, learning_rate: 0.2}
 learning: {data: digits, partition: {name: dirichlet, beta: 0.5}, model: logistic}
+privacy: {stages: [{name: central_gaussian, max_weight: 1000}]}
+attacks: [least_squares, {name: membership, candidates: 50}, {name: inversion, method: analytic}]
 trace: events
 """
 ASYNCHRONOUS = """

@@ -32,6 +32,11 @@ class Bench(NamedTuple):
     high: NDArray[np.float32]
     local: LocalTraining
 
+    @property
+    def trained(self) -> Sequence[Parameter]:
+        """The parameters that gradients move; running statistics stand behind them."""
+        return [parameter for parameter in self.parameters if not parameter.statistic]
+
 
 class Vault(NamedTuple):
     """What only the scorer knows.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Streams", "Address"]
+__all__ = ["Address", "Streams", "generator"]
 
 
 class Address(NamedTuple):
@@ -31,6 +31,12 @@ class Address(NamedTuple):
     tick: int
     index: NDArray[np.integer]  # type: ignore[assignment]  # hides tuple's own, which nobody calls
     size: int
+
+
+def generator(secret: bytes) -> np.random.Generator:
+    """The stream that some bytes stand for, at its start: an address, or a seed that somebody has drawn."""
+    words = np.frombuffer(blake2b(secret, digest_size=16).digest(), dtype="<u8")
+    return np.random.Generator(np.random.Philox(key=words))
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,7 @@ class Streams:
             key: integers that address the stream within its purpose, e.g. the round.
         """
         address = "/".join([str(self.seed), purpose, *(str(int(part)) for part in key)])
-        words = np.frombuffer(blake2b(address.encode(), digest_size=16).digest(), dtype="<u8")
-        return np.random.Generator(np.random.Philox(key=words))
+        return generator(address.encode())
 
     def at(
         self, purpose: str, where: Address, sample: Callable[[np.random.Generator, int], NDArray[np.float64]]

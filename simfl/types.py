@@ -127,6 +127,7 @@ class Total(NamedTuple):
         row: values of the protocol's columns in rounds.csv.
         shares: float64, shape (n,): what each update counts in the vector, which is the sum of share times update but
             for rounding; None = its weight over the rule's normaliser.
+        opened: the last of each client's further secrets, as many as the protocol opens; empty where it opens none.
     """
 
     vector: NDArray[np.float32]
@@ -134,3 +135,4 @@ class Total(NamedTuple):
     weights: NDArray[Any]
     row: Mapping[str, Any] = MappingProxyType({})
     shares: NDArray[np.float64] | None = None
+    opened: tuple[tuple[bytes, ...], ...] = ()

@@ -193,15 +193,16 @@ class _Round:
     """What the events say of one round."""
 
     def __init__(self, events: list[dict[str, Any]], row: dict[str, Any]) -> None:
-        self.row, self.begin_s, self.end_s = row, events[0]["time_s"], row["time_s"]
-        self.selected = events[0].get("selected")
+        setup = [event["event"] for event in events].index("round_start")  # a protocol's messages before the first
+        self.row, self.begin_s, self.end_s = row, events[setup]["time_s"], row["time_s"]
+        self.selected = events[setup].get("selected")
         messages = [event for event in events if event["event"] == "message"]
         self.messages = messages
         self.asked = [m["to"] for m in messages if m["kind"] == "model"]
         self.sent = {m["from"]: m for m in messages if m["kind"] == "update"}
         self.work = {e["client"]: e for e in events if e["event"] == "compute"}
         self.dead = {e["client"]: e for e in events if e["event"] == "compute" and e["completed"] is False}
-        self.times = [event.get("sent_s", event.get("end_s", event.get("time_s"))) for event in events]
+        self.times = [event.get("sent_s", event.get("end_s", event.get("time_s"))) for event in events[setup:]]
 
 
 def _rounds(run: _Run) -> Iterator[tuple[int, _Round]]:

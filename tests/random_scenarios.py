@@ -62,6 +62,7 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
         common = {name: training[name] for name in ("rounds", "weighting", "stop") if name in training}
         common |= {name: training[name] for name in ("batch_size", "learning_rate") if name in training}
         found |= {"training": {"name": "gossip", **common}, "plugins": ["gossip.py"], "selection": "all"}
+    _watched(_Draw(rng.spawn(1)[0]), found)
     return json.dumps(found), tied
 
 
@@ -198,6 +199,56 @@ def _training(draw: _Draw, tied: bool, n: int, selection: dict[str, Any]) -> dic
         own |= {"arrivals": {"name": "uniform_staleness", "max": int(draw.rng.integers(0, 5))} | draw.some(
             0.5, seconds=float(draw.one([0.0, 0.5])))}  # fmt: skip
     return {"name": name, **common, **own} | ({"partial": True} if partial else {})
+
+
+def _watched(draw: _Draw, found: dict[str, Any]) -> None:
+    """Protocols, noise, rules of clients, and attacks on all of it; what does not fit together is drawn again."""
+    training, n = found["training"], found["clients"]
+    if draw.chance(0.2) and "plugins" not in found:
+        data = {"name": "synthetic", "samples": 6 * n, "test_samples": 20, "shape": [3], "classes": 2}
+        evaluate = {"every": int(draw.one([0, 1, 2])), "per_client": draw.chance(0.5)}
+        found["learning"] = {"data": data, "model": draw.one(["logistic", {"name": "mlp", "hidden": [4]}]),
+                             "partition": "iid", "evaluate": evaluate}  # fmt: skip
+        training |= {"batch_size": 4, "learning_rate": 0.2}
+        if draw.chance(0.5):
+            kept = {"name": "private_layers", "keep": [draw.one(["head", "all"])]}
+            training["personal"] = draw.one(["fine_tune", "ditto", "local", kept, kept])
+    if draw.chance(0.2) and "secagg" not in found:
+        cohorts = ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet"]
+        name = draw.one(cohorts if training["name"] == "fedavg" else ["basecagg"])
+        found["secagg"] = {"name": name, "execute": draw.one([True, "cost_only"])} | draw.some(0.3, deadline_s=2.0)
+    if draw.chance(0.25):
+        bound = {"clip_norm": 0.5}
+        noise = bound | {"noise_multiplier": float(draw.one([0.0, 0.5, 2.0]))}
+        stage = draw.one([
+            {"name": "central_gaussian", **noise}, {"name": "tree_gaussian", **noise}, {"name": "adaptive_gaussian"},
+            {"name": "clipping", "norm": 0.5}, {"name": "local_gaussian", **bound}, {"name": "local_laplace", **bound},
+            {"name": "local_staircase"}, {"name": "laplace_shares", **bound}, {"name": "skellam", **noise},
+            {"name": "discrete_gaussian", **noise}, {"name": "xnoise", **noise},
+        ])  # fmt: skip
+        found["privacy"] = {"stages": [stage]}
+        training |= draw.some(0.7, weighting="equal")
+    if draw.chance(0.35):
+        found["attacks"] = _attacks(draw, n)
+
+
+def _attacks(draw: _Draw, n: int) -> list[dict[str, Any]]:
+    whom = {"clients": [int(draw.rng.integers(n))], "window": int(draw.one([1, 3]))}
+    view = {"view": draw.one(["server", "server", "public"])}
+    own = {"game": "in_client", **whom, **view}
+    sums: dict[str, Any] = {"name": "least_squares", **view} | draw.some(
+        0.3, every=3, forget=0.2, estimator="ridge", coordinates=2
+    )
+    some = [
+        sums,
+        {"name": "inversion", "method": draw.one(["analytic", "cosine"]), "steps": 2, **whom, **view},
+        {"name": "membership", "label": "any"},
+        {"name": "membership", "label": "own", "others": "alike", **own},
+        {"name": "membership", "label": "taught", "statistic": "logits", **own},
+        {"name": "membership", "label": "ranks", "statistic": draw.one(["fedmia", "fedmia_gradient"]), **own},
+        {"name": "collusion", "victim": int(draw.rng.integers(n))},
+    ]
+    return [attack for attack in some if draw.chance(0.5)]
 
 
 def _learning(draw: _Draw, training: dict[str, Any]) -> Any:

@@ -373,7 +373,7 @@ def test_no_skill_is_the_commonest_class_or_the_untrained_model():
     from simfl.run import build
 
     learner = build(Scenario.parse(DIGITS, "x")).learner
-    labels = learner.tested[1].numpy()
+    labels = learner.tested.labels
     learner.put(0, learner.initial())
     untrained = learner.evaluate(0)["test_accuracy"]
     assert learner.no_skill_accuracy() == max(np.bincount(labels).max() / len(labels), untrained)

@@ -105,3 +105,16 @@ def test_a_model_that_recovers_keeps_its_last_accuracy():
 def test_waits_without_end_are_refused(rule, key):
     with pytest.raises(InvalidScenario, match=f"training.{key}.*the nearest valid value is 1000000000000"):
         Scenario.parse(TRIAL, "s.yaml", [f"training={rule}", f"training.{key}=1e300"])
+
+
+def test_updates_that_are_no_numbers_are_counted_where_they_become_zero(tmp_path):
+    """A rate at which every update overflows: clipped, each is 0 and is counted, and the model stays what it was."""
+    far = ("training.learning_rate=1e6", "training.batch_size=2", "training.local_epochs=3")
+    _, summary, rows, folder = play(tmp_path, *far, "privacy.stages=[clipping]")
+    counted = [int(row["not_finite"]) for row in rows if row["cardinality"] != "0"]
+    assert counted and max(counted) > 0 and summary["not_finite"] == sum(counted)
+    assert all(0 <= count <= int(row["cardinality"]) for count, row in zip(counted, rows, strict=False))
+    assert np.isfinite(np.load(folder / "model.npy")).all()
+    (tmp_path / "plain").mkdir()
+    _, _, plain, _ = play(tmp_path / "plain", *far)
+    assert "not_finite" not in plain[0]

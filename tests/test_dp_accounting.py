@@ -183,6 +183,7 @@ def test_epsilon_stands_beside_the_guarantees_in_comparisons_and_reports(tmp_pat
 
 
 @pytest.mark.parametrize("z, q, rounds, delta, renyi, exact", [
+    (0.8, 0.01, 1000, 1e-5, 3.6956, 3.1410), (1.1, 0.1, 200, 1e-5, 9.2508, 8.3842),
     (1.0, 0.01, 1000, 1e-5, 2.1014, 1.8282), (2.0, 0.1, 600, 1e-5, 6.6822, 6.1602),
     (1.0, 1.0, 1, 1e-5, 4.7285, 4.3772), (4.0, 1.0, 100, 1e-5, 14.1322, 13.2067), (10.0, 1.0, 60, 1e-6, 3.9201, 3.6624),
 ])  # fmt: skip

@@ -1,5 +1,7 @@
 """Noise: every sampler against its distribution, every closed form against published and computed values."""
 
+import itertools
+from decimal import Context, Decimal
 from fractions import Fraction
 from math import comb, exp, inf
 
@@ -9,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
+from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
 from simfl.privacy.losses import ORDERS, rdp_epsilon
-from simfl.privacy.mechanisms import discrete_gaussian, gaussian, laplace, skellam, staircase
+from simfl.privacy.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
+from simfl.privacy.mechanisms.strips import strips
 from simfl.rng import Streams
 
 DRAWS = 10**6
@@ -40,9 +44,9 @@ def test_laplace_and_gaussian_are_what_they_are_called():
     assert stats.kstest(gaussian.sample(stream("g"), 3.0, DRAWS), stats.norm(scale=3.0).cdf).pvalue > SURE
 
 
-@pytest.mark.parametrize("n", [2, 50])
+@pytest.mark.parametrize("n", [2, 50, 300])
 def test_all_shares_are_laplace(n):
-    size = DRAWS // 10 if n > 10 else DRAWS
+    size = DRAWS * 2 // n if n > 10 else DRAWS
     total = np.sum([laplace.share(stream("share", i), 1.5, 1 / n, size) for i in range(n)], axis=0)
     assert stats.kstest(total, stats.laplace(scale=1.5).cdf).pvalue > SURE
 
@@ -56,7 +60,15 @@ def test_fewer_shares_have_their_own_distribution(shape):
     assert stats.kstest(found, stats.laplace(scale=1.5).cdf).pvalue < 1e-9, "and it is not Laplace"
 
 
-@pytest.mark.parametrize("shape", [0.2, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [0.001, 0.01, 0.1, 0.6])
+def test_tails_of_shares_hold_as_much_as_they_should(shape):
+    found = np.abs(laplace.share(stream("share tails"), 1.5, shape, 2 * DRAWS))
+    for far in (0.01, 1.5, 6.0, 12.0):
+        expected = 4 * DRAWS * quad(lambda x: exp(laplace.log_density(x, 1.5, shape)), far, 90.0, limit=500)[0]
+        assert abs((found > far).sum() - expected) < 4.5 * expected**0.5 + 1
+
+
+@pytest.mark.parametrize("shape", [0.01, 0.2, 0.5, 1.0])
 def test_shares_have_their_characteristic_function(shape):
     found = laplace.share(stream("cf"), 2.0, shape, DRAWS)
     for t in (0.1, 0.5, 2.0):
@@ -105,6 +117,61 @@ def test_discrete_gaussian(variance):
     assert chi_square(found, lambda k: exp(-(k**2) / 2 / variance) / total, -most, most) > SURE
 
 
+@pytest.mark.parametrize("n, scale", [(1, 0.7), (2, 5.0), (20, 5.0), (100, 300.0)])
+def test_all_polya_shares_are_discrete_laplace(n, scale):
+    size = DRAWS if n < 3 else DRAWS // 5
+    found = np.sum([discrete_laplace.share(stream("polya", i), scale, 1 / n, size) for i in range(n)], axis=0)
+    p = exp(-1 / scale)
+    most = min(int(9 * scale), 400)
+    assert chi_square(found, lambda k: (1 - p) / (1 + p) * p ** abs(k), -most, most) > SURE
+    assert found.var() == pytest.approx(discrete_laplace.variance(scale, 1.0), rel=0.02)
+    for far in (3, 6):
+        edge = int(far * scale) + 1
+        expected = size * 2 * p**edge / (1 + p)
+        assert abs((np.abs(found) >= edge).sum() - expected) < 4.5 * expected**0.5 + 1
+
+
+def polya(scale, shape):
+    """Probabilities of -K ... K of a difference of two negative binomials, by convolution, and K."""
+    most = int(40 * scale) + 40
+    one = stats.nbinom.pmf(np.arange(most + 1), shape, -np.expm1(-1 / scale))
+    return fftconvolve(one, one[::-1]), most
+
+
+@pytest.mark.parametrize("shape", [0.9, 0.6, 0.3, 0.02])
+@pytest.mark.parametrize("scale", [0.5, 4.0, 250.0])
+def test_fewer_polya_shares_have_their_own_law(scale, shape):
+    law, most = polya(scale, shape)
+    near = min(most, int(8 * scale) + 1, 300)
+    found = discrete_laplace.share(stream("few", int(scale), int(100 * shape)), scale, shape, DRAWS // 2)
+    assert chi_square(found, lambda k: law[most + k], -near, near) > SURE
+    for k in {1, 2, int(scale) + 1, int(3 * scale) + 1}:
+        exact = float(np.log(law[most + k] / law[most]))
+        assert discrete_laplace.log_ratio(k, scale, shape) == pytest.approx(exact, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [1.0, 0.8, 0.5, 0.2])
+@pytest.mark.parametrize("shift, d", [(1, 1), (4, 1), (3, 2), (5, 3)])
+def test_epsilon_of_polya_shares_is_the_largest_loss_there_is(shape, shift, d):
+    """Over every way to share a shift out among the coordinates, and every output of each."""
+    scale = 3.0
+    law, most = polya(scale, shape)
+    k = np.arange(-60, 61)
+    loss = [float(np.log(law[most + k] / law[most + k - x]).max()) for x in range(shift + 1)]
+    ways = [way for way in itertools.product(range(shift + 1), repeat=d) if sum(way) <= shift]
+    worst = max(sum(loss[x] for x in way) for way in ways)
+    assert discrete_laplace.pure_epsilon(shift, scale, shape, d) == pytest.approx(worst, rel=1e-6)
+    if shape == 1:
+        assert worst == pytest.approx(shift / scale)
+
+
+def test_polya_shares_of_fine_steps_cost_what_shares_of_real_numbers_do():
+    for shape in (0.9, 0.8, 0.7):
+        fine = discrete_laplace.pure_epsilon(1 << 20, float(1 << 20), shape)
+        assert fine == pytest.approx(laplace.pure_epsilon(1.0, 1.0, shape), rel=2e-3)
+    assert discrete_laplace.pure_epsilon(1 << 16, float(1 << 16), 0.3) < inf, "finite, other than of real numbers"
+
+
 @pytest.mark.parametrize("sample, std", [
     (discrete_gaussian.sample, 300.0), (discrete_gaussian.sample, 2.0**30), (skellam.sample, 300.0),
     (skellam.sample, 2.0**19),  # the widest that the stage allows
@@ -115,8 +182,66 @@ def test_wide_whole_noise_looks_gaussian(sample, std):
     assert stats.kstest(smooth / std, "norm").pvalue > SURE
 
 
+# -- tables of strips ---------------------------------------------------------------------------------------
+
+LAWS = {
+    "discrete_gaussian": (discrete_gaussian.sample, lambda v: lambda k: -(k**2) / (2 * v)),
+    "skellam": (skellam.sample, lambda v: lambda k: skellam.log_ratio(k.astype(np.int64), v)),
+}
+
+
+@pytest.mark.parametrize("variance", [0.05, 3.0, 1e4, 3e9])
+@pytest.mark.parametrize("name", LAWS)
+def test_tails_hold_as_much_as_they_should(name, variance):
+    """Counts beyond 2, 3, 4 and 4.5 standard deviations, and the variance, against sums of exact probabilities."""
+    sample, law = LAWS[name]
+    found, std = np.abs(sample(stream("tails", int(variance)), variance, 2 * DRAWS)), variance**0.5
+    step = max(1, int(std / 2000))  # of a wide law, every so manieth value
+    values = np.arange(0, int(9 * std) + 40, step).astype(float)
+    weights = np.exp(law(variance)(values)) * np.where(values == 0, 1.0, 2.0)
+    shares = weights / weights.sum()
+    for far in (2.0, 3.0, 4.0, 4.5):
+        edge = step * int(far * std / step) + 1
+        expected = 2 * DRAWS * float(shares[values >= edge].sum())
+        count = int((found >= edge).sum())
+        assert abs(count - expected) <= 4.5 * expected**0.5 + 1, (far, count, expected)
+    exact = float((shares * values**2).sum())
+    assert np.mean(found.astype(float) ** 2) == pytest.approx(exact, rel=max(0.005, 0.02 / variance**0.5))
+
+
+@pytest.mark.parametrize("log_f", [
+    lambda k: -(k.astype(float) ** 2) / 18.0, lambda k: -np.abs(k) / 4.0, lambda k: skellam.log_ratio(k, 7.0),
+])  # fmt: skip
+@pytest.mark.parametrize("reach", [0.5, 2.0, 45.0])
+def test_what_lies_beyond_the_strips_is_drawn_as_well(log_f, reach):
+    """Tables that stop early leave much to the tails: the law stays the same."""
+    found = strips(log_f, reach=reach).draw(stream("reach"), DRAWS // 10 if reach > 2 else 3000)
+    total = np.exp(log_f(np.arange(-400, 401))).sum()
+    assert chi_square(found, lambda k: float(np.exp(log_f(np.array([k]))[0])) / total, -25, 25) > SURE
+
+
+@pytest.mark.parametrize("variance", [0.3, 50.0, 1e7])
+def test_the_weights_of_strips_are_whole_and_cover_the_law(variance):
+    table = discrete_gaussian._table(variance)
+    assert sum(table.weights) == 2**64
+    full, cells = 1 << 54, len(table.share)
+    given = np.zeros(cells, dtype=object)
+    for cell, (share, other) in enumerate(zip(table.share.tolist(), table.other.tolist(), strict=True)):
+        given[cell] += share
+        given[other] += full - share
+    assert given.tolist() == table.weights + [0] * (cells - len(table.weights)), "the cells are the strips, exactly"
+    width = 1 << table.bits
+    for i in range(0, len(table.weights) - 2, 37):
+        first = i * width - table.end
+        inside = [table.exact(k) for k in {first, first + width // 2, first + width - 1}]
+        bound = Fraction(table.weights[i]) / Fraction(table.height) / width
+        assert all(Fraction(p) <= bound for p in inside)
+        least = min(Fraction(p) for p in inside) / bound * 2 ** (64 - table.bits)
+        assert int(table.sure[i]) <= least
+
+
 class Bits:
-    """Gives the uniform numbers it is told to, then bits of a known number."""
+    """Gives the bits it is told to."""
 
     def __init__(self, words):
         self.words = list(words)
@@ -126,18 +251,48 @@ class Bits:
 
 
 def test_doubtful_comparisons_are_decided_by_further_bits():
-    """U = 0.5 exactly in 53 bits, p = exp(-ln 2 ± tiny): the next 32 bits decide, exactly."""
-    from decimal import Decimal
+    """A number whose first bits are those of the probability: the next words decide, exactly."""
+    table = discrete_gaussian._table(1e7)
+    k, strip = 2500, (2500 + table.end) >> table.bits
+    p = Fraction(table.exact(k)) * Fraction(table.height) * 2**table.bits / table.weights[strip]
+    known = 64 - table.bits
+    bits, rest = divmod(p * 2**known, 1)
+    words, after = divmod(rest * 2**32, 1)
+    assert table._below(Bits([int(words) - 1]), int(bits), strip, k) is True
+    assert table._below(Bits([int(words) + 1]), int(bits), strip, k) is False
+    third = int(after * 2**32)
+    assert table._below(Bits([int(words), third - 1]), int(bits), strip, k) is True
+    assert table._below(Bits([int(words), third + 1]), int(bits), strip, k) is False
 
-    # (y t - variance)² / (2 t² variance) with y = 0: variance / 2 t² = ln 2 up to 2^-60
-    variance = Decimal(2) * Decimal(2).ln()
-    below = discrete_gaussian._below(Bits([2**31] * 4), 0.5, 0, variance * (1 - Decimal(10) ** -25), 1)
-    above = discrete_gaussian._below(Bits([2**31] * 4), 0.5, 0, variance * (1 + Decimal(10) ** -10), 1)
-    assert above is False and isinstance(below, bool)
-    # floor(-t ln U) around a whole number: U is just above and just below exp(-3 / 2)
-    near = int(Fraction(exp(-1.5)) * 2**53)
-    assert discrete_gaussian._magnitude(Bits([0] * 8), (near - 2) / 2**53, 2) == 3
-    assert discrete_gaussian._magnitude(Bits([0] * 8), (near + 2) / 2**53, 2) == 2
+
+@pytest.mark.parametrize("variance", [0.001, 0.3, 5.0, 39.9, 40.0, 60.0, 1000.0])
+def test_skellam_probabilities_are_right_to_their_slack(variance):
+    """Against the power series of Bessel functions in sixty digits."""
+
+    def bessel(k):
+        c, x = Context(prec=60), Decimal(variance)
+        term = Decimal(1)
+        for i in range(1, k + 1):
+            term = c.divide(c.multiply(term, x), 2 * i)
+        total, m = term, 1
+        while m < 5 or term > total * Decimal(10) ** -40:
+            term = c.divide(c.multiply(term, c.multiply(x, x)), 4 * m * (m + k))
+            total, m = c.add(total, term), m + 1
+        return total
+
+    for k in {int(z * max(variance, 0.2) ** 0.5) for z in range(10)}:
+        found = float(skellam.log_ratio(np.array([k]), variance)[0])
+        assert abs(float(Decimal(found).exp() / (bessel(k) / bessel(0)) - 1)) < skellam.SLACK / 5
+
+
+def test_slack_bounds_the_divergence_of_wrong_probabilities():
+    """Probabilities wrong by a factor up to e^h either way, the worst that alternate."""
+    h, x = 1e-4, np.arange(-300, 301)
+    p, q = (stats.skellam.pmf(x - at, 100.0, 100.0) for at in (0, 5))
+    wrong = np.exp(h * np.sign(p - q))
+    for alpha in (2, 3, 16):
+        off = exact_renyi(p * wrong, q / wrong, alpha) - exact_renyi(p, q, alpha)
+        assert 0 < off <= skellam.slack(h / skellam.SLACK)
 
 
 # -- closed forms -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_dp_mechanisms import excess
 from test_seams import BASE, FEDAVG, FEDBUFF, killed_and_resumed, rows, tables
 
-from simfl.privacy.base import STAGES, Members
+from simfl.privacy.base import NOT_FINITE, STAGES, Members
 from simfl.privacy.losses import ORDERS, rdp_epsilon
 from simfl.privacy.mechanisms import gaussian
 from simfl.privacy.stages.clip import clipped, norms
@@ -24,6 +24,8 @@ RECORDS = {"output_perturbation"}
 """Stages that protect single samples: tests/test_privacyfl.py."""
 ALL = [name for name, cls in STAGES.items() if cls.__module__.startswith("simfl.") and name not in RECORDS]
 STREAMS = Streams(3)
+
+WHOLE = [name for name in ALL if STAGES[name].whole and name != "discrete_laplace"]
 
 
 def jobs(n, version=0, first=0):
@@ -45,7 +47,12 @@ def through(stage, vectors, state=None, number=0):
     state = stage.start(vectors.shape[1]) if state is None else state
     sent = stage.client(vectors.astype(np.float32), jobs(n, number), state, STREAMS)
     total = sent.sum(axis=0) / n
-    return stage.server(total, members(n, number, version=number), state, STREAMS)
+    summed = members(n, number, version=number)
+    surplus = max(stage.seeds - ((getattr(stage, "sharers", None) or n) - n), 0) % (stage.seeds + 1)
+    if surplus and n >= stage.sharers - stage.seeds:
+        seeds = [stage.secrets(job, STREAMS) for job in jobs(n, number)]
+        summed = summed._replace(opened=tuple(each[len(each) - surplus :] for each in seeds))
+    return stage.server(total, summed, state, STREAMS)
 
 
 # -- clipping -----------------------------------------------------------------------------------------------
@@ -73,17 +80,33 @@ def test_zero_stays_and_what_is_no_number_becomes_zero():
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_every_stage_makes_zero_of_what_is_no_number_and_says_that_it_does(name):
+    """Whatever else is in such an update, what is sent is what a silent client would send."""
+    fields = {"bits": 16, "sharers": 4} if name in WHOLE else {"sharers": 4} if "shar" in str(vars(made(name))) else {}
+    stage = made(name, **fields)
+    state = stage.start(6)
+    broken = np.array([[np.nan, 5, 0, 0, 0, 1], [np.inf, 0, 0, 0, 0, 0]], dtype=np.float32)
+    sent, silent = (stage.client(v, jobs(2), state, STREAMS)[:, :6] for v in (broken, np.zeros_like(broken)))
+    assert sent.tobytes() == silent.tobytes() and NOT_FINITE in stage.columns
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if name not in ("clipping", "local_staircase")])
 def test_nobody_moves_a_sum_by_more_than_the_sensitivity(name):
     """Of what leaves a client, noise taken off: against a silent one, with the same draws."""
-    quiet = {"noise_multiplier": 0.0} if "noise_multiplier" in vars(STAGES.of(name)) else {}
-    stage = made(name, **quiet, **({"bits": 16, "sharers": 4} if STAGES[name].whole else {}))
+    if name == "discrete_laplace":  # with this epsilon no noise is drawn
+        quiet = {"fraction_bits": 10, "sharers": 4, "epsilon": 1e9}
+    elif "noise_multiplier" in vars(STAGES.of(name)):
+        quiet = {"noise_multiplier": 0.0, **({"bits": 16, "sharers": 4} if STAGES[name].whole else {})}
+    else:
+        quiet = {}
+    stage = made(name, **quiet)
     big = np.full((1, 20), 100.0)
     state, order = stage.start(20), 1 if "laplace" in name else 2
     one, none = (stage.client(v.astype(np.float32), jobs(1), state, STREAMS) for v in (big, 0 * big))
     if stage.whole:
         fact = stage.facts(members(1), state)
-        assert np.linalg.norm(one.astype(float)) <= fact["l2"] and np.abs(one).sum() <= fact["l1"]
+        assert np.linalg.norm(one.astype(float)) <= fact.get("l2", np.inf) and np.abs(one).sum() <= fact["l1"]
         return
     assert norms((one - none)[:, :20], order) <= stage.facts(members(1), state)["sensitivity"] * (1 + 1e-5)
 
@@ -184,9 +207,6 @@ def test_the_published_bounds_of_the_lattice():
     assert not Lattice(1.0, 2**20, 0.5, 10, 4.0).possible
 
 
-WHOLE = [name for name in ALL if STAGES[name].whole]
-
-
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("d", [1, 5, 64])
 def test_without_noise_whole_numbers_give_the_mean_back(name, d):
@@ -230,6 +250,41 @@ def test_the_parts_of_xnoise_add_up(n, tolerance):
         assert stage.kept(n - missing) * (n - missing) / n == pytest.approx(1.0, rel=1e-12)
     after = [stage.kept(m) * m / n for m in range(n - tolerance - 1, 0, -1)]
     assert all(a > b for a, b in pairwise([1.0, *after]))
+
+
+@pytest.mark.parametrize("d", [1, 5, 300])
+def test_polya_shares_leave_the_discrete_laplace_that_the_facts_say(d):
+    """Six of six shares, and four: variance, epsilon, and the mean of what was rounded."""
+    stage = made("discrete_laplace", epsilon=0.5, clip_norm=2.0, sharers=6, fraction_bits=8)
+    x, t = np.zeros((6, d)), stage.steps(d)
+    x[:, 0] = 0.37
+    assert t.l1 == int(2 * 256 + d**0.5 / 2) and t.scale == t.l1 / 0.5
+    times = 600 if d == 1 else 40
+    sent = stage.client(np.tile(x, (times, 1)).astype(np.float32), jobs(6 * times), stage.start(d), STREAMS)
+    sums = sent[:, 0].reshape(times, 6).sum(axis=1)
+    means = [float(stage.server(np.array([one / 6]), members(6), {}, STREAMS)[0][0]) for one in sums.tolist()]
+    fact = stage.facts(members(6), stage.start(d))
+    assert fact["noise_std"] == pytest.approx((2 * t.scale**2) ** 0.5 / 256 / 6, rel=1e-3)
+    assert abs(np.mean(means) - 0.37) < 4.5 * fact["noise_std"] / times**0.5 + 1e-3
+    if d == 1:
+        assert np.std(means) == pytest.approx(fact["noise_std"], rel=0.2)
+    few = stage.facts(members(4), stage.start(d))
+    assert few["shape"] == 4 / 6 and few["noise_std"] / fact["noise_std"] == pytest.approx((4 / 6) ** 0.5 * 6 / 4)
+    for m, fits in ((6, lambda e: e == pytest.approx(0.5)), (4, lambda e: e > 0.5)):
+        facts = {k: np.array([v]) for k, v in stage.facts(members(m), stage.start(d)).items()}
+        assert fits(float(stage.loss(facts).pure[0]))
+
+
+@pytest.mark.parametrize("m", [3, 2])
+def test_losses_of_polya_shares_stay_within_epsilon(m):
+    """Three sharers, of whom m are there; two coordinates on a coarse grid."""
+    stage = made("discrete_laplace", epsilon=1.0, sharers=3, fraction_bits=2)
+    facts = {k: np.array([v]) for k, v in stage.facts(members(m), stage.start(2)).items()}
+    epsilon = float(stage.loss(facts).pure[0])
+    assert (epsilon == 1.0) if m == 3 else (epsilon > 1.1)
+    one, other = (released(stage, np.array(x, dtype=float), m, 4_000)[:, 0] for x in ([1, 0], [0, 0]))
+    assert excess(one, other, epsilon, 0.0, bins=20) < 4
+    assert excess(one, other, 0.4 * epsilon, 0.0, bins=20) > 4
 
 
 # -- privacy-loss histograms of whole mechanisms --------------------------------------------------------------
@@ -352,13 +407,13 @@ def test_whole_numbers_are_summed_as_they_are_and_wrap_in_the_field(tmp_path):
 
 
 def test_xnoise_pays_for_the_seeds_it_shares(tmp_path):
-    """36 bytes a seed and pair, shared by all; opened are those of the drops that did not happen."""
+    """36 bytes a seed and pair, shared by all; opened are those of the drops that did not happen, 32 bytes each."""
     still = ("devices.failure=none", "devices.availability=always", "learning.evaluate.every=0")
     with_seeds = run(scenario("xnoise", FEDAVG, *still, tolerance=2), tmp_path)
     without = run(scenario("skellam", FEDAVG, *still), tmp_path)
     pairs, seeds = 4 * 3, 2
     for mine, other in zip(*(rows(done.path, "rounds.csv") for done in (with_seeds, without)), strict=True):
-        assert int(mine["bytes_up"]) - int(other["bytes_up"]) == 36 * seeds * pairs * 2
+        assert int(mine["bytes_up"]) - int(other["bytes_up"]) == 36 * seeds * pairs * 2 + 32 * seeds * 4
         assert int(mine["bytes_down"]) - int(other["bytes_down"]) == 36 * seeds * pairs
 
 
@@ -366,11 +421,15 @@ REFUSED = {
     "central_gaussian: {training.weighting: samples}": ("max_weight", "weighting: equal"),
     "central_gaussian: {training.aggregate: median}": ("", "aggregate: mean"),
     "local_gaussian: {calibration: classical, epsilon: 2}": ("calibration", "analytic"),
-    "laplace_shares: {secagg: secagg}": ("", "adds in a field"),
+    "laplace_shares: {secagg: secagg}": ("", "stage discrete_laplace"),
+    "discrete_laplace: {secagg: plain}": ("", "stage laplace_shares"),
+    "discrete_laplace: {fraction_bits: 40}": ("fraction_bits", "nearest value is 26"),
+    "discrete_laplace: {clip_norm: 1.0e+12, fraction_bits: 0}": ("fraction_bits", "no step is large enough"),
+    "discrete_laplace: {colluders: 4}": ("colluders", "nearest value is 3"),
+    "discrete_laplace: {training.weighting: samples}": ("", "weighting: equal"),
     "laplace_shares: {colluders: 2}": ("colluders", "nearest value is 1"),
     "skellam: {secagg: plain}": ("", "use secagg"),
     "skellam: {bits: 3, sharers: 4}": ("bits", "use more"),
-    "skellam: {bits: 30}": ("bits", "nearest value is 22"),
     "skellam: {bits: 40}": ("bits", "nearest value is 31"),
     "skellam: {colluders: 4}": ("colluders", "nearest value is 3"),
     "skellam: {training.weighting: samples}": ("", "weighting: equal"),

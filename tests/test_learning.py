@@ -130,7 +130,7 @@ def test_quickstart_reaches_ninety_percent():
 
 def test_evaluation_of_a_chosen_subset_counts_exactly():
     learner, _ = build(evaluate={"every": 3, "samples": 50})
-    labels = learner.tested[1].numpy()
+    labels = learner.tested.labels
     assert len(labels) == 50
     model = np.zeros(learner.dimension, dtype=np.float32)
     model[640 + 4] = 5.0  # the bias of class 4: every sample is called a 4

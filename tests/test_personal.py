@@ -12,6 +12,7 @@ from torch.nn.utils import prune
 
 from simfl.errors import ScenarioError
 from simfl.learning.models.base import MODELS
+from simfl.learning.own import Record
 from simfl.learning.personal.masks import packed, pruned, unpacked
 from simfl.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
@@ -437,6 +438,39 @@ def test_accuracies_are_of_each_clients_model_on_its_own_test_samples(tmp_path):
     held = learner.holdings
     assert not set(held.test.indices.tolist()) & set(held.training.indices.tolist())
     assert json.loads((folder / "summary.json").read_text())["sha256"]["accuracies.csv"]
+
+
+def test_only_models_that_are_asked_for_are_measured(monkeypatch):
+    learner, measured = build(scenario()).learner, []
+    own = learner.judged
+    accuracy = type(own).accuracy
+    monkeypatch.setattr(own, "accuracy", lambda model, c: measured.append(c) or accuracy(own, model, c))
+    rng = np.random.default_rng(0)
+    models = [rng.normal(size=learner.dimension).astype(np.float32) for _ in range(4)]
+    record = Record(own, True)
+    for client, model in ((2, models[0]), (4, models[1]), (2, models[2])):
+        record.left(client, model)
+    assert not measured
+    again = Record(own, True)
+    again.restore(record.state())
+    for one in (record, again):
+        assert one.found()["trained"][[2, 4]].tolist() == [accuracy(own, models[2], 2), accuracy(own, models[1], 4)]
+        assert np.isnan(one.found()["trained"][[0, 1, 3, 5]]).all()
+    assert sorted(measured) == [2, 2, 4, 4]
+    monkeypatch.setattr("simfl.learning.own.WAITING_BYTES", models[0].nbytes)
+    record.left(1, models[3])
+    assert len(measured) == 4
+    record.left(3, models[3])  # one more than may wait
+    assert sorted(measured[4:]) == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["fedltn", "lotteryfl"])
+def test_sparse_rules_tell_what_they_send(tmp_path, name):
+    _, rows, _ = play(tmp_path, f"training.personal={{name: {name}, threshold: 0, step: 0.5, target: 0.5}}")
+    for row in rows:
+        values, masks = 1e6 * float(row["published_mb"]), float(row["bytes_mask"])
+        assert values + masks == pytest.approx(float(row["bytes_up"])) and masks >= 0
+    assert column(rows, "bytes_mask")[0] == 3 * -(-(64 * 12 + 12 * 3) // 8)
 
 
 def test_fine_tuning_is_training_from_the_global_model(tmp_path):

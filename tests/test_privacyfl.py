@@ -11,6 +11,7 @@ from simfl.errors import ScenarioError
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions import PARTITIONS
 from simfl.privacy.base import Members
+from simfl.privacy.mechanisms import gaussian, staircase
 from simfl.privacy.stages.output_perturbation import OutputPerturbation
 from simfl.rng import Streams
 from simfl.run import build, run
@@ -195,6 +196,52 @@ def test_the_epsilon_of_a_row_is_that_of_the_noise_really_added():
     assert (facts["epsilon_weight"], facts["epsilon_model"]) == (pytest.approx(1.0), pytest.approx(10.0))
     mixed = OutputPerturbation(epsilon=(1.0, 1.0, 0.1), samples=30, noise_scale="calibrated")
     assert mixed.facts(members, {"dimension": np.int64(1)})["epsilon_weight"] == pytest.approx(1.0)
+
+
+def test_gaussian_and_staircase_noise_are_what_they_are_called():
+    """Shares of Gaussian noise add up to its standard deviation; a staircase is each client's own."""
+    n, d = 4, 20_000
+    stage = OutputPerturbation(epsilon=0.5, samples=30, alpha=0.1, mechanism="gaussian")
+    delta = 2 / (30 * 0.1)
+    for scale, std in (("published", 9.6896 * delta / n), ("calibrated", 7.0318 * delta)):
+        chosen = replace(stage, noise_scale=scale)
+        sent = chosen.client(np.zeros((n, d), np.float32), jobs(n), {}, Streams(0))
+        assert stats.kstest(sent.sum(axis=0, dtype=float), stats.norm(scale=std).cdf).pvalue > 1e-3
+        facts = chosen.facts(Members(0, jobs(n), np.ones(n), float(n)), {"dimension": np.int64(50)})
+        assert (
+            facts["epsilon_weight"]
+            == facts["epsilon_model"]
+            == pytest.approx(float(gaussian.epsilon(delta / std, 1e-5)), rel=1e-4)
+        )
+    assert facts["epsilon_weight"] == pytest.approx(0.5)
+    stairs = OutputPerturbation(epsilon=1.5, samples=30, alpha=0.1, mechanism="staircase", adds="whole")
+    for scale, width, epsilon in (("published", delta / n, 1.5 * n), ("calibrated", delta, 1.5)):
+        chosen = replace(stairs, noise_scale=scale)
+        sent = chosen.client(np.zeros((1, d), np.float32), jobs(n)[:1], {}, Streams(0))
+        one = chosen.client(np.zeros((n, d), np.float32), jobs(n), {}, Streams(0))[0]
+        assert np.abs(one).mean() == pytest.approx(staircase.mean_magnitude(width, 1.5), rel=0.05)
+        facts = chosen.facts(Members(0, jobs(n), np.ones(n), float(n)), {"dimension": np.int64(4)})
+        assert (facts["epsilon_weight"], facts["epsilon_model"]) == (pytest.approx(epsilon), pytest.approx(2 * epsilon))
+    assert sent.shape == (1, d)
+
+
+def test_different_epsilons_of_gaussian_noise_add_up_exactly():
+    """Three stds in quadrature over three: the middle one protects everybody."""
+    members = Members(0, jobs(3), np.ones(3), 3.0)
+    mixed = OutputPerturbation(epsilon=(1.0, 0.5, 0.1), samples=30, noise_scale="calibrated", mechanism="gaussian")
+    stds = [gaussian.std(2 / 30, epsilon, 1e-5) for epsilon in (1.0, 0.5, 0.1)]
+    together = np.sqrt(np.square(stds).mean())
+    found = mixed.facts(members, {"dimension": np.int64(9)})["epsilon_weight"]
+    assert found == pytest.approx(float(gaussian.epsilon(2 / 30 / together, 1e-5))) and 0.1 < found < 0.5
+
+
+@pytest.mark.parametrize("keys, why", [
+    ("mechanism: gaussian, epsilon: 2.0", "noise_scale: calibrated"),
+    ("mechanism: staircase, epsilon: 1.0", "use whole"),
+])  # fmt: skip
+def test_records_noise_that_there_is_not_is_refused(keys, why):
+    with pytest.raises(InvalidScenario, match=why):
+        scenario(f"privacy.stages=[{{name: output_perturbation, samples: 20, {keys}}}]")
 
 
 def test_one_record_moves_a_regularised_model_by_no_more_than_the_sensitivity():

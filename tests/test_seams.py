@@ -1,9 +1,12 @@
 """The seams: what somebody else's protocol, stage, accountant, observer, client variant or peer rule can do.
 
-Each is one file in tests/plugins, written against the public interface, and named by a scenario's ``plugins``.
+Each is one file in tests/plugins, written against the public interface, and named by a scenario's ``plugins``; beside
+them the attacks that are built in.
 """
 
 import csv
+import dataclasses
+import io
 import itertools
 import json
 from pathlib import Path
@@ -45,20 +48,38 @@ USES = {
     "gaussian": "privacy: {stages: [{name: gaussian_sum, clip_norm: 2.0, z: 0.01}], accountants: [zcdp]}\n",
     "recorder": "attacks: [recorder]\n",
     "personal": "",
+    "attacks": """
+attacks:
+- least_squares
+- {name: least_squares, view: public, estimator: ridge, forget: 0.1}
+- {name: inversion, method: analytic, window: 3}
+- {name: inversion, label: matched, clients: [1], steps: 3}
+- {name: membership, clients: [0, 1]}
+- {name: membership, label: own, game: in_client, others: alike, window: 2}
+- {name: membership, label: taught, statistic: logits}
+- {name: membership, label: ranks, game: in_client, statistic: fedmia}
+- {name: membership, label: slopes, game: in_client, statistic: fedmia_gradient, clients: [2], view: public}
+- collusion
+""",
 }
+"""What a scenario says to use each file of tests/plugins, or of the attacks that are built in, all of them."""
 
 
 def scenario(plugin, training, *overrides):
-    text = BASE + training + USES[plugin] + f"plugins: [{plugin}.py]\n"
+    text = BASE + training + USES[plugin] + named(plugin)
     if plugin == "personal":
         overrides = ("training.client=private_head", *overrides)
     return Scenario.parse(text, "seams", overrides, PLUGINS)
 
 
+def named(plugin):
+    """The scenario's line of plugins."""
+    return f"plugins: [{plugin}.py]\n" if (PLUGINS / f"{plugin}.py").exists() else ""
+
+
 def tables(folder):
-    return {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.csv"))} | {
-        "model.npy": (Path(folder) / "model.npy").read_bytes()
-    }
+    files = [*Path(folder).glob("*.csv"), *Path(folder).glob("findings.json"), Path(folder) / "model.npy"]
+    return {path.name: path.read_bytes() for path in sorted(files)}
 
 
 def rows(folder, name):
@@ -97,14 +118,27 @@ def test_a_killed_run_goes_on_to_the_same_bytes(plugin, training, tmp_path, monk
         assert tables(killed_and_resumed(made, tmp_path / str(at), monkeypatch, at)) == whole
 
 
+@pytest.mark.parametrize("training", [FEDAVG, FEDBUFF], ids=["fedavg", "fedbuff"])
+def test_no_attack_moves_anything(training, tmp_path):
+    """With all attacks, and with none: the same files but for what the attacks say."""
+    made = scenario("attacks", training)
+    asked, left = tables(run(made, tmp_path).path), tables(run(dataclasses.replace(made, attacks=()), tmp_path).path)
+    told = {"attacks.csv", "findings.json", "rounds.csv"}
+    assert {name: data for name, data in asked.items() if name not in told} == {
+        name: data for name, data in left.items() if name not in told
+    }
+    mine, theirs = (list(csv.DictReader(io.StringIO(data["rounds.csv"].decode()))) for data in (asked, left))
+    assert [{name: row[name] for name in theirs[0]} for row in mine] == theirs and len(mine[0]) > len(theirs[0])
+
+
 @pytest.mark.parametrize("plugin", USES)
 def test_processes_of_a_sweep_give_the_same_bytes(plugin, tmp_path):
     import simfl
 
     file = tmp_path / "seams.yaml"
-    (tmp_path / f"{plugin}.py").write_text((PLUGINS / f"{plugin}.py").read_text())
-    extra = "".join(f"plugins: [{plugin}.py]\n" if line == "plugins" else USES[line] for line in (plugin, "plugins"))
-    file.write_text(BASE + FEDAVG + extra)
+    if line := named(plugin):
+        (tmp_path / f"{plugin}.py").write_text((PLUGINS / f"{plugin}.py").read_text())
+    file.write_text(BASE + FEDAVG + USES[plugin] + line)
     fixed = {"training.client": "private_head"} if plugin == "personal" else {}
     swept = simfl.sweep(file, {"seed": [0, 1], "training.rounds": 3, **fixed}, out=tmp_path / "out", jobs=2)
     assert swept.failed.empty

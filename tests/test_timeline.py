@@ -97,6 +97,8 @@ def test_nobody_does_two_things_at_a_time_in_random_runs(tmp_path, soon):
     seen = set()
     for number in range(60):
         scenario, _ = random_scenario(np.random.default_rng([2027, number]), PLUGINS)
+        if scenario.training.many_aggregators:
+            continue  # peers send to all their neighbours at once
         try:
             folder = run(scenario, tmp_path, force=True).path
         except SimflError:

@@ -1,12 +1,13 @@
 """Figure 8 of Multi-RoundSecAgg (arXiv 2106.03328, App. G): what least squares recovers, with the policies really run.
 
-    python results/attacks/figure8.py [--seeds 2] [--out results]
+    python results/attacks/figure8.py [--seeds 4] [--out results]
 
 40 clients, 8 a round, LeNet-5 on CIFAR-10, every client one class and 200 shared samples. After ``START`` rounds the
 learning rate stays (``live``) or is divided by 1460 (``frozen``: the published notebooks divide by the number of
 rounds, so that the model stands still). The server combines the sums of the next 40 or 50 rounds. Writes
 figure8.csv and figure8.svg: the clients' mean error beside theory, and beside what the notebooks call "proposed": no
-run of that policy, but the mean of two neighbours' estimates from the *random* run.
+run of that policy, but the mean of two neighbours' estimates from the *random* run. Seeds that the CSV holds already
+are not played again.
 """
 
 import argparse
@@ -83,9 +84,9 @@ def pairs(estimates: np.ndarray, truth: np.ndarray) -> pandas.DataFrame:
                              "norm_ratio": np.maximum(r, 1 / r).repeat(2), "cosine": c.repeat(2)})  # fmt: skip
 
 
-def pretrained(seed: int, options: argparse.Namespace) -> np.ndarray:
+def pretrained(seed: int, out: str) -> np.ndarray:
     """The model after START rounds of random selection."""
-    stored = Stored.open(simfl.run(BASE, ["training.decay=1.0", f"seed={seed}"], out=options.out).path)
+    stored = Stored.open(simfl.run(BASE, ["training.decay=1.0", f"seed={seed}"], out=out).path)
     return Recorded(stored, Scenario.load(stored.path / SCENARIO)).model(START)
 
 
@@ -96,28 +97,27 @@ def trained(parts: Parts, model: np.ndarray) -> np.ndarray:
     return parts.learner.train(jobs).deltas.astype(float)
 
 
-def measured(options: argparse.Namespace) -> pandas.DataFrame:
-    frames = []
-    for seed in range(options.seeds):
-        model = pretrained(seed, options)
-        for mode, decay in DECAY.items():
-            for name, policy in POLICIES.items():
-                rate = BASE["training"]["learning_rate"] * decay
-                changes = [f"training.learning_rate={rate}", f"training.rounds={max(WINDOWS)}", "training.decay_at=[]"]
-                parts = build(Scenario.of(BASE, overrides=[*changes, f"selection={policy}", f"seed={seed}"]))
-                parts.learner.start = model
-                seen = [done.seen for done in play(parts).rounds]
-                for window in WINDOWS:
-                    truth = trained(parts, seen[window // 2].before)
-                    table, estimates = recovered(seen[:window], truth)
-                    kinds = {name: table}
-                    if name == "random":
-                        kinds["pairs of random"] = pairs(estimates, truth)
-                    for kind, found in kinds.items():
-                        about = {"seed": seed, "mode": mode, "window": window, "policy": kind}
-                        frames.append(pandas.DataFrame(about | {"client": range(len(found))} | dict(found)))
-                    print(seed, mode, name, window, table.error.mean(), flush=True)
-    return pandas.concat(frames)
+def measured(seed: int, out: str) -> pandas.DataFrame:
+    """A row a mode, window and policy: means over the clients."""
+    rows, model = [], pretrained(seed, out)
+    for mode, decay in DECAY.items():
+        for name, policy in POLICIES.items():
+            rate = BASE["training"]["learning_rate"] * decay
+            changes = [f"training.learning_rate={rate}", f"training.rounds={max(WINDOWS)}", "training.decay_at=[]"]
+            parts = build(Scenario.of(BASE, overrides=[*changes, f"selection={policy}", f"seed={seed}"]))
+            parts.learner.start = model
+            seen = [done.seen for done in play(parts).rounds]
+            for window in WINDOWS:
+                truth = trained(parts, seen[window // 2].before)
+                table, estimates = recovered(seen[:window], truth)
+                kinds = {name: table}
+                if name == "random":
+                    kinds["pairs of random"] = pairs(estimates, truth)
+                for kind, found in kinds.items():
+                    about = {"seed": seed, "mode": mode, "window": window, "policy": kind}
+                    rows.append(about | dict(found.mean()) | {"error_median": found.error.median()})
+                print(seed, mode, name, window, table.error.mean(), flush=True)
+    return pandas.DataFrame(rows)
 
 
 def draw(table: pandas.DataFrame) -> None:
@@ -126,6 +126,7 @@ def draw(table: pandas.DataFrame) -> None:
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
     from matplotlib import pyplot
+    from scipy.stats import t
 
     figure, axes = pyplot.subplots(1, 4, figsize=(11, 3.3), layout="constrained", sharey=True)
     kinds = [*POLICIES, "pairs of random"]
@@ -133,28 +134,35 @@ def draw(table: pandas.DataFrame) -> None:
     for axis, ((mode, window), found) in zip(axes.flat, table.groupby(["mode", "window"])):
         for place, (kind, colour) in enumerate(zip(kinds, colours)):
             some = found[found.policy == kind]
-            axis.bar(place, some.error.mean(), color=colour, width=0.6, label=kind)
-            axis.plot(place, some.expected.mean(), "_", color="#D55E00", markersize=18, markeredgewidth=2)
+            logs = np.log(some.error)
+            half = t.ppf(0.975, len(logs) - 1) * logs.std() / len(logs) ** 0.5 if len(logs) > 1 else 0.0
+            low, middle, high = np.exp(logs.mean() + np.array([-half, 0, half]))
+            axis.bar(place, middle, color=colour, width=0.6, label=kind)
+            axis.errorbar(place, middle, [[middle - low], [high - middle]], color="#CC79A7", capsize=3)
+            axis.plot(
+                place, np.exp(np.log(some.expected).mean()), "_", color="#D55E00", markersize=18, markeredgewidth=2
+            )
             if kind in PAPER:
                 axis.plot(place, PAPER[kind], "x", color="#0072B2")
-        axis.set(title=f"{mode}, {window} rounds", yscale="log", ylim=(1e-3, 1e3))
+        axis.set(title=f"{mode}, {window} rounds", yscale="log", ylim=(1e-3, 1e4))
         axis.set_xticks(range(len(kinds)), kinds, rotation=30, ha="right")
     axes.flat[0].set_ylabel("mean relative squared error")
-    figure.suptitle("bars: measured; line: theory with the updates' norms and drift; cross: published", fontsize=9)
+    about = "geometric mean over seeds, 95 % interval; line: theory with the updates' norms and drift; cross: published"
+    figure.suptitle(f"bars: {about}", fontsize=9)
     figure.savefig(HERE / "figure8.svg", metadata={"Date": None})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
-    table = measured(options)
-    grouped = table.drop(columns="client").groupby(["mode", "window", "policy"])
-    means = grouped.mean().drop(columns="seed").reset_index()
-    means["error_median"] = grouped.error.median().to_numpy()
-    means["seeds"] = table.seed.nunique()
-    means.to_csv(HERE / "figure8.csv", index=False, float_format="%.5g")
+    file = HERE / "figure8.csv"
+    table = pandas.read_csv(file) if file.exists() else pandas.DataFrame({"seed": []})
+    for seed in set(range(options.seeds)) - set(table.seed):
+        rows = measured(seed, options.out)
+        table = rows if table.empty else pandas.concat([table, rows])
+        table.to_csv(file, index=False, float_format="%.5g")
     draw(table)
 
 

@@ -1,11 +1,10 @@
-"""What the table of attacks needs besides simfl: clients of one sample, and noise that clients or the server add."""
+"""What the table of attacks needs besides simfl: clients of one sample."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.privacy.base import STAGES, Stage
 
 
 @PARTITIONS("few")
@@ -25,34 +24,3 @@ class Few:
             parts.append([by_class[one].pop() for _ in range(min(half, len(by_class[one])))])
             parts[-1] += [by_class[other].pop() for _ in range(min(half, len(by_class[other])))]
         return Split.of([np.array(part, dtype=np.int64) for part in parts])
-
-
-def clipped(vectors, clip_norm):
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors * np.minimum(1, clip_norm / np.maximum(norms, 1e-30))).astype(np.float32)
-
-
-@STAGES("noise_of")
-@dataclass(frozen=True)
-class GaussianSum(Stage):
-    """Updates are clipped; Gaussian noise of deviation z * clip_norm comes into their sum.
-
-    ``of`` = 0: from the server. Else from the clients, each of whom adds a share so that ``of`` of them make it whole.
-    """
-
-    clip_norm: float = 0.05
-    z: float = 0.3
-    of: int = 0
-
-    def client(self, vectors, jobs, state, streams):
-        vectors = clipped(vectors, self.clip_norm)
-        if not self.of:
-            return vectors
-        noise = np.stack([streams("gaussian_sum/client", job.id).normal(size=vectors.shape[1]) for job in jobs])
-        return (vectors + noise * (self.z * self.clip_norm / self.of**0.5)).astype(np.float32)
-
-    def server(self, vector, members, state, streams):
-        if self.of:
-            return vector, state
-        noise = streams("gaussian_sum", members.number).normal(size=len(vector))
-        return (vector + noise * (self.z * self.clip_norm / members.divisor)).astype(np.float32), state

@@ -1,27 +1,31 @@
 """What an honest-but-curious server recovers under eleven policies and eight settings: digits.csv and digits.svg.
 
-    python results/attacks/table.py [--data digits] [--rounds 120]
+    python results/attacks/table.py [--data digits] [--rounds 120] [--out DIR]
 
 48 clients, 12 a round (every unit divides both), one step of batch 20; four clients hold one sample each, which
-inversion looks for; membership is asked of every client's samples. A perceptron on the digits (``--data mnist``:
-LeNet-5 on MNIST, hours). The same draws for all. Rows that the CSV holds already are not played again.
+inversion looks for; membership is asked of every client's samples, beside any others and beside others of the same
+classes. A perceptron on the digits, or LeNet-5 on MNIST (``--data mnist --rounds 300``, more than an hour; no inversion
+where clients fail or buffer). The same draws for all. Rows that the CSV holds already are not played again.
 """
 
 import argparse
-from math import log, sqrt
 from pathlib import Path
 
 import numpy as np
 import pandas
+from scipy.sparse import csr_array
 
+from simfl.accounting import of_clients
 from simfl.attacking.headless import Played, play
 from simfl.errors import SimflError
+from simfl.privacy.base import History
 from simfl.privacy.metrics import multi_round
 from simfl.run import build
 from simfl.scenario import Scenario
+from simfl.types import SERVER
 
 HERE = Path(__file__).resolve().parent
-N, K, Z, DELTA = 48, 12, (0.03, 0.3), 1e-5
+N, K, Z = 48, 12, (0.03, 0.3)
 BUDGET = 10_000_000
 """Work of each privacy metric."""
 
@@ -35,8 +39,10 @@ POLICIES = {
     "all": "all",
 }
 FAILING = "devices.failure={name: bernoulli, probability: 0.01}"
+FEDBUFF = "training.name=fedbuff"
 SUMS = "secagg={name: secagg, execute: cost_only}"
-STAGE = "privacy.stages=[{{name: noise_of, z: {z}, of: {of}}}]"
+STAGE = "privacy.stages=[{{name: {name}, clip_norm: 0.3, noise_multiplier: {z}}}]"
+EPSILON = "privacy.accountants=[{name: zero_out, delta: 1.0e-5}]"
 BLOCKS = {
     "plain": (),
     "secagg": (SUMS,),
@@ -44,13 +50,13 @@ BLOCKS = {
     "secagg, 1 % fail, partial": (SUMS, FAILING, "training.on_failure=partial"),
     "fedbuff, basecagg": (
         "secagg={name: basecagg, execute: cost_only}",
-        "training.name=fedbuff",
+        FEDBUFF,
         f"training.buffer={K}",
         f"training.concurrency={K}",
         "training.staleness=polynomial",
     ),
-    **{f"distributed noise z={z}": (SUMS, STAGE.format(z=z, of=K)) for z in Z},
-    f"central noise z={Z[1]}": (SUMS, STAGE.format(z=Z[1], of=0)),
+    **{f"distributed noise z={z}": (SUMS, STAGE.format(name="skellam", z=z), EPSILON) for z in Z},
+    f"central noise z={Z[1]}": (SUMS, STAGE.format(name="central_gaussian", z=Z[1]), EPSILON),
 }
 BASE = {
     "clients": N,
@@ -61,14 +67,20 @@ BASE = {
     "plugins": [str(HERE / "plugins.py")],
 }
 MEMBERSHIP = {"name": "membership", "game": "in_client", "clients": list(range(N)), "window": 20}
+ALIKE = MEMBERSHIP | {"others": "alike", "label": "alike"}
 DATA = {
     "digits": (
         {"data": "digits", "model": "mlp", "partition": {"name": "few", "alone": 4, "each": 26}},
-        {"name": "inversion", "method": "analytic"},
+        {"name": "inversion", "method": "analytic", "window": 20},
     ),
     "mnist": (
-        {"data": "mnist", "model": "lenet5", "partition": {"name": "few", "alone": 4, "each": 60}},
-        {"name": "inversion", "method": "cosine", "steps": 300, "restarts": 1},
+        {
+            "data": "mnist",
+            "model": "lenet5",
+            "backend": "grouped",
+            "partition": {"name": "few", "alone": 4, "each": 60},
+        },
+        {"name": "inversion", "method": "cosine", "steps": 300, "restarts": 1, "window": 20},
     ),
 }
 
@@ -77,21 +89,23 @@ def scenario(options: argparse.Namespace, policy: str, changes: tuple[str, ...])
     learning, inversion = DATA[options.data]
     every = {"evaluate": {"every": options.rounds}}
     views = [{"name": "least_squares", "view": view, "every": options.rounds // 4} for view in ("server", "public")]
-    made = BASE | {"learning": learning | every, "attacks": [*views, MEMBERSHIP, inversion]}
+    looked_for = [inversion] if options.data == "digits" or not {FAILING, FEDBUFF} & set(changes) else []
+    made = BASE | {"learning": learning | every, "attacks": [*views, MEMBERSHIP, ALIKE, *looked_for]}
     return Scenario.of(made, overrides=[f"training.rounds={options.rounds}", *changes, f"selection={policy}"])
 
 
-def epsilon(participation: np.ndarray, z: float) -> float:
-    """Of (epsilon, 1e-5) for the client that took part most: rho = n / (2 z^2), Bun and Steinke 2016."""
-    rho = (participation > 0).sum(axis=0).max() / (2 * z * z)
-    return rho + 2 * sqrt(rho * log(1 / DELTA))
+def epsilon(scenario: Scenario, played: Played) -> float:
+    """Of (epsilon, 1e-5) of the client that lost most."""
+    names = sorted({name for done in played.rounds for facts in done.facts for name in facts})
+    facts = {name: np.array([done.facts[0].get(name, np.nan) for done in played.rounds]) for name in names}
+    seen = History({SERVER: csr_array(played.participation(N))}, (facts,), stages=scenario.privacy.stages)
+    return float(np.max(of_clients(scenario, seen)["epsilon"]))
 
 
-def cells(played: Played, block: str) -> list[dict]:
+def cells(scenario: Scenario, played: Played, block: str) -> list[dict]:
     matrix = played.participation(N)
     private = multi_round(matrix, budget=BUDGET)
     numbers = {name: value for found in played.findings for name, value in found.numbers.items()}
-    z = float(block.rpartition("=")[2]) if "noise" in block else None
     single = block == "plain"
     rows = []
     for view in ("server", "public") if block.startswith("central") else ("server",):
@@ -108,18 +122,20 @@ def cells(played: Played, block: str) -> list[dict]:
                 "strong": 1 if single else private.strong,
                 "semi_strong": 1 if single else private.semi_strong,
                 "weak": 1 if single else private.weak_lower,
-                "psnr": numbers["inversion_psnr"],
-                "psnr_over_guess": numbers["inversion_psnr"] - numbers["inversion_guess_psnr"],
+                "psnr": (psnr := numbers.get("inversion_psnr", np.nan)),
+                "psnr_over_guess": psnr - numbers.get("inversion_guess_psnr", np.nan),
                 "auc": numbers["membership_auc"],
                 "tpr_1": numbers["membership_tpr_1"],
+                "alike_auc": numbers["alike_membership_auc"],
+                "alike_tpr_1": numbers["alike_membership_tpr_1"],
                 "accuracy": played.last("test_accuracy"),
-                "epsilon": None if z is None else epsilon(matrix, z),
+                "epsilon": epsilon(scenario, played) if scenario.privacy.stages else None,
             }
         )
     return rows
 
 
-def draw(table: pandas.DataFrame, data: str) -> None:
+def draw(table: pandas.DataFrame, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
@@ -142,22 +158,24 @@ def draw(table: pandas.DataFrame, data: str) -> None:
         axis.set_title(title)
         axis.set_xticks(range(len(names)), names, rotation=55, ha="right")
         axis.set_yticks(range(len(POLICIES)), list(POLICIES))
-    figure.savefig(HERE / f"{data}.svg", metadata={"Date": None})
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=DATA, default="digits")
     parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()
-    file = HERE / f"{options.data}.csv"
+    file = options.out / f"{options.data}.csv"
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame(columns=["policy", "block"])
     for block, changes in BLOCKS.items():
         for name, policy in POLICIES.items():
             if ((table.policy == name) & (table.block == block)).any():
                 continue
             try:
-                found = cells(play(build(scenario(options, policy, changes))), block)
+                made = scenario(options, policy, changes)
+                found = cells(made, play(build(made)), block)
             except SimflError as error:  # e.g. everybody at once under FedBuff
                 print(f"{block}, {name}: {error}", flush=True)
                 continue
@@ -165,7 +183,7 @@ def main() -> None:
             table = rows if table.empty else pandas.concat([table, rows])
             table.to_csv(file, index=False, float_format="%.4g")
             print(block, name, {key: found[-1][key] for key in ("rank", "error", "auc", "accuracy")}, flush=True)
-    draw(table, options.data)
+    draw(table, options.out / f"{options.data}.svg")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """What differential privacy costs: accuracy against epsilon, epsilon against drops, epsilon beside the guarantees T.
 
-    python results/dp/tradeoff.py [--seeds 2] [--out results] [--only FIGURE]
+    python results/dp/tradeoff.py [--seeds 5] [--out results] [--only FIGURE]
 
 Plays scenarios/dp_tradeoff.yaml for every mechanism, noise, drop rate, policy and seed (finished runs are reused) and
-writes accuracy, dropout and policies beside this file, each as .csv and .svg. Means over the seeds.
+writes accuracy, dropout and policies beside this file, each as .csv and .svg: means over the seeds
+and, in the columns that end in _half_width, half the width of their 95 % intervals (Student).
 """
 
 import argparse
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+from scipy import stats
 
 from simfl.opening import Result
 from simfl.report import style
@@ -47,12 +49,17 @@ POLICIES = {
 
 
 def played(overrides: tuple[str, ...], seeds: int, out: Path) -> dict[str, Any]:
-    """The means of the summaries' values over the seeds."""
+    """The means of the summaries' values over the seeds, and half the widths of their intervals."""
     runs = [run(Scenario.load(SCENARIO, [*overrides, f"seed={seed}"]), out, resume=True).path for seed in range(seeds)]
     table = pandas.DataFrame([Result.open(path).summary for path in runs])
     names = ["test_accuracy", "epsilon_max", "epsilon_median", "privacy_semi_strong", "privacy_weak_lower",
              "mean_cardinality", "skipped"]  # fmt: skip
-    return {name: round(float(table[name].astype(float).mean()), 4) for name in names if name in table}
+    values = table[[name for name in names if name in table]].astype(float)
+    half = stats.t.ppf(0.975, values.count() - 1) * values.sem()
+    found = {"seeds": seeds}
+    for name in values:
+        found |= {name: round(float(values[name].mean()), 4), f"{name}_half_width": round(float(half[name]), 4)}
+    return found
 
 
 def accuracy(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
@@ -97,7 +104,9 @@ def drawn(name: str, table: pandas.DataFrame) -> None:
 def _accuracy(panels: Any, table: pandas.DataFrame) -> None:
     (axes,) = panels
     for number, (mechanism, some) in enumerate(table[table.noise > 0].groupby("mechanism", sort=False)):
-        axes.plot(some.epsilon_max, some.test_accuracy, label=mechanism, **style.look(number), marker="o")
+        look = style.look(number)
+        axes.errorbar(some.epsilon_max, some.test_accuracy, some.test_accuracy_half_width, some.epsilon_max_half_width,
+                      label=mechanism, **look, marker="o", capsize=2)  # fmt: skip
     axes.axhline(table.test_accuracy[table.noise == 0].mean(), color=style.MUTED, linewidth=1, label="no noise")
     axes.set(xscale="log", xlabel="largest ε of a client (δ = 1e-5)", ylabel="test accuracy")
     ticks = [2, 5, 10, 20, 50, 100, 200, 500]
@@ -109,7 +118,8 @@ def _accuracy(panels: Any, table: pandas.DataFrame) -> None:
 def _dropout(panels: Any, table: pandas.DataFrame) -> None:
     (axes,) = panels
     for number, (noise, some) in enumerate(table.groupby("noise", sort=False)):
-        axes.plot(100 * some.dropout, some.epsilon_max, label=noise, **style.look(number), marker="o")
+        axes.errorbar(100 * some.dropout, some.epsilon_max, some.epsilon_max_half_width, label=noise,
+                      **style.look(number), marker="o", capsize=2)  # fmt: skip
     axes.set(xlabel="clients that drop out in a round, %", ylabel="largest ε of a client")
     axes.legend(frameon=False, fontsize=8)
 
@@ -120,17 +130,22 @@ def _policies(panels: Any, table: pandas.DataFrame) -> None:
     for axes, heading in zip(panels, headings, strict=True):
         axes.set_yticks(places, table.policy if axes is panels[0] else [""] * len(table))
         axes.set(xlabel=heading, ylim=(-0.6, len(table) - 0.4))
-    panels[0].barh(places, table.privacy_semi_strong, color=style.SERIES[0], height=0.6)
+    bars = {"height": 0.6, "error_kw": {"ecolor": style.INK, "elinewidth": 1, "capsize": 2}}
+    panels[0].barh(places, table.privacy_semi_strong, xerr=table.privacy_semi_strong_half_width, color=style.SERIES[0],
+                   **bars)  # fmt: skip
     panels[1].hlines(places, table.epsilon_median, table.epsilon_max, color=style.SERIES[1], linewidth=2)
     panels[1].plot(table.epsilon_median, places, "o", color=style.SERIES[1], markerfacecolor=style.PAPER)
-    panels[1].plot(table.epsilon_max, places, "o", color=style.SERIES[1])
+    panels[1].errorbar(table.epsilon_max, places, xerr=table.epsilon_max_half_width, fmt="o", color=style.SERIES[1],
+                       ecolor=style.INK, elinewidth=1, capsize=2)  # fmt: skip
     panels[1].set_xlim(left=0)
-    panels[2].barh(places, table.mean_cardinality, color=style.SERIES[2], height=0.6)
+    panels[2].barh(
+        places, table.mean_cardinality, xerr=table.mean_cardinality_half_width, color=style.SERIES[2], **bars
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--only", choices=["accuracy", "dropout", "policies"])
     options = parser.parse_args()
@@ -141,7 +156,7 @@ def main() -> None:
         for row in make(options.seeds, options.out):
             rows.append(row)
             print(row, flush=True)
-        table = pandas.DataFrame(rows)
+        table = pandas.DataFrame(rows).dropna(axis=1, how="all")
         table.to_csv(HERE / f"{make.__name__}.csv", index=False, lineterminator="\n")
         drawn(make.__name__, table)
 

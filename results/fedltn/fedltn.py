@@ -1,51 +1,70 @@
 """Sparse personal models on CIFAR-10 against averages, written beside this file.
 
-    python results/fedltn/fedltn.py low_lenet [--seeds 5] [--out results]
+    python results/fedltn/fedltn.py low_lenet [--seeds 5] [--rounds N] [--out results]
 
-Plays the arms of one table under the same draws (finished runs are reused):
+Plays the arms of one table under the same draws, seed after seed (finished runs are reused):
 
     low_lenet     ten clients, half of them a round, 50 rounds, LeNet-5
     low_resnet8   the same with a batch-norm ResNet-8: Table 4.1 with a smaller model
     high_lenet    100 clients, 5 % of them a round, 2,000 rounds, LeNet-5: Table 4.3
 
-and writes <table>.csv: accuracy of the models that the clients' last jobs left, on their own test samples (mean and
-lowest client, mean over seeds with its 95 % interval), the same of what they begin the next job with, and published
-megabytes, as the mean and as a share of FedAvg's.
+and writes
+
+    <table>.csv         each arm's accuracy of the models that the clients' last jobs left, on their own test samples
+                        (mean and lowest client), the same of what they begin the next job with, published megabytes,
+                        and the share of uploaded values that is pruned in round 20 and in the last; mean over seeds
+                        with its 95 % interval
+    <table>_paired.csv  differences of arms, seed by seed, with their 95 % intervals
+    <table>.svg         the distribution over all clients and seeds of what their last jobs left
 """
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pandas
 
 import simfl
-from simfl.compare.intervals import mean
+from simfl.compare.intervals import Interval, mean, paired
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "fedltn.yaml"
 
-LOW: dict[str, str] = {}
-HIGH = {"clients": "100", "selection.k": "5", "training.rounds": "2000", "learning.evaluate.every": "100"}
+LENET = {"learning.backend": "{name: grouped, cohort: 5}", "training.learning_rate": "0.02"}
+"""At the rate of 0.05, good for the ResNet-8, some clients of a LeNet-5 diverge."""
 TABLES = {
-    "low_lenet": LOW,
-    "low_resnet8": {"learning.model": "resnet8"},
-    "high_lenet": HIGH,
+    "low_lenet": LENET,
+    "low_resnet8": {
+        "learning.model": "resnet8",
+        "learning.norm_statistics": "averaged",
+        "learning.bf16": "true",
+    },
+    "high_lenet": LENET
+    | {"clients": "100", "selection.k": "5", "training.rounds": "2000", "learning.evaluate.every": "500"},
 }
+BRIEF = {"learning.evaluate.samples": "100", "learning.evaluate.every": "50"}
+"""The tables are about clients' own test samples at the end; of the common ones a few do."""
+
 AVERAGED = {"training.server_optimiser": "sgd"}
-LOTTERY = "{name: lotteryfl, target: %s}"
+LOTTERY = "{name: lotteryfl, target: %s, step: 0.2, threshold: 0.5}"
 ARMS = {
     "FedAvg": AVERAGED | {"training.personal": "none"},
     "FedBN": AVERAGED | {"training.personal": "fedbn"},
-    "LotteryFL 0.1": AVERAGED | {"training.personal": LOTTERY % 0.1},
-    "LotteryFL 0.5": AVERAGED | {"training.personal": LOTTERY % 0.5},
-    "FedLTN 0.1": {"training.personal.target": "0.1"},
-    "FedLTN 0.5": {"training.personal.target": "0.5"},
     "FedLTN 0.9": {"training.personal.target": "0.9"},
-    "FedLTN 0.9, Jump-Start": {"training.personal.name": "jump_start", "training.rounds": "25"},
     "FedLTN 0.9, rewinding": {"training.personal.rewind": "true"},
+    "LotteryFL 0.5": AVERAGED | {"training.personal": LOTTERY % 0.5},
+    "FedLTN 0.5": {"training.personal.target": "0.5"},
+    "FedLTN 0.9, plain server": AVERAGED,
     "FedLTN 0.9, no threshold": {"training.personal.threshold": "0"},
+    "FedLTN 0.9, threshold 0.5": {"training.personal.threshold": "0.5"},
+    "FedBN, look-ahead server": {"training.personal": "fedbn"},
+    "FedLTN 0.9, Jump-Start": {"training.personal.name": "jump_start"},
+    "LotteryFL 0.1": AVERAGED | {"training.personal": LOTTERY % 0.1},
+    "FedLTN 0.1": {"training.personal.target": "0.1"},
+    "FedLTN 0.9, threshold 0.4": {"training.personal.threshold": "0.4"},
+    "FedLTN 0.9, rewinding, no threshold": {"training.personal.rewind": "true", "training.personal.threshold": "0"},
 }
-"""The last one prunes in every job: what the megabytes come to where nothing holds pruning up."""
+"""Without a threshold every job prunes: what the megabytes come to where nothing holds pruning up."""
 
 MEASURES = {
     "trained_mean": "client_trained_accuracy_mean",
@@ -53,40 +72,113 @@ MEASURES = {
     "before_mean": "client_accuracy_mean",
     "before_min": "client_accuracy_min",
 }
+PAIRS = (
+    ("FedLTN 0.9", "FedLTN 0.9, rewinding"),
+    ("FedLTN 0.9, no threshold", "FedLTN 0.9, rewinding, no threshold"),
+    ("FedLTN 0.5", "LotteryFL 0.5"),
+    ("FedLTN 0.1", "LotteryFL 0.1"),
+    ("FedBN", "FedAvg"),
+    ("FedLTN 0.9", "FedAvg"),
+    ("FedLTN 0.9", "FedBN"),
+    ("FedLTN 0.9", "FedLTN 0.9, plain server"),
+    ("FedBN", "FedBN, look-ahead server"),
+    ("FedLTN 0.9, plain server", "FedBN"),
+)
+EARLY, AROUND = 20, 5
+"""The pruned share "in round 20" is that of the five rounds up to it."""
 
 
-def play(arm: dict[str, str], table: str, options: argparse.Namespace) -> list[dict[str, float]]:
-    changes = TABLES[table] | arm | ({"learning.norm_statistics": "averaged"} if "resnet8" in table else {})
-    texts = [f"{key}={value}" for key, value in changes.items()]
-    found = []
-    for seed in range(options.seeds):
-        summary = simfl.run(SCENARIO, [*texts, f"seed={seed}"], out=options.out).summary
-        row = {name: 100 * summary[column] for name, column in MEASURES.items()}
-        # an average sends whole models, and counts as the others are counted: uploads only
-        megabytes = summary.get("published_mb")
-        found.append(row | {"megabytes": summary["bytes_up"] / 1e6 if megabytes is None else megabytes})
-    return found
+Played = dict[int, dict[str, float]]
+"""What an arm comes to, by seed."""
+
+
+def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, float], pandas.DataFrame] | None:
+    """What one arm comes to, and its clients' accuracies; None where only finished runs count, and this is not."""
+    changes = BRIEF | TABLES[options.table] | ARMS[name]
+    if options.rounds:
+        changes |= {"training.rounds": str(options.rounds)}
+    if "Jump-Start" in name and "high" not in options.table:
+        changes |= {"training.rounds": "25"}
+    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()], seed=seed)
+    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
+        return None
+    result = simfl.run(scenario, out=options.out)
+    values = {measure: result.summary[column] for measure, column in MEASURES.items()}
+    row = {measure: float("nan") if value is None else 100 * value for measure, value in values.items()}  # diverged
+    sent = result.rounds.bytes_up / 1e6  # averages send whole models; sparse ones say what counts: values only
+    if "published_mb" in result.rounds:
+        sent = result.rounds.published_mb
+    lately = sent.rolling(AROUND).mean()
+    row |= {"megabytes": sent.sum(), "sent_20": lately.iloc[EARLY - 1], "sent_last": lately.iloc[-1]}
+    return row, pandas.read_csv(result.path / "accuracies.csv")
+
+
+def write(found: dict[str, Played], table: str) -> None:
+    found = {name: values for name, values in found.items() if values}
+    whole = pandas.DataFrame(found["FedAvg"].values())
+    rows: list[dict[str, Any]] = []
+    for name, values in found.items():
+        frame = pandas.DataFrame(values.values())
+        for when in ("20", "last"):  # of what FedAvg sends in a round
+            frame[f"pruned_{when}"] = 100 * (1 - frame.pop(f"sent_{when}") / whole.sent_20.iloc[0])
+        row: dict[str, Any] = {"arm": name, "seeds": len(frame)}
+        for measure in frame:
+            row |= columns(measure, mean(frame[measure].to_numpy()))
+        rows.append(row | {"share": row["megabytes"] / whole.megabytes.mean()})
+    pandas.DataFrame(rows).to_csv(HERE / f"{table}.csv", index=False, float_format="%.5g")
+    rows = []
+    for one, other in PAIRS:
+        if seeds := sorted(found.get(one, {}).keys() & found.get(other, {}).keys()):
+            a, b = (pandas.DataFrame([found[name][seed] for seed in seeds]) for name in (one, other))
+            row = {"arm": one, "against": other, "seeds": len(seeds)}
+            for measure in ("trained_mean", "trained_min", "before_mean", "sent_20", "megabytes"):
+                row |= columns(measure, paired(a[measure].to_numpy(), b[measure].to_numpy()))
+            rows.append(row)
+    pandas.DataFrame(rows).to_csv(HERE / f"{table}_paired.csv", index=False, float_format="%.5g")
+
+
+def columns(name: str, interval: Interval) -> dict[str, float | None]:
+    return {name: interval.estimate, f"{name}_low": interval.lower, f"{name}_high": interval.upper}
+
+
+def draw(clients: dict[str, list[pandas.DataFrame]], table: str) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = table
+    from matplotlib import pyplot
+
+    names = list(clients)
+    values = [pandas.concat(frames).trained.dropna().mul(100).to_numpy() for frames in clients.values()]
+    figure, axes = pyplot.subplots(figsize=(7, 0.35 * len(names) + 1), layout="constrained")
+    axes.boxplot(values, orientation="horizontal", whis=(0, 100), tick_labels=names, widths=0.6)
+    axes.invert_yaxis()
+    axes.set_xlabel("accuracy on own test samples after local training, % (box: quartiles; whiskers: all clients)")
+    figure.savefig(HERE / f"{table}.svg", metadata={"Date": None})
+    pyplot.close(figure)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="fewer than the table has")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help="these only")
+    parser.add_argument("--finished", action="store_true", help="play nothing; tabulate the runs that are finished")
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
-    rows, whole = [], 0.0
-    for name, arm in ARMS.items():
-        if name == "FedBN" and "resnet8" not in options.table:
-            continue
-        found = pandas.DataFrame(play(arm, options.table, options))
-        whole = whole or found.megabytes.mean()
-        row: dict[str, object] = {"arm": name, "seeds": len(found)}
-        for measure in MEASURES:
-            known = mean(found[measure].to_numpy())
-            row |= {measure: known.estimate, f"{measure}_low": known.lower, f"{measure}_high": known.upper}
-        rows.append(row | {"megabytes": found.megabytes.mean(), "share": found.megabytes.mean() / whole})
-        pandas.DataFrame(rows).to_csv(HERE / f"{options.table}.csv", index=False, float_format="%.6g")
-        print(name, {key: round(value, 3) for key, value in rows[-1].items() if isinstance(value, float)}, flush=True)
+    names = [name for name in options.arms if "FedBN" not in name or "resnet8" in options.table]
+    found: dict[str, Played] = {name: {} for name in names}
+    clients: dict[str, list[pandas.DataFrame]] = {name: [] for name in names}
+    for seed in range(options.seeds):
+        for name in names:
+            if (played := play(name, seed, options)) is None:
+                continue
+            found[name][seed], own = played
+            clients[name].append(own)
+            print(seed, name, {key: round(float(value), 2) for key, value in played[0].items()}, flush=True)
+    write(found, options.table)
+    draw({name: frames for name, frames in clients.items() if frames}, options.table)
 
 
 if __name__ == "__main__":

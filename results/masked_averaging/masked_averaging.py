@@ -3,25 +3,28 @@
     python results/masked_averaging/masked_averaging.py published [--rounds 100] [--seeds 3] [--out results]
 
 Plays scenarios/masked_averaging.yaml with the mean, the mean times the mask's mean (the control), the masked mean, and
-the masked mean divided by the mask's mean, under the same draws (finished runs are reused):
+the masked mean divided by the mask's mean, under the same draws, seed after seed (finished runs are reused):
 
-    published   ten clients, all of them, rates around the thesis' extremes (its Table B.7)
+    published   ten clients, all of them, 112 steps of a round (of 112 to 188), rates around the thesis' extremes
+                (its Table B.7)
     epochs      the same with twenty local epochs (Table B.9)
     colours     MNIST in the colours of its classes, other colours in the test part
     rotation    MNIST turned by an angle of its class, the test part upright
     drawn       a hundred clients, ten of them a round, batches of 50
 
-and writes <table>.csv: test accuracy in per cent, mean of the last ten evaluations, of each arm, and the paired
-difference of the masked to the plain mean with its 95 % interval.
+and writes <table>.csv: test accuracy in per cent of each arm, mean over the seeds of the mean over the last five
+evaluations (every second round), the mask's mean over all rounds, and the paired differences to the plain mean, and of
+the masked mean to the control, with their 95 % intervals.
 """
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pandas
 
 import simfl
-from simfl.compare.intervals import paired
+from simfl.compare.intervals import mean, paired
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "masked_averaging.yaml"
@@ -31,10 +34,11 @@ ARMS = {
     "masked": "{name: masked, tau: 0.4}",
     "rescaled": "{name: masked, tau: 0.4, rescale: all}",
 }
-PUBLISHED = ((0.01, 1.0), (0.01, 2.0), (0.05, 1.0), (0.05, 2.0))
+PAIRS = (("masked", "mean"), ("shrunk", "mean"), ("rescaled", "mean"), ("masked", "shrunk"))
+PUBLISHED = ((0.01, 2.0), (0.01, 1.0), (0.1, 0.01), (0.05, 1.0), (0.05, 2.0))
 MNIST = {"learning.data": "mnist"}
 TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
-    "published": (PUBLISHED, {}),
+    "published": (PUBLISHED, {"training.local_steps": "112"}),
     "epochs": (((0.01, 1.0),), {"training.local_epochs": "20"}),
     "colours": (((0.01, 1.0),), MNIST | {"learning.transform": "colours"}),
     "rotation": (((0.01, 1.0),), MNIST | {"learning.transform": "rotation"}),
@@ -46,13 +50,35 @@ TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
 }  # fmt: skip
 """Learning rates of clients and server, and what else is changed."""
 
-LAST = 10
+EVERY, LAST = 2, 5
 
 
-def accuracy(arm: str, seed: int, changes: list[str], options: argparse.Namespace) -> float:
-    overrides = [*changes, f"seed={seed}", f"training.aggregate={ARMS[arm]}", f"training.rounds={options.rounds}"]
-    rounds = simfl.run(SCENARIO, overrides, out=options.out).rounds
-    return 100 * float(rounds.test_accuracy.dropna().tail(LAST).mean())
+def play(arm: str, seed: int, changes: dict[str, str], options: argparse.Namespace) -> dict[str, float] | None:
+    """What one arm comes to; None where only finished runs count, and this is not."""
+    changes = changes | {
+        "seed": str(seed),
+        "training.aggregate": ARMS[arm],
+        "training.rounds": str(options.rounds),
+        "learning.evaluate": str(EVERY),
+    }
+    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()])
+    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
+        return None
+    rounds = simfl.run(scenario, out=options.out).rounds
+    found = {"accuracy": 100 * float(rounds.test_accuracy.dropna().tail(LAST).mean())}
+    return found | ({"mask_mean": float(rounds.mask_mean.mean())} if "mask_mean" in rounds else {})
+
+
+def row(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+    """Means and paired differences of the arms, seed by seed."""
+    accuracy = {arm: [each["accuracy"] for each in values] for arm, values in found.items()}
+    cells: dict[str, Any] = {"seeds": len(accuracy["mean"])}
+    cells |= {arm: mean(values).estimate for arm, values in accuracy.items()}
+    cells["mask_mean"] = mean([each["mask_mean"] for each in found["masked"]]).estimate
+    for one, other in PAIRS:
+        gap = paired(accuracy[one], accuracy[other])
+        cells |= {f"{one}_{other}": gap.estimate, f"{one}_{other}_low": gap.lower, f"{one}_{other}_high": gap.upper}
+    return cells
 
 
 def main() -> None:
@@ -60,27 +86,25 @@ def main() -> None:
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rates", type=int, default=len(PUBLISHED), help="the first so many pairs of rates")
+    parser.add_argument("--finished", action="store_true", help="play nothing; tabulate the runs that are finished")
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
     rates, changes = TABLES[options.table]
-    rows = []
-    for rate, server_rate in rates:
-        texts = [f"{key}={value}" for key, value in changes.items()]
-        texts += [f"training.learning_rate={rate}", f"training.server_learning_rate={server_rate}"]
-        found = {arm: [accuracy(arm, seed, texts, options) for seed in range(options.seeds)] for arm in ARMS}
-        gap = paired(found["masked"], found["mean"])
-        rows.append(
-            {
-                "learning_rate": rate,
-                "server_learning_rate": server_rate,
-                "rounds": options.rounds,
-                "seeds": options.seeds,
-            }
-            | {arm: sum(values) / len(values) for arm, values in found.items()}
-            | {"difference": gap.estimate, "lower": gap.lower, "upper": gap.upper}
-        )
-        pandas.DataFrame(rows).to_csv(HERE / f"{options.table}.csv", index=False, float_format="%.6g")
-        print(rows[-1], flush=True)
+    rows: list[dict[str, Any]] = []
+    for rate, server_rate in rates[: options.rates]:
+        both = {"training.learning_rate": str(rate), "training.server_learning_rate": str(server_rate)}
+        found: dict[str, list[dict[str, float]]] = {arm: [] for arm in ARMS}
+        for seed in range(options.seeds):
+            played = {arm: play(arm, seed, changes | both, options) for arm in ARMS}
+            print(rate, server_rate, seed, played, flush=True)
+            for arm, values in played.items():
+                if values is not None and None not in played.values():
+                    found[arm].append(values)
+        if found["mean"]:
+            rows.append({"learning_rate": rate, "server_learning_rate": server_rate, "rounds": options.rounds})
+            rows[-1] |= row(found)
+            pandas.DataFrame(rows).to_csv(HERE / f"{options.table}.csv", index=False, float_format="%.5g")
 
 
 if __name__ == "__main__":

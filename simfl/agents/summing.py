@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from simfl.agents.parts import Parts
 from simfl.agents.state import Arrays, prefixed, under
 from simfl.errors import SimflError
-from simfl.privacy.base import Members
+from simfl.privacy.base import NOT_FINITE, Members
 from simfl.secagg.base import Contributions, Summed
 from simfl.types import Job, Total, Updates
 
@@ -94,7 +95,10 @@ class Summing:
             return None
         members = _members(number, given, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
-        total = total._replace(clients=total.clients[held], weights=total.weights[held], shares=shares[held])
+        total = total._replace(
+            clients=total.clients[held], weights=total.weights[held], shares=shares[held],
+            opened=tuple(compress(total.opened, held)),
+        )  # fmt: skip
         d = parts.learner.dimension  # stages may have added coordinates of their own
         factor = parts.rule.aggregate.factor(given.vectors[:, :d], given.weights, given.holds, parts.learner.tensors)
         mask = factor.values if factor is not None and factor.on_step else None
@@ -106,6 +110,8 @@ class Summing:
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
+        if NOT_FINITE.name in shown:
+            row[NOT_FINITE.name] = int((~np.isfinite(made[held]).all(axis=1)).sum())
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return Sum(total, change, given, done, updates, made, facts, row, mask)
 
@@ -123,7 +129,11 @@ class Summing:
             weights = weights * (examples > 0)
         divisor: Any = partial(rule.divisor, examples=examples)
         combine = rule.aggregate.combine
-        return Contributions(tuple(jobs), vectors, updates.holds, weights, rule.row(staleness), divisor, combine)
+        sharing = [stage for stage in self.parts.stages if stage.seeds]
+        drawn = (chain.from_iterable(stage.secrets(job, self.parts.streams) for stage in sharing) for job in jobs)
+        secrets = tuple(map(tuple, drawn)) if sharing else ()
+        row = rule.row(staleness)
+        return Contributions(tuple(jobs), vectors, updates.holds, weights, row, divisor, combine, secrets)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -140,4 +150,4 @@ def _members(number: int, given: Contributions, total: Total) -> Members:
     """Whose updates count what; a protocol may have rounded the weights."""
     rounded = np.divide(total.weights, given.row, out=np.zeros(len(given.jobs)), where=np.asarray(given.row) != 0)
     weights = given.weights * rounded
-    return Members(number, given.jobs, weights, given.divisor(weights))
+    return Members(number, given.jobs, weights, given.divisor(weights), total.opened)

@@ -6,10 +6,9 @@ All of them, and the attacked one, play the same scenario; only the data differ,
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,9 @@ from simfl.attacks.base import Finding
 from simfl.attacks.membership import finding
 from simfl.attacks.statistics import lira, margins, rates
 from simfl.errors import SimflError
+from simfl.lab import Bench
 from simfl.learning.data.base import Dataset
+from simfl.learning.transforms.unchanged import Unchanged
 from simfl.rng import Streams
 from simfl.run import build
 from simfl.scenario import Scenario
@@ -64,12 +65,13 @@ def likelihood(folder: Any, shadows: int = LEAST, candidates: int = 1000, jobs: 
     path = stored.path / SCENARIO
     scenario = Scenario.load(path)
     model = np.load(stored.file("model.npy"))
-    data: Dataset = scenario.learning.data.load(scenario, Streams(scenario.seed))
-    members, others = _drawn(data, candidates, Streams(scenario.seed))
-    inside = halves(shadows, len(members) + len(others), Streams(scenario.seed))
-    one = partial(shadow, path, members, others)
-    told = np.stack(list(_mapped(one, [(i, inside[i]) for i in range(shadows)], jobs)))
-    target = _margins(scenario, model, data, members, others)
+    streams, learning = Streams(scenario.seed), scenario.learning
+    data: Dataset = learning.transform.apply(learning.data.load(scenario, streams), streams)
+    members, others = _drawn(data, candidates, streams)
+    inside = halves(shadows, len(members) + len(others), streams)
+    told = np.stack(list(_mapped(_Shared(path, data, members, others), list(enumerate(inside)), jobs)))
+    bench, _ = _learning(scenario, data).build(scenario, streams).lab()
+    target = _margins(bench, model, data, members, others)
     member = np.arange(len(members) + len(others)) < len(members)
     found = {
         "online": lira(target, told, inside, online=True),
@@ -91,23 +93,37 @@ def _drawn(data: Dataset, most: int, streams: Streams) -> tuple[NDArray[np.int64
     return rng.permutation(len(data.y_train))[:n], rng.permutation(len(data.y_test))[:n]
 
 
-def shadow(
-    path: Path, members: NDArray[np.int64], others: NDArray[np.int64], task: tuple[int, NDArray[np.bool_]]
-) -> NDArray[np.float64]:
+class _Shared(NamedTuple):
+    """What all shadow federations work with: the path of the scenario, its data, and the candidates' positions."""
+
+    path: Path
+    data: Dataset
+    members: NDArray[np.int64]
+    others: NDArray[np.int64]
+
+
+def shadow(shared: _Shared, task: tuple[int, NDArray[np.bool_]]) -> NDArray[np.float64]:
     """The candidates' margins under a federation that trained on those that are inside, (candidates,).
 
     Args:
-        path: of the scenario.
-        members, others: the candidates, among its training and its test samples.
+        shared: the same for all.
         task: number of the shadow, and who is inside.
     """
-    number, inside = task
+    (path, data, members, others), (number, inside) = shared, task
     scenario = Scenario.load(path)
-    data: Dataset = scenario.learning.data.load(scenario, Streams(scenario.seed))
-    changed = replace(scenario.learning, data=Fixed(scenario.learning.data.name, _with(data, members, others, inside)))
     seed = scenario.seed + 1_000_003 * (number + 1)
-    alike = replace(scenario, learning=changed, seed=seed, attacks=(), metrics=(), trace="rounds")
-    return _margins(scenario, play(build(alike)).model, data, members, others)
+    changed = _learning(scenario, _with(data, members, others, inside))
+    parts = build(replace(scenario, learning=changed, seed=seed, attacks=(), metrics=(), trace="rounds"))
+    model = play(parts).model
+    lab = parts.learner.lab()
+    assert lab is not None, "it has a model"
+    return _margins(lab[0], model, data, members, others)
+
+
+def _learning(scenario: Scenario, data: Dataset) -> Any:
+    """The scenario's, with data that are there already, as they are."""
+    learning = scenario.learning
+    return replace(learning, data=Fixed(learning.data.name, data), transform=Unchanged())
 
 
 def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -> Dataset:
@@ -121,22 +137,35 @@ def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -
     return Dataset(x, y, data.x_test, data.y_test, data.label_names, columns)
 
 
-def _margins(
-    scenario: Scenario, model: NDArray[np.float32], data: Dataset, members: Any, others: Any
-) -> NDArray[np.float64]:
+def _margins(bench: Bench, model: NDArray[np.float32], data: Dataset, members: Any, others: Any) -> NDArray[np.float64]:
     from simfl.attacks.logits import logits_of
 
-    lab = scenario.learning.build(scenario, Streams(scenario.seed)).lab()
-    assert lab is not None, "it has a model"
     x = np.concatenate([data.x_train[members], data.x_test[others]])
     y = np.concatenate([data.y_train[members], data.y_test[others]])
-    return margins(logits_of(lab[0], model, x), y)
+    return margins(logits_of(bench, model, x), y)
 
 
-def _mapped(one: Any, tasks: list[Any], jobs: int) -> Iterator[NDArray[np.float64]]:
-    """Results in the order of the tasks, from fresh processes of one computing thread each."""
+class _Process:
+    """What a process keeps between shadows."""
+
+    shared: _Shared
+
+
+def _start(shared: _Shared) -> None:
+    _Process.shared = shared
+
+
+def _one(task: tuple[int, NDArray[np.bool_]]) -> NDArray[np.float64]:
+    return shadow(_Process.shared, task)
+
+
+def _mapped(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray[np.float64]]:
+    """Results in the order of the tasks, from fresh processes of one computing thread each.
+
+    They are handed the data: what loads them takes longer to import than they take to send.
+    """
     if jobs == 1:
-        yield from map(one, tasks)
+        yield from (shadow(shared, task) for task in tasks)
         return
-    with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn")) as pool:
-        yield from pool.map(one, tasks)
+    with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _start, (shared,)) as pool:
+        yield from pool.map(_one, tasks)

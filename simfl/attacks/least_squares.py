@@ -139,14 +139,20 @@ class LeastSquares:
     # -- the scorer ------------------------------------------------------------------------------------
 
     def recall(self, clients: int, dimension: int) -> Arrays:
-        return {"sums": self.start(clients, dimension)["moments"], "counts": np.zeros(clients)}
+        return {
+            "sums": self.start(clients, dimension)["moments"],
+            "counts": np.zeros(clients),
+            "squares": np.zeros(clients),
+        }
 
     def remember(self, truth: Truth, memory: Arrays, streams: Streams) -> Arrays:
         keep = 1 - self.forget
-        sums, counts = memory["sums"] * keep, memory["counts"] * keep
-        sums[truth.clients] += truth.updates[:, sampled(truth.updates.shape[1], self.coordinates, streams)]
+        sums, counts, squares = (memory[name] * keep for name in ("sums", "counts", "squares"))
+        updates = truth.updates[:, sampled(truth.updates.shape[1], self.coordinates, streams)]
+        sums[truth.clients] += updates
         counts[truth.clients] += 1
-        return {"sums": sums, "counts": counts}
+        squares[truth.clients] += np.square(updates, dtype=np.float64).sum(axis=1)
+        return {"sums": sums, "counts": counts, "squares": squares}
 
     def error(self, guess: Guess, truth: Truth) -> Mapping[str, float]:
         solution, counts = guess.solution, truth.memory["counts"]
@@ -157,16 +163,23 @@ class LeastSquares:
         }
         if truth.memory["sums"].shape[1]:
             own = truth.memory["sums"] / np.where(counts > 0, counts, 1)[:, None]
-            found |= scores(guess, own)
+            drift = np.maximum(truth.memory["squares"] - counts * np.square(own).sum(axis=1), 0)
+            found |= scores(guess, own, drift)
         names = {column.name for column in COLUMNS}
         label = f"{self._label}_" if self._label else ""
         return {f"{label}{name}" if name in names else name: value for name, value in found.items()}
 
 
-def scores(guess: Guess, own: NDArray[np.float64]) -> dict[str, float]:
-    """How far the guess is from the clients' own updates, (N, c), and what theory expects.
+def scores(guess: Guess, own: NDArray[np.float64], drift: NDArray[np.float64]) -> dict[str, float]:
+    """How far the guess is from the clients' own updates, and what theory expects.
 
-    A client that was never seen counts with an error of 1: nothing is known of it.
+    A client that was never seen counts with an error of 1: nothing is known of it. To sums, that a client's updates
+    change is noise; where every equation is of one client alone, the estimate averages the change as the truth does.
+
+    Args:
+        guess: what the sums tell.
+        own: each client's mean update, (N, c).
+        drift: the squared distances of its updates from it, summed, (N,).
     """
     solution = guess.solution
     off, norms = errors(guess.estimates, own)
@@ -174,6 +187,8 @@ def scores(guess: Guess, own: NDArray[np.float64]) -> dict[str, float]:
     each = np.divide(off, norms, out=np.ones(len(norms)), where=some)
     with one_thread():
         left = guess.energy - 2 * np.sum(guess.moments * own) + np.sum(own * (guess.gram @ own))
+    if not np.any(guess.gram - np.diag(np.diag(guess.gram))):
+        left -= drift.sum()
     noise = max(float(left), 0.0) / max(guess.rows, 1.0)
     with one_thread():
         hidden = np.square(solution.miss @ own).sum(axis=1)

@@ -62,7 +62,7 @@ def label_counts(bench: Bench, update: NDArray[np.float32], samples: int, rate: 
 
     The probabilities are taken for equal. Of one sample the class is that of the only rising bias.
     """
-    last = bench.parameters[-1]
+    last = bench.trained[-1]
     rise = update[last.start : last.start + prod(last.shape)].astype(np.float64)
     if samples == 1:
         return np.array([int(rise.argmax())])
@@ -77,49 +77,47 @@ def label_counts(bench: Bench, update: NDArray[np.float32], samples: int, rate: 
 def _descent(
     bench: Bench, target: Target, x: torch.Tensor, steps: int, variation: float
 ) -> tuple[float, NDArray[np.float32]]:
-    names, start = [name for name, _ in bench.module.named_parameters()], torch.from_numpy(np.array(target.start))
-    weights = dict(zip(names, _parts(bench, start), strict=True))
-    aim = torch.from_numpy(target.update.astype(np.float32))
+    start = torch.from_numpy(np.array(target.start))
+    weights = {p.name: start[p.start : p.start + prod(p.shape)].view(p.shape) for p in bench.parameters}
+    moved = sum(prod(p.shape) for p in bench.trained)
+    aim = torch.from_numpy(target.update[:moved].astype(np.float32))
     aim, labels = aim / aim.norm().clamp_min(1e-30), torch.from_numpy(target.labels)
     low, high = torch.from_numpy(bench.low), torch.from_numpy(bench.high)
-    x = x.requires_grad_()
-    optimiser = torch.optim.Adam([x], lr=RATE)
+    width = (high - low).clamp_min(1e-6)
+    z = ((x - low) / width).requires_grad_()  # steps are shares of the range of values
+    optimiser = torch.optim.Adam([z], lr=RATE)
     drops = torch.optim.lr_scheduler.MultiStepLR(optimiser, [int(steps * part) for part in DROPS], 0.1)
-    best, cost = x.detach().clone(), float("inf")
+    best, cost = z.detach().clone(), float("inf")
     for _ in range(steps):
         optimiser.zero_grad()
-        made = _update(bench, weights, target, x, labels)
+        made = _update(bench, weights, target, low + width * z, labels)
         off = 1 - torch.dot(made, aim) / made.norm().clamp_min(1e-30)
-        loss = off + variation * _variation(x / (high - low).clamp_min(1e-6))
+        loss = off + variation * _variation(z)
         loss.backward()
         if (now := loss.item()) < cost:
-            best, cost = x.detach().clone(), now
-        assert x.grad is not None
-        x.grad.sign_()
+            best, cost = z.detach().clone(), now
+        assert z.grad is not None
+        z.grad.sign_()
         optimiser.step()
         drops.step()
         with torch.no_grad():
-            x.copy_(torch.minimum(torch.maximum(x, low), high))
-    return cost, best.numpy()
+            z.clamp_(0, 1)
+    return cost, (low + width * best).numpy()
 
 
 def _update(
     bench: Bench, weights: dict[str, torch.Tensor], target: Target, x: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """What training on the samples changes, (d,); up to a factor where it is one step."""
-    now = {name: value.detach().requires_grad_() for name, value in weights.items()}
+    """What training on the samples changes, (d,) without running statistics; up to a factor where it is one step."""
+    now = {p.name: weights[p.name].detach().requires_grad_() for p in bench.trained}
     begun, speed = now, [torch.zeros_like(value) for value in now.values()]
     for _ in range(target.steps):
-        loss = torch.nn.functional.cross_entropy(functional_call(bench.module, now, (x,)), labels)
+        loss = torch.nn.functional.cross_entropy(functional_call(bench.module, weights | now, (x,)), labels)
         slopes = torch.autograd.grad(loss, list(now.values()), create_graph=True)
         slopes = tuple(s + target.weight_decay * v for s, v in zip(slopes, now.values(), strict=True))
         speed = [target.momentum * v + s for v, s in zip(speed, slopes, strict=True)]
         now = {name: value - target.rate * v for (name, value), v in zip(now.items(), speed, strict=True)}
     return torch.cat([(now[name] - begun[name]).flatten() for name in now])
-
-
-def _parts(bench: Bench, flat: torch.Tensor) -> list[torch.Tensor]:
-    return [flat[p.start : p.start + prod(p.shape)].view(p.shape) for p in bench.parameters]
 
 
 def _variation(x: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from simfl.types import Arrays
 
 __all__ = ["FINALS", "Candidates", "Membership", "drawn", "finding"]
 
+RANKS = "fedmia", "fedmia_gradient"
 RATES = {"membership_tpr_1": 0.01, "membership_tpr_01": 0.001}
 
 FINALS = (
@@ -60,12 +61,17 @@ class Membership(Recovery):
         Literal["in_federation", "in_client"], Field(description="a sample of anybody, or of a certain client")
     ] = "in_federation"
     statistic: Annotated[
-        Literal["loss", "logits", "fedmia"],
+        Literal["loss", "logits", "fedmia", "fedmia_gradient"],
         Field(description="a threshold on the loss; a regression on the logits, taught by half of the samples; or the "
-              "rank among the other clients' models"),
+              "rank of the loss, or of the gradient's cosine with the update, among those of the other clients"),
     ] = "loss"  # fmt: skip
     clients: Annotated[tuple[int, ...], Field(min_length=1, description="of in_client: whose samples")] = (0, 1, 2, 3)
     candidates: Annotated[int, Field(ge=10, description="members asked about at most, and as many others")] = 2000
+    others: Annotated[
+        Literal["any", "alike"],
+        Field(description="the others are any samples that nobody trains on; or as many of each class as the members: "
+              "else whoever knows a client's classes knows something of its members"),
+    ] = "any"  # fmt: skip
 
     @property
     def finals(self) -> tuple[Column, ...]:
@@ -76,8 +82,8 @@ class Membership(Recovery):
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         if self.game == "in_client" and wrong:
             problems.append(("clients", f"names {wrong[0]}; clients are 0 to {setting.clients - 1}"))
-        if self.statistic == "fedmia" and self.game != "in_client":
-            problems.append(("statistic", "is fedmia, which compares clients; use game: in_client, or loss"))
+        if self.statistic in RANKS and self.game != "in_client":
+            problems.append(("statistic", f"is {self.statistic}, which compares clients; use game: in_client, or loss"))
         return problems
 
     # -- the game --------------------------------------------------------------------------------------
@@ -85,7 +91,7 @@ class Membership(Recovery):
     def drawn(self, vault: Vault, streams: Streams) -> Candidates:
         """As many members as others, of the same federation or clients."""
         asked = self.clients if self.game == "in_client" else (-1,)
-        return drawn(vault, asked, self.candidates, streams)
+        return drawn(vault, asked, self.candidates, streams, self.others == "alike")
 
     def question(self, vault: Vault, streams: Streams) -> Candidates:
         found = self.drawn(vault, streams)
@@ -114,19 +120,22 @@ class Membership(Recovery):
         self, client: int, batch: Recovered, bench: Bench, x: NDArray[np.float32], y: NDArray[np.int64]
     ) -> NDArray[np.float64] | None:
         """What one batch of recovered updates tells of a client's samples; None = nothing."""
+        own = batch.clients == client
+        if not own.any() or (self.statistic in RANKS and len(own) < 3):
+            return None
+        if self.statistic == "fedmia_gradient":
+            from simfl.attacks.gradients import alignments
+
+            said = alignments(bench, batch.starts, batch.updates, x, y)
+            return fedmia(said[own][0], said[~own])
         from simfl.attacks.logits import logits_of
 
-        own = batch.clients == client
-        if not own.any():
-            return None
         models = batch.starts + batch.updates
         mine = logits_of(bench, models[own][0], x)
         if self.statistic != "fedmia":
             return self._told(mine, y)
-        others = models[~own]
-        if len(others) < 2:
-            return None
-        return fedmia(margins(mine, y), np.stack([margins(logits_of(bench, other, x), y) for other in others]))
+        others = (margins(logits_of(bench, other, x), y) for other in models[~own])
+        return fedmia(margins(mine, y), np.stack(list(others)))
 
     def _told(self, logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
         return logits if self.statistic == "logits" else margins(logits, y)
@@ -145,19 +154,31 @@ class Membership(Recovery):
         return found._replace(numbers=self.named(found.numbers))
 
 
-def drawn(vault: Vault, asked: tuple[int, ...], most: int, streams: Streams) -> Candidates:
-    """As many members as others for each client asked about (-1 = the federation)."""
+def drawn(vault: Vault, asked: tuple[int, ...], most: int, streams: Streams, alike: bool = False) -> Candidates:
+    """As many members as others for each client asked about (-1 = the federation); of each class, if ``alike``."""
     parts = []
     for client in asked:
         rng = streams("attack/membership", client + 1)
         held = rng.permutation(np.arange(len(vault.y)) if client < 0 else vault.held(client))
-        n = min(most, len(held), len(vault.y_test))
-        others = rng.permutation(len(vault.y_test))[:n]
-        x = np.concatenate([vault.x[held[:n]], vault.x_test[others]])
-        y = np.concatenate([vault.y[held[:n]], vault.y_test[others]])
+        members, others = held[:most], rng.permutation(len(vault.y_test))
+        if alike:
+            pairs = _alike(vault.y[members], vault.y_test[others])
+            members, others = members[pairs[:, 0]], others[pairs[:, 1]]
+        n = min(len(members), len(others))
+        x = np.concatenate([vault.x[members[:n]], vault.x_test[others[:n]]])
+        y = np.concatenate([vault.y[members[:n]], vault.y_test[others[:n]]])
         mixed = rng.permutation(2 * n)
         parts.append(Candidates(x[mixed], y[mixed], np.full(2 * n, client, np.int32), (np.arange(2 * n) < n)[mixed]))
     return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _alike(mine: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions of pairs of the same class, (m, 2), as many as there are."""
+    pairs = [
+        list(zip(np.flatnonzero(mine == label), np.flatnonzero(others == label), strict=False))
+        for label in np.unique(mine)
+    ]
+    return np.array([pair for some in pairs for pair in some], dtype=np.int64).reshape(-1, 2)
 
 
 def finding(found: Rates) -> Finding:

@@ -19,6 +19,10 @@ from simfl.types import Arrays
 __all__ = ["Recovered", "Recovery"]
 
 
+SHOWN = "whose", "starts", "updates"
+"""Of a state: what is kept of the updates of a round, as they are in :class:`Recovered`."""
+
+
 class Recovered(NamedTuple):
     """Updates as the attacker knows them.
 
@@ -61,7 +65,7 @@ class Recovery:
         clients = int(state["clients"])
         state = {**state, "model": seen.model, "before": seen.before}
         if seen.vectors is not None and self.view == "server":
-            return None, state | self._shown(seen, state)
+            return None, self._shown(seen, state)
         solver = self._sums()
         known = {name[5:]: value for name, value in state.items() if name.startswith("sums/")}
         known = known or solver.start(clients, len(seen.model))
@@ -69,28 +73,19 @@ class Recovery:
         return None, state | {f"sums/{name}": value for name, value in known.items()}
 
     def _shown(self, seen: Seen, state: Arrays) -> Arrays:
-        """The updates of the last aggregations, each with the model it began from."""
+        """With the updates of the last aggregations, each with the model it began from; arrays of their own a round."""
         assert seen.vectors is not None
         members = np.isin([job.client for job in seen.jobs], seen.total.clients)
         starts = np.stack([seen.sent[job.version] for job, held in zip(seen.jobs, members, strict=True) if held])
-        new = {
-            "last": np.full(len(starts), seen.round),
-            "whose": seen.total.clients,
-            "starts": starts,
-            "updates": seen.vectors[members],
-        }
-        if "last" not in state:
-            return new
-        kept = state["last"] >= np.unique(np.append(state["last"], seen.round))[-self.window :][0]
-        return {name: np.concatenate([state[name][kept], value]) for name, value in new.items()}
+        old = [f"/{t}" for t in _rounds(state)[: 1 - self.window or None]]
+        kept = {name: value for name, value in state.items() if not name.endswith(tuple(old))}
+        new = seen.total.clients, starts, seen.vectors[members]
+        return kept | {f"{name}/{seen.round}": value for name, value in zip(SHOWN, new, strict=True)}
 
     def recovered(self, state: Arrays) -> list[Recovered]:
         """All updates that are known, one batch an aggregation; of sums, one batch of every client's estimate."""
-        if "last" in state:
-            return [
-                Recovered(*(np.asarray(state[name])[state["last"] == t] for name in ("whose", "starts", "updates")))
-                for t in np.unique(state["last"])
-            ]
+        if rounds := _rounds(state):
+            return [Recovered(*(np.asarray(state[f"{name}/{t}"]) for name in SHOWN)) for t in rounds]
         if "sums/gram" not in state:
             return []
         gram = np.asarray(state["sums/gram"])
@@ -99,3 +94,8 @@ class Recovery:
         clients = np.flatnonzero(np.diag(gram)).astype(np.int32)
         starts = np.broadcast_to(np.asarray(state["before"], dtype=np.float32), (len(clients), estimates.shape[1]))
         return [Recovered(clients, starts, estimates[clients])]
+
+
+def _rounds(state: Arrays) -> list[int]:
+    """Of the updates that are kept, ascending."""
+    return sorted(int(name.partition("/")[2]) for name in state if name.startswith(f"{SHOWN[0]}/"))

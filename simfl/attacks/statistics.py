@@ -62,11 +62,11 @@ def _normal(shadows: Floats, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]
 
 
 def fedmia(own: Floats, others: Floats) -> Floats:
-    """Phi((phi_i - mu) / sigma), (n,): the rank of a client's margins among those of other clients' models.
+    """Phi((phi_i - mu) / sigma), (n,): the rank of what a client's update says of samples among what others' say.
 
     Args:
-        own: under the client's recovered model, (n,).
-        others: under at least two others, (m, n). Reference: Zhu et al. 2024 (FedMIA).
+        own: margins under the client's recovered model, or cosines of its update with the samples' gradients, (n,).
+        others: the same of at least two others, (m, n). Reference: Zhu et al. 2024 (FedMIA).
     """
     from scipy.stats import norm
 

@@ -3,7 +3,7 @@
 import copy
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,12 +25,12 @@ from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
 from simfl.learning.own import OwnSamples, Record
 from simfl.learning.partitions.base import Split
-from simfl.learning.scores import class_scores, correct, overall_scores
-from simfl.learning.work import Work, work
+from simfl.learning.tested import Tested
+from simfl.learning.visits import Finished, Visits
 from simfl.rng import Streams
 from simfl.setting import Means, Setting
 from simfl.types import Job, Labels, Predictions, Updates
-from simfl.variant import Begun, ClientVariant, Conclusion, Done, Visit
+from simfl.variant import ClientVariant, Conclusion, Done, Visit
 
 __all__ = ["SupervisedLearner"]
 
@@ -72,11 +72,21 @@ class SupervisedLearner:
         self.sizes_vary = not self.variant.dense
         self.tensors = tuple(parameter.elements for parameter in parameters(module))
         self.concludes = self.variant.concludes
-        self.early: dict[int, _Finished] = {}
+        self.early: dict[int, Finished] = {}
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
         self.validated, self.judged = self._own(self.holdings.validation), self._own(self.holdings.test)
         self.record = Record(self.judged, choice.evaluate.per_client)
+        self.visits = Visits(
+            self.engine,
+            self.local,
+            streams,
+            self.augment,
+            self.partition,
+            self.memory,
+            self.validated.accuracy,
+            self.record.wanted,
+        )
 
     def _holdings(self, held: Split) -> Holdings:
         nothing = Split.of([np.empty(0, dtype=np.int64)] * len(held))
@@ -121,13 +131,10 @@ class SupervisedLearner:
             means,
         )
 
-    def _tested(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The test samples that are used, and their classes."""
-        chosen: Any = slice(None)
-        if (count := self.choice.evaluate.samples) is not None:
-            chosen = np.sort(self.streams("evaluate").permutation(len(self.data.y_test))[:count])
-        x, y = self.data.x_test[chosen], self.data.y_test[chosen]
-        return torch.from_numpy(x).to(self.device), torch.from_numpy(y).to(self.device)
+    def _tested(self) -> Tested:
+        count = self.choice.evaluate.samples
+        chosen = None if count is None else self.streams("evaluate").permutation(len(self.data.y_test))[:count]
+        return Tested(self.measure, self.data, chosen, self.device)
 
     @property
     def labels(self) -> Labels:
@@ -152,7 +159,7 @@ class SupervisedLearner:
             return Sizes(variant.bytes_down(dense, {}), variant.bytes_up(dense, {}, None), variant.passes)
         if variant.sized_by_training:
             late = [job for job in jobs if job.id not in self.early]
-            self.early |= zip((job.id for job in late), self._finished(late), strict=True)
+            self.early |= zip((job.id for job in late), self.visits.finished(late, self.models), strict=True)
         own = [self.memory.own(job.client) for job in jobs]
         ends = [self.early.get(job.id) for job in jobs]
         down = (variant.bytes_down(dense, mine) for mine in own)
@@ -162,7 +169,7 @@ class SupervisedLearner:
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         late = [job for job in jobs if job.id not in self.early]
-        known = self.early | dict(zip((job.id for job in late), self._finished(late), strict=True))
+        known = self.early | dict(zip((job.id for job in late), self.visits.finished(late, self.models), strict=True))
         self.forget(jobs)
         ends = [known[job.id].done for job in jobs]
         row: Counter[str] = Counter()
@@ -171,8 +178,9 @@ class SupervisedLearner:
             row.update(end.row)
         clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).T
         examples = self.partition.counts(clients, versions)
-        held = examples > 0
-        self.record.note(clients[held], [known[job.id].accuracy for job, some in zip(jobs, held, strict=True) if some])
+        for job in jobs:
+            if (left := known[job.id].left) is not None:
+                self.record.left(job.client, left)
         loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([end.delta for end in ends])
         return Updates(deltas, examples, loss, _holds(ends, deltas.shape), dict(row))
@@ -191,45 +199,13 @@ class SupervisedLearner:
         for job in jobs:
             self.early.pop(job.id, None)
 
-    def _finished(self, jobs: Sequence[Job]) -> "list[_Finished]":
-        """How each job ends; a client without samples changes nothing."""
-        idle = _Finished(Done(np.zeros(self.dimension, dtype=np.float32)), np.nan, 1.0, np.nan)
-        found, visits = [idle] * len(jobs), {}
-        for i, job in enumerate(jobs):
-            self.memory.begin(job.version)
-            if len(self.partition.held(job.client, job.version)):
-                visits[i] = self._visit(job)
-        for i, end in zip(visits, self._played(list(visits.values()), self.variant), strict=True):
-            found[i] = end
-        return found
-
-    def _played(self, visits: Sequence[Visit], variant: ClientVariant, purpose: str = "") -> "list[_Finished]":
-        """All passes of the clients' work, each pass of all of them in one batch."""
-        found: dict[int, _Finished] = {}
-        begun = {i: variant.begin(visit) for i, visit in enumerate(visits)}
-        turn, passes = 0, dict.fromkeys(begun, 0.0)
-        while begun:
-            works = [self._work(visits[i].job, this, turn, purpose) for i, this in begun.items()]
-            deltas, losses = self.engine.train(works)
-            again = {}
-            for (i, this), made, delta, loss in zip(begun.items(), works, deltas, losses.tolist(), strict=True):
-                end = variant.end(visits[i], this, delta, made.steps, made.rate)
-                passes[i] += 1.0 if this.epochs is None else this.epochs / self.local.local_epochs
-                if isinstance(end, Begun):
-                    again[i] = end
-                else:
-                    accuracy = np.nan if purpose else self.record.judge(visits[i].job.client, this.start + delta)
-                    found[i] = _Finished(end, loss, passes[i], accuracy)
-            begun, turn = again, turn + 1
-        return [found[i] for i in range(len(visits))]
-
     def apart(self) -> Apart | None:
         if (alone := self.variant.apart()) is None:
             return None
         rounds, variant = alone
 
         def play(visits: Sequence[Visit], variant: ClientVariant) -> list[tuple[Done, float]]:
-            return [(end.done, end.passes) for end in self._played(visits, variant, "apart/")]
+            return [(end.done, end.passes) for end in self.visits.play(visits, variant, "apart/")]
 
         who = np.flatnonzero(self.samples).tolist()
         return Apart(rounds, variant, self.start, who, len(self.samples), self.validated, play)
@@ -240,66 +216,32 @@ class SupervisedLearner:
             self.memory.end(each, Done(self.start, dict(first)))
         return apart.models[client]
 
-    def _visit(self, job: Job) -> Visit:
-        return Visit(
-            job,
-            self.models[job.version],
-            self.memory.own(job.client),
-            self.memory.common,
-            lambda model: self.validated.accuracy(model, job.client),
-            len(self.partition.held(job.client, job.version)),
-        )
-
-    def _work(self, job: Job, begun: Begun, turn: int = 0, purpose: str = "") -> Work:
-        held = self.partition.held(job.client, job.version)
-        return work(job, held, begun, self.local, self.streams, self.augment, turn, purpose)
-
     def evaluate(self, version: int) -> dict[str, float]:
-        model, classes = self.models[version], self.data.classes
-        x, y = self.tested
-        loss, predicted = self.measure(model, x, y)
-        labels = y.cpu().numpy()
-        scores = overall_scores(loss, predicted, labels, classes)
-        if self.choice.evaluate.per_class:
-            scores |= class_scores(loss, predicted, labels, classes)
-        if self.choice.evaluate.per_client:
-            self._tune(version)
-            variant, memory = self.variant, self.memory
-            scores |= self.record.measure(model, lambda client: variant.personal(model, memory.own(client)))
-            scores |= self._own_scores(model)
-        return scores
+        model, asked = self.models[version], self.choice.evaluate
+        scores = self.tested.scores(model, asked.per_class)
+        if not asked.per_client:
+            return scores
 
-    def _own_scores(self, model: NDArray[np.float32]) -> dict[str, float]:
-        """``test_accuracy_client_i`` of every client that uses a model of its own, on the test samples."""
-        x, y = self.tested
-        labels, scores = y.cpu().numpy(), {}
-        for client in np.flatnonzero(self.samples).tolist():
-            personal = self.variant.personal(model, self.memory.own(client))
-            if personal is not None:
-                right = correct(*self.measure(personal, x, y), labels)
-                scores[f"test_accuracy_client_{client}"] = float(right.mean())
-        return scores
+        def personal(client: int) -> NDArray[np.float32] | None:
+            return self.variant.personal(model, self.memory.own(client))
+
+        self._tune(version)
+        scores |= self.record.measure(model, personal)
+        return scores | self.tested.client_scores(np.flatnonzero(self.samples).tolist(), personal)
 
     def _tune(self, version: int) -> None:
         """What clients train just to be measured."""
         who = np.flatnonzero(self.judged.holders & (self.samples > 0)).tolist()
         for first in range(0, len(who), TUNED):
             jobs = [Job(version << 32 | client, client, version, 0.0) for client in who[first : first + TUNED]]
-            begun = [(job, self.variant.tune(self._visit(job))) for job in jobs]
-            tuned = [(job, this) for job, this in begun if this is not None]
-            if not tuned:
-                return
-            deltas, _ = self.engine.train([self._work(job, this, purpose="tune/") for job, this in tuned])
-            for (job, this), delta in zip(tuned, deltas, strict=True):
-                self.record.note([job.client], [self.record.judge(job.client, this.start + delta)])
+            for client, tuned in self.visits.tuned(jobs, self.models[version]).items():
+                self.record.left(client, tuned)
 
     def accuracies(self) -> dict[str, NDArray[np.float64]] | None:
         return self.record.found() if self.record.wanted else None
 
     def predictions(self, model: NDArray[np.float32]) -> Predictions:
-        x, y = self.tested
-        loss, predicted = self.measure(model, x, y)
-        return Predictions(y.cpu().numpy(), predicted, loss, self.data.classes)
+        return self.tested.predictions(model)
 
     def lab(self) -> tuple[Bench, Vault]:
         module, data = copy.deepcopy(self.measure.module).cpu(), self.data
@@ -311,10 +253,7 @@ class SupervisedLearner:
         return bench, vault
 
     def no_skill_accuracy(self) -> float:
-        x, y = self.tested
-        labels = y.cpu().numpy()
-        _, predicted = self.measure(self.start, x, y)
-        return float(max(np.mean(predicted == labels), np.bincount(labels).max() / len(labels)))
+        return self.tested.no_skill(self.start)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return self.memory.state() | self.record.state()
@@ -322,15 +261,6 @@ class SupervisedLearner:
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.memory.restore(state)
         self.record.restore(state)
-
-
-class _Finished(NamedTuple):
-    """A job that has been computed: its end, its loss in the last pass, and passes and accuracy that it came to."""
-
-    done: Done
-    loss: float
-    passes: float
-    accuracy: float
 
 
 def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:

@@ -1,6 +1,6 @@
 """Models measured on samples that belong to clients. Imported only where torch is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,9 @@ Vector = NDArray[np.float32]
 
 AT_ONCE = 16
 """Models that are measured at once."""
+
+WAITING_BYTES = 1 << 25
+"""Models that wait to be measured take no more room than this, here and in a checkpoint."""
 
 
 class OwnSamples:
@@ -111,45 +114,60 @@ class OwnSamples:
 class Record:
     """How good the models of clients are: those that they use, and those that their last training left.
 
+    What training left is measured when somebody asks, so that models that are soon replaced are not measured at all.
+
     Args:
         samples: what they are measured on.
-        wanted: whether anybody asked for it; else nothing is measured.
+        wanted: whether anybody asked for it; else nothing is kept or measured.
     """
 
     def __init__(self, samples: OwnSamples, wanted: bool) -> None:
         self.samples, self.wanted = samples, wanted
         self.accuracy = np.full(len(samples.split), np.nan)
-        self.trained = self.accuracy.copy()
-        self.known = np.zeros(len(samples.split), dtype=bool)  # a model that diverged has NaN, too
+        self._trained = self.accuracy.copy()
+        self._known = np.zeros(len(samples.split), dtype=bool)  # a model that diverged has NaN, too
+        self._waiting: dict[int, Vector] = {}
 
-    def judge(self, client: int, model: Vector) -> float:
-        """Accuracy of a model that training left; NaN where it is not wanted or there are no samples."""
-        return self.samples.accuracy(model, client) if self.wanted and self.samples.holders[client] else np.nan
-
-    def note(self, clients: Sequence[int] | NDArray[np.int64], accuracies: Sequence[float]) -> None:
-        """These are the accuracies of the models that these clients' training left."""
-        self.trained[clients] = accuracies
-        self.known[clients] = self.samples.holders[clients]
+    def left(self, client: int, model: Vector) -> None:
+        """A client's training left this model, (d,)."""
+        if self.wanted and self.samples.holders[client]:
+            self._waiting[client] = model
+            if len(self._waiting) * model.nbytes > WAITING_BYTES:
+                self._measure_waiting()
 
     def measure(self, model: Vector, personal: Callable[[int], Vector | None]) -> dict[str, float]:
         """Measures the models in use, see :meth:`OwnSamples.accuracies`; the columns' values of both kinds."""
+        self._measure_waiting()
         self.accuracy = self.samples.accuracies(model, personal)
         scores = client_scores(self.accuracy[self.samples.holders], "accuracy")
-        return scores | client_scores(self.trained[self.known], "trained_accuracy")
+        return scores | client_scores(self._trained[self._known], "trained_accuracy")
 
     def found(self) -> dict[str, NDArray[np.float64]]:
         """Both kinds, (clients,) each, NaN where there is none."""
-        return {"accuracy": self.accuracy, "trained": np.where(self.known, self.trained, np.nan)}
+        self._measure_waiting()
+        return {"accuracy": self.accuracy, "trained": np.where(self._known, self._trained, np.nan)}
+
+    def _measure_waiting(self) -> None:
+        for client, model in self._waiting.items():
+            self._trained[client], self._known[client] = self.samples.accuracy(model, client), True
+        self._waiting.clear()
 
     def state(self) -> Arrays:
         """For checkpoints."""
         if not self.wanted:
             return {}
-        return {"accuracy": self.accuracy, "trained": self.trained.copy(), "known": self.known.copy()}
+        state = {"accuracy": self.accuracy, "trained": self._trained.copy(), "known": self._known.copy()}
+        if self._waiting:
+            state |= {
+                "waiting": np.array(list(self._waiting), dtype=np.int64),
+                "waiting_models": np.stack(list(self._waiting.values())),
+            }
+        return state
 
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
-        if self.wanted:
-            self.accuracy, self.trained, self.known = (
-                np.array(state[name]) for name in ("accuracy", "trained", "known")
-            )
+        if not self.wanted:
+            return
+        self.accuracy, self._trained, self._known = (np.array(state[name]) for name in ("accuracy", "trained", "known"))
+        if "waiting" in state:
+            self._waiting = dict(zip(state["waiting"].tolist(), np.array(state["waiting_models"]), strict=True))

@@ -24,6 +24,7 @@ class Work:
         order: int64, shape (t,): the training samples in the order in which they are used.
         bounds: steps + 1 numbers: step s uses ``order[bounds[s]:bounds[s + 1]]``.
         last_pass: first step of the last pass over the samples; the reported loss is its mean.
+        steady: every step uses the same samples in the same order: all that there are.
         rate: learning rate.
         shift: float32, shape (d,): added to every gradient, or None.
         mask: bool, shape (d,): coordinates that move; None = all.
@@ -41,11 +42,17 @@ class Work:
     mask: NDArray[np.bool_] | None = None
     proximal: float = 0.0
     versions: NDArray[np.int64] | None = None
+    steady: bool = False
     job: Job | None = None
 
     @property
     def steps(self) -> int:
         return len(self.bounds) - 1
+
+    @property
+    def first(self) -> "Work":
+        """The first step of it."""
+        return replace(self, order=self.order[: self.bounds[1]], bounds=self.bounds[:2], last_pass=0)
 
 
 def work(
@@ -68,12 +75,17 @@ def work(
     bounds, last_pass, passes = _steps(len(held), local)
     key = (job.id, turn) if turn and not begun.repeats else (job.id,)
     rng = streams(f"{purpose}shuffle", *key)
-    order = rng.permutation(held) if passes == 1 else np.concatenate([rng.permutation(held) for _ in range(passes)])
+    steady = passes > 1 and bounds[1] == len(held) and augment is None  # then no order of the samples matters
+    if passes == 1 or steady:
+        order = np.tile(rng.permutation(held), passes)
+    else:
+        order = np.concatenate([rng.permutation(held) for _ in range(passes)])
     order = order[: bounds[-1]]
     versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
     rate = local.rate(job.version)
+    shape = order, bounds, last_pass, rate
     begins = None if turn or purpose else job
-    return Work(begun.start, order, bounds, last_pass, rate, begun.shift, begun.mask, begun.proximal, versions, begins)
+    return Work(begun.start, *shape, begun.shift, begun.mask, begun.proximal, versions, steady, begins)
 
 
 @lru_cache(maxsize=4096)

@@ -16,8 +16,8 @@ from simfl.setting import Setting
 from simfl.types import Arrays, Job
 
 __all__ = [
-    "ACCOUNTANTS", "COLUMNS", "PRIVACY", "STAGES", "Accountant", "Facts", "History", "Loss", "Members", "Privacy",
-    "Stage",
+    "ACCOUNTANTS", "COLUMNS", "NOT_FINITE", "PRIVACY", "STAGES", "Accountant", "Facts", "History", "Loss", "Members",
+    "Privacy", "Stage",
 ]  # fmt: skip
 
 Facts = Mapping[str, NDArray[np.float64]]
@@ -28,6 +28,12 @@ COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("pr
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
 
 
+NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
+                    "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
+                    shown=False)  # fmt: skip
+"""Stages that make 0 of such updates list it; the servers fill it in."""
+
+
 class Members(NamedTuple):
     """Whose updates one aggregate holds.
 
@@ -36,12 +42,14 @@ class Members(NamedTuple):
         jobs: the jobs they come from, n, by ascending client.
         weights: float64 (n,): what each counted.
         divisor: what the sum was divided by.
+        opened: of each job the last of its secrets, those that were opened after the upload; empty where none were.
     """
 
     number: int
     jobs: tuple[Job, ...]
     weights: NDArray[np.float64]
     divisor: float
+    opened: tuple[tuple[bytes, ...], ...] = ()
 
     @property
     def summed(self) -> int:
@@ -92,6 +100,10 @@ class Stage(Protocol):
     amplifies: bool = False
     whole: bool = False
     seeds: int = 0
+
+    def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
+        """The :attr:`seeds` secrets of a job, of 32 bytes each; the server's part gets those that were opened."""
+        return ()
 
     def length(self, dimension: int) -> int:
         """Coordinates of what it makes of a vector of so many."""

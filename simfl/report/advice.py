@@ -70,8 +70,9 @@ def family_level(study: Study) -> float:
 
 
 def advise(study: Study) -> Advice | None:
-    """The group to choose: of those not told apart from the most accurate one, the one whose guarantee for any number
-    of rounds is strongest (semi-strong, then weak, then strong), then the quickest to the common target.
+    """The group to choose: of those not told apart from the most accurate one, and if there are any of those that hide
+    updates in sums, the one whose guarantee for any number of rounds is strongest (semi-strong, then weak, then
+    strong), then the quickest to the common target.
 
     None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
     network, its data), which nobody can choose.
@@ -92,6 +93,9 @@ def advise(study: Study) -> Advice | None:
         if len(told) < 2 and len(left) > 1:
             return _nobody("accuracies are told apart by two shared seeds or more", rule)
         left = _best(measure, told or left, level)
+    if any(group.hides for group in left) and not all(group.hides for group in left):
+        rule.append("updates that are hidden in sums")
+        left = [group for group in left if group.hides]
     if "privacy_semi_strong" in known:
         rule.append("the strongest guarantee for any number of rounds (semi-strong, then weak, then strong)")
         open_ends = [group for group in left if not _settled(group)]

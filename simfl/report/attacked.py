@@ -1,32 +1,57 @@
 """What an honest-but-curious server would recover, and what protecting against it costs, in words."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from simfl.report.advice import change, family_level
 from simfl.report.measures import Measure, with_values
 from simfl.report.study import Group, Study
 
-__all__ = ["attacked"]
+__all__ = ["Told", "attacked"]
 
 COSTS = ("test_accuracy", "time_to_target_s", "time_s", "bytes")
-MOST = 6
+MOST = 16
 """Groups that are told of one by one."""
+CLOSE_DB, CLEAR_DB = 1.0, 6.0
+"""Decibels above the mean sample below which nothing is recovered, and from which on a sample is."""
+
+Known = Mapping[str, Measure]
 
 
-def attacked(study: Study) -> list[str]:
-    """Sentences computed from the numbers; none where no run was attacked."""
+class Told(NamedTuple):
+    """What attacks found.
+
+    Attributes:
+        lead: a sentence.
+        items: of each group its label, what is recovered, and what hiding it costs; the most open group first.
+    """
+
+    lead: str
+    items: tuple[tuple[str, str, str], ...] = ()
+
+
+def attacked(study: Study) -> Told | None:
+    """Words computed from the numbers; None where no run was attacked."""
     known = {measure.name: measure for measure in with_values(study)}
-    found = [words for group in study.groups[:MOST] if (words := _recovers(group, known, study))]
-    if found and len(study.groups) > MOST:
-        found.append("The table has the others.")
-    error = known.get("recovery_error")
-    if error is None or study.single:
-        return found
-    told = [group for group in study.groups if error.by_seed(group)]
-    open_ = min(told, key=lambda group: error.over(group).mean)
-    closed = max(told, key=lambda group: error.over(group).mean)
-    return [*found, *_costs(study, known, open_, closed)] if open_ is not closed else found
+    found = {group.label: words for group in study.groups if (words := _recovers(group, known))}
+    if not found:
+        return None
+    if study.single:
+        return Told(f"An honest-but-curious server recovers {next(iter(found.values()))}.")
+    groups = [group for group in study.groups if group.label in found]
+    open_ = None
+    if (error := known.get("recovery_error")) is not None:
+        groups.sort(key=lambda group: error.over(group).mean)
+        open_ = groups[0]
+    lead = "What an honest-but-curious server recovers under each choice"
+    lead += f", and what protecting costs against {open_.label}:" if open_ and len(groups) > 1 else ":"
+    items = [(g.label, f"{found[g.label]}.", _costs(study, known, open_, g)) for g in groups[:MOST]]
+    if len(groups) > MOST:
+        items.append(("Others", "in the table.", ""))
+    return Told(lead, tuple(items))
 
 
-def _recovers(group: Group, known: dict[str, Measure], study: Study) -> str:
+def _recovers(group: Group, known: Known) -> str:
     """What is recovered under one group."""
 
     def value(name: str) -> float | None:
@@ -35,39 +60,41 @@ def _recovers(group: Group, known: dict[str, Measure], study: Study) -> str:
 
     parts = []
     if (error := value("recovery_error")) is not None:
-        share = value("recovered_clients") or 0.0
-        parts.append(
-            f"recovers the clients' updates with a squared error of {error:.2g} of their own"
-            f" ({100 * share:.0f}\u202f% of the clients below 0.1)"
-        )
+        parts.append(_updates(error, value("recovered_clients") or 0.0))
     if (psnr := value("inversion_psnr")) is not None:
-        guess = next((r.finals["inversion_guess_psnr"] for r in group.runs if "inversion_guess_psnr" in r.finals), None)
-        beside = "" if guess is None else f", where the mean sample has {guess:.0f} dB"
-        parts.append(f"their samples at {psnr:.0f} dB{beside}")
+        guesses = [guess for run in group.runs if (guess := run.finals.get("inversion_guess_psnr")) is not None]
+        parts.append(_samples(psnr, sum(guesses) / len(guesses)) if guesses else f"samples at {psnr:.0f} dB")
     if (auc := value("membership_auc")) is not None:
-        parts.append(f"and tells who was trained on with an area under the curve of {auc:.2f}")
-    if not parts:
+        parts.append(f"who was trained on with an area under the curve of {auc:.2f} (guessing: 0.5)")
+    return "; ".join(parts)
+
+
+def _updates(error: float, share: float) -> str:
+    if share == 1:
+        return "every client's update" + ("" if error < 1e-6 else f", with a squared error of {error:.2g}")
+    some = f" ({100 * share:.0f}\u202f% of the clients below 0.1)" if share else ""
+    if error >= 1:
+        return f"updates no better than by guessing nothing, squared error {error:.2g}{some}"
+    return f"updates with a squared error of {error:.2g}{some}"
+
+
+def _samples(psnr: float, guess: float) -> str:
+    above = psnr - guess
+    if above < CLOSE_DB:
+        return "no sample better than the mean sample"
+    what = "samples" if above >= CLEAR_DB else "traces of samples"
+    return f"{what}, {above:.0f} dB above the mean sample"
+
+
+def _costs(study: Study, known: Known, open_: Group | None, group: Group) -> str:
+    """What a group costs against the most open one."""
+    if open_ is None or open_ is group:
         return ""
-    under = "An honest-but-curious server" if study.single else f"Under {group.label} an honest-but-curious server"
-    verb = "" if error is not None else "finds "
-    return f"{under} {verb}{', '.join(parts)}."
-
-
-def _costs(study: Study, known: dict[str, Measure], open_: Group, closed: Group) -> list[str]:
-    """What the most protective group costs against the least."""
     level = family_level(study)
-    changes = [c for name in COSTS if name in known and (c := change(known[name], closed, open_, level))]
+    changes = [c for name in COSTS if name in known and (c := change(known[name], group, open_, level))]
     worse, better = ([c.words for c in changes if c.verdict == sign] for sign in (-1, 1))
-    same = [c.words for c in changes if c.verdict == 0]
-    said = f"To protect by {closed.label} rather than {open_.label} costs {_and(worse)}" if worse else (
-        f"To protect by {closed.label} rather than {open_.label} costs nothing that is told apart from chance"
-    )  # fmt: skip
-    return [
-        said
-        + (f", and brings {_and(better)}" if better else "")
-        + (f"; not told apart: {_and(same)}" if same else "")
-        + "."
-    ]
+    said = f"Costs {_and(worse)}" if worse else "Costs nothing that is told apart from chance"
+    return said + (f", and brings {_and(better)}." if better else ".")
 
 
 def _and(words: list[str]) -> str:

@@ -90,8 +90,7 @@ def masked(study: Study) -> list[str]:
 
 def in_clear(study: Study) -> list[str]:
     """That beside groups with secure aggregation others show the server everything."""
-    open_ = [group.label for group in study.groups
-             if not any(HIDES in run.finals or run.phases is not None for run in group.runs)]  # fmt: skip
+    open_ = [group.label for group in study.groups if not group.hides]
     if not open_ or not any(HIDES in run.finals for run in study.runs):
         return []
     return [

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -190,16 +191,25 @@ def _named(groups: tuple[Group, ...], document: dict[str, Any]) -> tuple[Group, 
 
 
 def _shortened(groups: tuple[Group, ...]) -> tuple[Group, ...]:
-    """Long names without their plugins' fields, where that leaves them different."""
+    """Long names without their plugins' fields, lists by what they name, where that leaves them different."""
+    full = [group.label for group in groups]
+    listed = [JOINT.join(_listed(word) for word in label.split(JOINT)) for label in full]
     short = [
-        JOINT.join(word.partition(":")[0] for word in g.label.split(JOINT)) if len(g.label) > LONG else g.label
-        for g in groups
+        JOINT.join(word.partition(":")[0] for word in label.split(JOINT)) if len(label) > LONG else label
+        for label in listed
     ]
     twice = Counter(short)
-    return tuple(
-        replace(group, label=label if twice[label] == 1 else group.label)
-        for group, label in zip(groups, short, strict=True)
-    )
+    names = [brief if twice[brief] == 1 else longer for brief, longer in zip(short, listed, strict=True)]
+    if len(set(names)) < len(names):
+        names = full
+    return tuple(replace(group, label=label) for group, label in zip(groups, names, strict=True))
+
+
+def _listed(word: str) -> str:
+    """A list, or an object, of a grid by the names in it: ``[{name: clipping, norm: 1}]`` is ``clipping``."""
+    if not word.startswith(("[", "{")):
+        return word
+    return "+".join(re.findall(r"\bname: *(\w+)", word)) or ("none" if word == "[]" else word)
 
 
 def _title(groups: tuple[Group, ...]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.columns import FILE, Column, described
+from simfl.compare.beside_plain import HIDES
 from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
@@ -209,6 +210,11 @@ class Group:
     @property
     def first(self) -> Run:
         return self.runs[0]
+
+    @property
+    def hides(self) -> bool:
+        """Whether a protocol hides single updates in sums."""
+        return any(HIDES in run.finals or run.phases is not None for run in self.runs)
 
 
 @dataclass(frozen=True)

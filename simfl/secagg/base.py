@@ -141,6 +141,7 @@ class Contributions(NamedTuple):
         divisor: the normaliser of these weights, or of those that a protocol makes of them.
         combine: the rule's aggregate: (vectors, weights, normaliser, holds) -> float32 (d,); linear unless the
             protocol shows single updates.
+        secrets: of each update, those its client shares besides the protocol's own, of 32 bytes each.
     """
 
     jobs: tuple[Job, ...]
@@ -150,6 +151,11 @@ class Contributions(NamedTuple):
     row: NDArray[Any]
     divisor: Callable[[NDArray[np.float64]], float]
     combine: Callable[..., NDArray[np.float32]]
+    secrets: tuple[tuple[bytes, ...], ...] = ()
+
+    def opened(self, count: int) -> tuple[tuple[bytes, ...], ...]:
+        """The last ``count`` secrets of each update."""
+        return tuple(each[len(each) - count :] for each in self.secrets) if count else ()
 
     @property
     def clients(self) -> NDArray[np.int32]:
@@ -167,7 +173,8 @@ class Protocol(Interface):
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
-        opens_seeds: it lets clients share further secrets, and opens those that are no longer needed.
+        opens_seeds: it lets clients share further secrets, and opens those that are no longer needed: its totals hold
+            them.
     """
 
     field: int | None = None

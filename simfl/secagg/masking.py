@@ -5,7 +5,7 @@ Clients are called by their positions 0 ... n-1 in the cohort. Client u's masked
     y_u = x_u + PRG(b_u) + sum over neighbours v > u of PRG(s_uv) - sum over neighbours v < u of PRG(s_uv)   (mod q).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from struct import pack
 from typing import NamedTuple
 
@@ -60,11 +60,21 @@ class Keys(NamedTuple):
     mask: bytes
 
 
+NONE: Elements = np.empty((0, shamir.LIMBS), dtype=np.int64)
+
+
 class Share(NamedTuple):
-    """A share of one of a client's two secrets: of the seed of its own mask, or of its mask key."""
+    """A share of one of a client's two secrets: of the seed of its own mask, or of its mask key.
+
+    Attributes:
+        own: of the seed.
+        limbs: (9,).
+        further: beside that of the seed, shares of the last of its further secrets, (opened, 9).
+    """
 
     own: bool
     limbs: Elements
+    further: Elements = NONE
 
 
 def seed_between(number: int, private: bytes, public: bytes, a: int, b: int) -> bytes:
@@ -79,15 +89,18 @@ class Client:
         plan: what everybody knows.
         me: its position.
         secrets: what it has drawn.
+        further: secrets of 32 bytes that it shares besides; all but as many of the last ones as nobody is missing for
+            stay closed.
     """
 
-    def __init__(self, plan: Plan, me: int, secrets: Secrets) -> None:
-        self.plan, self.me, self.secrets = plan, me, secrets
+    def __init__(self, plan: Plan, me: int, secrets: Secrets, further: Sequence[bytes] = ()) -> None:
+        self.plan, self.me, self.secrets, self.further = plan, me, secrets, tuple(further)
         self.neighbours = plan.circle.of(me)
         self.keys: dict[int, Keys] = {}
         self.channels: dict[int, bytes] = {}
         self.held: dict[int, Elements] = {}
         self.done: set[str] = set()
+        self.opened = 0
 
     def advertise(self) -> Keys:
         """Phase 0: its public keys."""
@@ -95,7 +108,7 @@ class Client:
         return Keys(public_key(self.secrets.seal), public_key(self.secrets.mask))
 
     def share(self, keys: Mapping[int, Keys]) -> dict[int, bytes]:
-        """Phase 1: for each neighbour whose keys came, sealed shares of its two secrets.
+        """Phase 1: for each neighbour whose keys came, sealed shares of its secrets.
 
         Raises:
             Refused: a key is not a neighbour's, is of no use, or is there twice.
@@ -107,8 +120,8 @@ class Client:
             raise Refused("a public key is there twice")
         self.keys = dict(keys)
         to = np.array(sorted(keys), dtype=np.int64)
-        pair = [self.secrets.mask, self.secrets.own]
-        shares = shamir.shares(pair, to + 1, self.plan.threshold, self.secrets.polynomials)
+        mine = [self.secrets.mask, self.secrets.own, *self.further]
+        shares = shamir.shares(mine, to + 1, self.plan.threshold, self.secrets.polynomials)
         self.channels = {v: agree(self.secrets.seal, keys[v].seal) for v in to.tolist()}
         return {v: self._sealed(v, limbs) for v, limbs in zip(to.tolist(), shares, strict=True)}
 
@@ -125,7 +138,7 @@ class Client:
             text = opened(self._key(v, self.me), message, self._ids(v, self.me))
             if text[:8] != self._ids(v, self.me):
                 raise Refused("shares that are meant for somebody else")
-            self.held[v] = np.frombuffer(text[8:], dtype="<u4").astype(np.int64).reshape(2, -1)
+            self.held[v] = np.frombuffer(text[8:], dtype="<u4").astype(np.int64).reshape(-1, shamir.LIMBS)
 
     def mask(self, vector: NDArray[np.int64]) -> Elements:
         """Phase 2, after training: whole numbers under its own mask and those it shares with its neighbours."""
@@ -136,26 +149,37 @@ class Client:
             seeds[v > self.me].append(shared)
         return mixed([vector], seeds[True], seeds[False])
 
-    def unmask(self, summed: Iterable[int]) -> dict[int, Share]:
+    def unmask(self, summed: Iterable[int], opened: int = 0) -> dict[int, Share]:
         """Phase 3: of each neighbour in the masks one share: of its own mask's seed if it is summed, else of its key.
 
         Args:
             summed: the neighbours whose vectors are summed.
+            opened: how many of the further secrets of everybody in the sum are opened, the last ones.
 
         Raises:
-            Refused: it has answered before, or the sum would expose somebody.
+            Refused: it has answered before, or the sum would expose somebody, or further secrets that are needed.
         """
         self._once("unmask")
         known = set(summed)
         if not known <= self.held.keys():
             raise Refused("a sum of clients that are not in the masks")
+        if opened and opened + len(self.neighbours) - len(known) > len(self.further):
+            raise Refused("further secrets of which so many are missing that they stay closed")
         mine = self._in_sum(known)
         unseen = len(self.plan.unit) - 1 - len(self.neighbours)
         if len(known) + (mine is not False) + unseen < self.plan.min_sum:
             raise Refused(f"a sum of fewer than {self.plan.min_sum} clients")
         if mine and not known and self.plan.min_sum > 1:
             raise Refused("a sum in which it is connected with nobody")
-        return {v: Share(v in known, limbs[int(v in known)]) for v, limbs in self.held.items()}
+        self.opened = opened
+        return {
+            v: Share(True, limbs[1], limbs[len(limbs) - opened :]) if v in known else Share(False, limbs[0])
+            for v, limbs in self.held.items()
+        }
+
+    def reveal(self) -> tuple[bytes, ...]:
+        """Phase 3, if it is in the sum: those of its own further secrets that it opens of the others, too."""
+        return self.further[len(self.further) - self.opened :]
 
     def _in_sum(self, known: set[int]) -> bool | None:
         """Whether it is itself in the sum, as its unit tells; None if it cannot know.
@@ -238,6 +262,25 @@ class Server:
                 shared = seed_between(self.plan.number, private, self.keys[v].mask, u, v)
                 seeds[v > u].append(shared)  # v's vector holds it with the other sign
         return mixed(list(vectors.values()), seeds[True], seeds[False])
+
+    def further(
+        self,
+        summed: Iterable[int],
+        opened: int,
+        revealed: Mapping[int, tuple[bytes, ...]],
+        answers: Mapping[int, Mapping[int, Share]],
+    ) -> dict[int, tuple[bytes, ...]]:
+        """The last ``opened`` further secrets of everybody in the sum: its own word, or of shares where it has failed.
+
+        Raises:
+            Refused: a secret cannot be opened.
+        """
+        found = dict(revealed)
+        for u in set(summed) - revealed.keys():
+            shares = {v: answer[u].further for v, answer in sorted(answers.items()) if u in answer}
+            limbs = np.array(list(shares.values()), dtype=np.int64).reshape(len(shares), opened, shamir.LIMBS)
+            found[u] = tuple(shamir.joined(limbs, np.array(list(shares), dtype=np.int64) + 1, self.plan.threshold))
+        return found
 
     def _open(self, u: int, own: bool, answers: Mapping[int, Mapping[int, Share]]) -> bytes:
         found = {v: answer[u] for v, answer in sorted(answers.items()) if u in answer}

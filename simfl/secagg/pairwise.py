@@ -1,8 +1,9 @@
 """SecAgg's talks and its replay on any circle of neighbours; the protocols differ in neighbours and threshold."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,14 @@ from simfl.columns import MASKED_COLUMNS, failing
 from simfl.rng import Streams
 from simfl.secagg.base import Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
 from simfl.secagg.field import Elements
-from simfl.secagg.keys import ID, KEY, TAG
+from simfl.secagg.keys import ID, KEY, SEED, TAG, secret
 from simfl.secagg.masked import Masked, whole_units
 from simfl.secagg.masking import Client, Plan, Secrets, Server
 from simfl.secagg.neighbours import circle
 from simfl.secagg.shamir import SHARE
 from simfl.types import Total
 
-__all__ = ["PairwiseMasks", "Record", "replayed"]
+__all__ = ["PairwiseMasks", "Record", "Replay", "replayed"]
 
 KEYS = 2 * KEY
 SHARES = ID + 2 * ID + 2 * SHARE + TAG
@@ -35,6 +36,7 @@ class Record(NamedTuple):
         limit: the largest total weight of a sum.
         advertised, masked, uploaded, summed, answered: bool (n,): whose keys were published, whose masks are in the
             vectors, who uploaded one, whose are summed, who answered the last phase.
+        seeds, opened: further secrets of each client, and how many of them are opened.
     """
 
     plan: Plan
@@ -45,6 +47,20 @@ class Record(NamedTuple):
     uploaded: NDArray[np.bool_]
     summed: NDArray[np.bool_]
     answered: NDArray[np.bool_]
+    seeds: int = 0
+    opened: int = 0
+
+
+class Replay(NamedTuple):
+    """What the sessions come to.
+
+    Attributes:
+        sums: (elements,), modulo q.
+        opened: the further secrets of the clients in the sum that were opened, by client.
+    """
+
+    sums: Elements
+    opened: dict[int, tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +119,8 @@ class PairwiseMasks(Masked, Protocol):
         if not around.connected(summed):
             return Failed("upload: those who are left are not connected, so that the sums of groups would show")
         answered = np.zeros(len(clients), dtype=bool)
-        others, seeds = around.counts(summed), cohort.opened(int(summed.sum()))
-        up = (ID + SHARE) * around.counts(masked)[arrived] + SHARE * seeds * others[arrived]
+        others, seeds = around.counts(summed), cohort.opened(cohort.hiding(summed))
+        up = (ID + SHARE) * around.counts(masked)[arrived] + seeds * (SHARE * others + SEED * summed)[arrived]
         answered[arrived] = yield Ask(
             "unmask", clients[arrived], -(-around.degree // 8), up, deadline_s=self.deadline_s
         )
@@ -113,12 +129,14 @@ class PairwiseMasks(Masked, Protocol):
         if (shares[opened] < plan.threshold).any():
             least = int(shares[opened].min())
             return Failed(f"unmask: {least} shares of a client's secret came, {plan.threshold} open it")
-        record = Record(plan, clients, self.limit(cohort), advertised, masked, arrived, summed, answered)
+        record = Record(
+            plan, clients, self.limit(cohort), advertised, masked, arrived, summed, answered, cohort.seeds, seeds
+        )
         lost = int(others[masked & ~summed].sum())
         rates, masks = self.rates, int(summed.sum()) + lost
         compute_s = lost * rates.agreement_s + int(opened.sum()) * plan.threshold * rates.share_s
         compute_s += masks * self.length(cohort.dimension) * rates.element_s
-        compute_s += int(summed.sum()) * seeds * plan.threshold * rates.share_s
+        compute_s += int((summed & ~answered).sum()) * seeds * plan.threshold * rates.share_s
         return Summed(summed.reshape(cohort.units.shape)[:, 0], record, compute_s)
 
     def _few(self, cohort: Cohort, members: NDArray[np.bool_]) -> str | None:
@@ -128,23 +146,35 @@ class PairwiseMasks(Masked, Protocol):
     def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
         divisor = given.divisor(given.weights)
         if not self.computes(given):
-            return Total(given.combine(given.vectors, given.weights, divisor, given.holds), given.clients, given.row)
+            vector, opened = given.combine(given.vectors, given.weights, divisor, given.holds), done.secret.opened
+            return Total(vector, given.clients, given.row, opened=given.opened(opened))
         sent = self.sent(given, given.weights, done.secret.limit, streams)
         vectors = dict(zip(given.clients.tolist(), sent.vectors, strict=True))
-        sums = replayed(done.secret, vectors, streams)
-        return self.mean(sums, sent, [1] * len(sent.vectors), divisor, given)
+        further = dict(zip(given.clients.tolist(), given.secrets, strict=True)) if done.secret.seeds else {}
+        found = replayed(done.secret, vectors, streams, further)
+        total = self.mean(found.sums, sent, [1] * len(sent.vectors), divisor, given)
+        return total._replace(opened=tuple(found.opened[client] for client in given.clients.tolist() if found.opened))
 
 
-def replayed(record: Record, vectors: dict[int, NDArray[np.int64]], streams: Streams) -> Elements:
-    """The sum that the sessions of server and clients come to.
+def replayed(
+    record: Record,
+    vectors: Mapping[int, NDArray[np.int64]],
+    streams: Streams,
+    further: Mapping[int, Sequence[bytes]] = MappingProxyType({}),
+) -> Replay:
+    """What the sessions of server and clients come to.
 
     Args:
         record: who answered which phase.
         vectors: of the clients in the sum, by client, in whole numbers.
         streams: the run's.
+        further: their further secrets; others, of which none is opened, share any.
     """
     plan, names = record.plan, record.clients.tolist()
-    members = {u: Client(plan, u, Secrets.of(streams, plan.number, names[u])) for u in _those(record.advertised)}
+    members = {}
+    for u in _those(record.advertised):
+        closed = [secret(streams, "secagg/further", plan.number, names[u], i) for i in range(record.seeds)]
+        members[u] = Client(plan, u, Secrets.of(streams, plan.number, names[u]), further.get(names[u], closed))
     server = Server(plan)
     published = server.publish({u: client.advertise() for u, client in members.items()})
     forwarded = server.forward({u: members[u].share(published[u]) for u in _those(record.masked)})
@@ -152,8 +182,11 @@ def replayed(record: Record, vectors: dict[int, NDArray[np.int64]], streams: Str
         members[u].receive(forwarded[u])
     masked = {u: members[u].mask(vectors[names[u]]) for u in _those(record.summed)}  # of others nobody needs it
     told = {u: [v for v in members[u].held if record.summed[v]] for u in _those(record.answered)}
-    answers = {u: members[u].unmask(summed) for u, summed in told.items()}
-    return server.unmasked(masked, _those(record.masked), answers)
+    answers = {u: members[u].unmask(summed, record.opened) for u, summed in told.items()}
+    sums, opened = server.unmasked(masked, _those(record.masked), answers), record.opened
+    revealed = {u: members[u].reveal() for u in answers if u in masked and opened}
+    found = server.further(masked, opened, revealed, answers) if opened else {}
+    return Replay(sums, {names[u]: secrets for u, secrets in found.items()})
 
 
 def _those(members: NDArray[np.bool_]) -> list[int]:

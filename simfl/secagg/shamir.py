@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfl.secagg.field import Elements, columns_at, lagrange, matmul, spread
 from simfl.secagg.keys import ELEMENT, Refused, elements
 
-__all__ = ["SHARE", "joined", "shares"]
+__all__ = ["LIMBS", "SHARE", "joined", "shares"]
 
 LIMBS, BITS = 9, 31
 SHARE = LIMBS * ELEMENT

@@ -28,27 +28,33 @@ Masks = Annotated[
 COLUMNS = (Column("mask_mean", "Mask", "share", "Mean of the sign mask over the model's coordinates.", 0),)
 
 
-@AGGREGATES("masked")
 @dataclass(frozen=True)
-class Masked(Aggregate):
-    """Gradient-masked averaging: the mean, scaled down in coordinates whose updates disagree in sign.
-
-    Agreement is A = |mean of sign(update)| in a coordinate, every update counting once; the mean is multiplied by 1
-    where A >= tau, else by A.
-    """
+class _BySigns(Aggregate):
+    """What rules that look at the updates' signs share."""
 
     tau: Tau = 0.4
     masks: Masks = "update"
-    rescale: Annotated[
-        Literal["none", "all", "layer"],
-        Field(description="divide the mask by its mean over all coordinates, or over each parameter's own"),
-    ] = "none"
 
     weighted = True
     sum_only = False
     columns = COLUMNS
 
     combine = Mean.combine
+
+
+@AGGREGATES("masked")
+@dataclass(frozen=True)
+class Masked(_BySigns):
+    """Gradient-masked averaging: the mean, scaled down in coordinates whose updates disagree in sign.
+
+    Agreement is A = |mean of sign(update)| in a coordinate, every update counting once; the mean is multiplied by 1
+    where A >= tau, else by A.
+    """
+
+    rescale: Annotated[
+        Literal["none", "all", "layer"],
+        Field(description="divide the mask by its mean over all coordinates, or over each parameter's own"),
+    ] = "none"
 
     def factor(
         self,
@@ -67,20 +73,11 @@ class Masked(Aggregate):
 
 @AGGREGATES("shrunk")
 @dataclass(frozen=True)
-class Shrunk(Aggregate):
+class Shrunk(_BySigns):
     """The mean times the mean of the sign mask: as much shorter as ``masked`` makes it, but in every direction alike.
 
     The control that tells what a mask selects from what it shortens.
     """
-
-    tau: Tau = 0.4
-    masks: Masks = "update"
-
-    weighted = True
-    sum_only = False
-    columns = COLUMNS
-
-    combine = Mean.combine
 
     def factor(
         self,

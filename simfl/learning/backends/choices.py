@@ -38,7 +38,7 @@ class Dense:
         layers = list(module) if isinstance(module, nn.Sequential) else []
         while layers and isinstance(layers[0], nn.Flatten):
             layers.pop(0)
-        if layers and isinstance(layers[-1], Margin):
+        if len(layers) == 2 and isinstance(layers[1], Margin):
             layers.pop()
         linear = all(isinstance(layer, nn.Linear) and layer.bias is not None for layer in layers[::2])
         if len(layers) % 2 == 0 or not linear or not all(isinstance(layer, nn.ReLU) for layer in layers[1::2]):
@@ -48,8 +48,11 @@ class Dense:
     def build(self, task: Task) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.dense_network import DenseNetwork
+        from simfl.learning.backends.margin_network import MarginNetwork
+        from simfl.learning.models.margin import Margin
 
-        return CohortEngine(task, DenseNetwork(task.module), limit=24 if task.x.device.type == "cpu" else 256)
+        network = MarginNetwork if isinstance(task.module[-1], Margin) else DenseNetwork
+        return CohortEngine(task, network(task.module), limit=24 if task.x.device.type == "cpu" else 256)
 
 
 Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once; null = as measured to be fastest")]

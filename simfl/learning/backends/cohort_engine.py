@@ -38,8 +38,8 @@ class Network(Protocol):
         ...
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
-    ) -> tuple[torch.Tensor, list]:
+        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
+    ) -> tuple[torch.Tensor | Any, list]:
         """Sum of weight times cross-entropy, (k,), and its gradient for each parameter, a tensor or a ``Product``.
 
         Args:
@@ -47,6 +47,7 @@ class Network(Protocol):
             x: samples, (k, batch, ...).
             y: classes, (k, batch).
             weight: of each sample, (k, batch); 0 for padding.
+            noted: whether anybody asks for the sum; where nobody does, it may be anything.
         """
         ...
 
@@ -79,7 +80,9 @@ class CohortEngine:
         return deltas, loss
 
     def _cohort(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        n, device = len(works), self.x.device
+        n, device, repeats = len(works), self.x.device, 1
+        if works[0].steady:  # as are all of them, and equally long: their samples are taken once
+            works, repeats = [work.first for work in works], works[0].steps
         width = self.limit if self.fixed else n
         start = self._stack([work.start for work in works], width)
         plan = schedule(works, width, self.task.batch_size, device)
@@ -94,10 +97,14 @@ class CohortEngine:
                 chosen = plan.chosen[s, :k]
                 x = self._samples(chosen, None if plan.versions is None else plan.versions[s, :k])
                 y = self.task.y.index_select(0, chosen.reshape(-1)).view(k, -1)
-                row, gradients = self.network.gradients([block[:k] for block in blocks], x, y, plan.frame.weight[s, :k])
-                step([block[:active] for block in trained], gradients)
-                if plan.frame.noted[s]:
-                    loss[:k].add_(row.double() * plan.frame.share[s, :k])
+                here, weight = [block[:k] for block in blocks], plan.frame.weight[s, :k]
+                moving = [block[:active] for block in trained]
+                for left in reversed(range(repeats)):
+                    noted = plan.frame.noted[s] and not left
+                    row, gradients = self.network.gradients(here, x, y, weight, noted)
+                    step(moving, gradients)
+                    if noted:
+                        loss[:k].add_(row.double() * plan.frame.share[s, :k])
             delta = self.network.flat(blocks)[:n].sub_(start[:n])
         return delta.cpu().numpy(), loss[:n].cpu().numpy()
 

@@ -13,11 +13,16 @@ from torch.nn.functional import pad
 from simfl.learning.backends.update import Product
 from simfl.learning.models.flat import layout, views
 
-__all__ = ["DenseNetwork"]
+__all__ = ["DenseNetwork", "pad_rows"]
 
 
 def _padded(width: int) -> int:
     return -(-width // 16) * 16
+
+
+def pad_rows(rows: torch.Tensor) -> torch.Tensor:
+    """Rows (..., width) with zeros behind them, up to a multiple of 16 floats."""
+    return pad(rows, (0, _padded(rows.shape[-1]) - rows.shape[-1]))
 
 
 class DenseNetwork:
@@ -27,11 +32,9 @@ class DenseNetwork:
         self.slots = layout(module)
         self.trained = len(self.slots)
         self.classes = self.slots[-1].shape[0]
-        self.margin = self.classes == 1  # of the second of two classes
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:
-        rows = x.flatten(1)
-        return pad(rows, (0, _padded(rows.shape[1]) - rows.shape[1]))
+        return pad_rows(x.flatten(1))
 
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
         blocks = []
@@ -51,21 +54,20 @@ class DenseNetwork:
         return torch.cat(parts, dim=1)
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
-    ) -> tuple[torch.Tensor, list]:
+        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
+    ) -> tuple[torch.Tensor | None, list]:
         layers = [x]
         z = torch.baddbmm(blocks[1], x, blocks[0].mT)
         for weights, bias in zip(blocks[2::2], blocks[3::2], strict=True):
             layers.append(z.relu_())
             z = torch.baddbmm(bias, z, weights.mT)
-        # padding is no class; but beside a margin it is the other class' logit, which is 0
-        z[..., self.classes + self.margin :] = -torch.inf
+        z[..., self.classes :] = -torch.inf  # padding is no class
         z = torch.log_softmax(z, dim=2)
-        target, weight = (1 - y if self.margin else y).unsqueeze(2), weight.unsqueeze(2)
-        loss = z.gather(2, target).mul_(weight).sum((1, 2)).neg_()
+        z[..., self.classes :] = 0  # the exponential of an infinity takes ten times as long
+        target, weight = y.unsqueeze(2), weight.unsqueeze(2)
+        loss = z.gather(2, target).mul_(weight).sum((1, 2)).neg_() if noted else None
         error = z.exp_().mul_(weight).scatter_add_(2, target, -weight)
-        if self.margin:
-            error[..., 1] = 0
+        error[..., self.classes :] = 0
         gradients: list = []
         for i in range(len(layers) - 1, -1, -1):
             gradients += [error.sum(1, keepdim=True), Product(error, layers[i])]

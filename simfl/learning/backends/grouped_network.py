@@ -49,7 +49,7 @@ class GroupedNetwork(Copies):
         self.module = module
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
+        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
     ) -> tuple[torch.Tensor, list]:
         leaves = [block.detach().requires_grad_() for block in blocks[: self.trained]]
         with torch.enable_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):

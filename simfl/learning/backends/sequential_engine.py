@@ -90,12 +90,15 @@ class _Step:
             g.add_(self.shift)
         if sgd.weight_decay:
             g.add_(self.x, alpha=sgd.weight_decay)
-        if self.mask is not None:
-            g.mul_(self.mask)
         if sgd.momentum:
             if self.velocity is None:
-                self.velocity = g.clone()
+                self.velocity = torch.zeros_like(g)
+            self.velocity.mul_(sgd.momentum)
+            if self.mask is None:
+                self.velocity.add_(g)
             else:
-                self.velocity.mul_(sgd.momentum).add_(g)
+                self.velocity.addcmul_(g, self.mask)
             g = self.velocity
+        elif self.mask is not None:
+            g.mul_(self.mask)
         self.x.add_(g, alpha=-rate)

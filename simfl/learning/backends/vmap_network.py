@@ -25,7 +25,7 @@ class VmapNetwork(Copies):
         self.compute = vmap(grad_and_value(loss))
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
+        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
     ) -> tuple[torch.Tensor, list]:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
             gradients, loss = self.compute(tuple(blocks), x, y, weight)

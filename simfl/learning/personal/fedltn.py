@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.learning.personal.masks import Mask, prunable, pruned, unpacked
+from simfl.learning.personal.masks import Mask, prunable, pruned
 from simfl.learning.personal.private_layers import merged, norms
-from simfl.learning.personal.sparse import COLUMNS, hidden, kept, sent_bytes, told
+from simfl.learning.personal.sparse import COLUMNS, Sparse, hidden, kept, told
 from simfl.setting import Setting
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
@@ -62,37 +62,18 @@ class FedLtn(ClientVariant):
 
 
 @dataclass(frozen=True)
-class Tickets(ClientVariant):
-    """FedLTN's clients, for one model.
+class Tickets(Sparse):
+    """FedLTN's clients, for one model, whose norm layers are ``private``."""
 
-    Attributes:
-        rule: the settings.
-        layers: where each prunable layer's weights lie.
-        initial: x(0), (d,).
-        private: bool (d,): norm layers, which stay with the clients.
-    """
-
-    rule: Any
-    layers: tuple[slice, ...]
-    initial: Vector
     private: NDArray[np.bool_]
 
-    dense = False
-    sized_by_training = True
-    columns = COLUMNS
-
-    @property
-    def weights(self) -> int:
-        """How many can be pruned."""
-        return sum(layer.stop - layer.start for layer in self.layers)
-
     def begin(self, visit: Visit) -> Begun:
-        mask = self._mask(visit.own)
+        mask = self.mask(visit.own)
         return Begun(self._start(visit.downloaded, visit.own, mask), mask=mask, proximal=self.rule.pull)
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
         trained = begun.start + delta
-        if begun.memo is None and self._prunes(begun.mask) and visit.accuracy(trained) > self.rule.threshold:
+        if begun.memo is None and self.unfinished(begun.mask) and visit.accuracy(trained) > self.rule.threshold:
             before = np.ones(len(trained), dtype=bool) if begun.mask is None else begun.mask
             mask = pruned(trained, before, self.layers, self.rule.step)
             left = (
@@ -109,28 +90,16 @@ class Tickets(ClientVariant):
         row = told(own, len(delta) - int(self.private.sum()), begun.memo is not None, self.weights)
         return Done(np.where(self.private, np.float32(0), delta), own, row=row)
 
-    def _prunes(self, mask: Mask | None) -> bool:
-        """Whether less than the target is pruned."""
-        if not self.rule.target:
-            return False
-        gone = 0 if mask is None else len(mask) - np.count_nonzero(mask)
-        return bool(gone < self.rule.target * self.weights)
-
-    def _mask(self, own: Own) -> Mask | None:
-        return unpacked(own["mask"], len(self.initial)) if "mask" in own else None
-
     def _start(self, model: Vector, own: Own, mask: Mask | None) -> Vector:
         """The global model's weights that the mask leaves, with the client's norm layers."""
         model = merged(model, self.private, own)
         return model if mask is None else np.where(mask, model, np.float32(0))
 
     def bytes_down(self, dense: int, own: Own) -> int:
-        return sent_bytes(dense, own if self.rule.compress else {}, self.private)
+        return Sparse.bytes_down(self, dense, own if self.rule.compress else {})
 
     def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
-        if done is None or not self.rule.compress:
-            return sent_bytes(dense, {}, self.private)
-        return sent_bytes(dense, done.own or {}, self.private) + int(done.row.get("bytes_mask", 0))
+        return Sparse.bytes_up(self, dense, own, done if self.rule.compress else None)
 
     def personal(self, model: Vector, own: Own) -> Vector | None:
-        return self._start(model, own, self._mask(own)) if own else None
+        return self._start(model, own, self.mask(own)) if own else None

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.learning.personal.masks import Mask, prunable, pruned, unpacked
-from simfl.learning.personal.sparse import COLUMNS, kept, sent_bytes, told
+from simfl.learning.personal.masks import Mask, prunable, pruned
+from simfl.learning.personal.sparse import COLUMNS, Sparse, kept, told
 from simfl.setting import Setting
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
@@ -35,6 +35,8 @@ class LotteryFl(ClientVariant):
     step: Annotated[Share, Field(description="share of a layer's remaining weights pruned at a time")] = 0.2
     threshold: Annotated[float, Field(ge=0, le=1, description="validation accuracy above which a client prunes")] = 0.5
 
+    columns = COLUMNS
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = []
         if not setting.learning.validates:
@@ -52,25 +54,13 @@ class LotteryFl(ClientVariant):
 
 
 @dataclass(frozen=True)
-class _Drawers(ClientVariant):
-    rule: LotteryFl
-    layers: tuple[slice, ...]
-    initial: Vector
-
+class _Drawers(Sparse):
     partial = True
-    dense = False
-    sized_by_training = True
-    columns = COLUMNS
-
-    @property
-    def weights(self) -> int:
-        return sum(layer.stop - layer.start for layer in self.layers)
 
     def begin(self, visit: Visit) -> Begun:
         mask = self._mask(visit.own)
         left = np.where(mask, visit.downloaded, np.float32(0))
-        gone = len(mask) - np.count_nonzero(mask)
-        if gone < self.rule.target * self.weights and visit.accuracy(left) > self.rule.threshold:
+        if self.unfinished(mask) and visit.accuracy(left) > self.rule.threshold:
             mask = pruned(left, mask, self.layers, self.rule.step)
             return Begun(np.where(mask, self.initial, np.float32(0)), mask=mask, memo="pruned")
         return Begun(left, mask=mask)
@@ -83,16 +73,8 @@ class _Drawers(ClientVariant):
         return Done(change, own, holds=begun.mask, row=row)
 
     def _mask(self, own: Own) -> Mask:
-        d = len(self.initial)
-        return unpacked(own["mask"], d) if "mask" in own else np.ones(d, dtype=bool)
-
-    def bytes_down(self, dense: int, own: Own) -> int:
-        return sent_bytes(dense, own, None)
-
-    def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
-        if done is None:
-            return dense
-        return sent_bytes(dense, done.own or {}, None) + int(done.row.get("bytes_mask", 0))
+        mask = self.mask(own)
+        return np.ones(len(self.initial), dtype=bool) if mask is None else mask
 
     def personal(self, model: Vector, own: Own) -> Vector | None:
         return np.where(self._mask(own), model, np.float32(0)) if own else None

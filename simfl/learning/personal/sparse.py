@@ -1,17 +1,19 @@
 """What clients keep and send of a model that is sparse: surviving values, and masks when they change."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.columns import Column
-from simfl.learning.personal.masks import Mask, packed
+from simfl.learning.personal.masks import Mask, packed, unpacked
 from simfl.setting import Setting
 from simfl.types import Arrays
+from simfl.variant import ClientVariant, Done
 
-__all__ = ["COLUMNS", "hidden", "kept", "sent_bytes", "told"]
+__all__ = ["COLUMNS", "Sparse", "hidden", "kept", "told"]
 
 COLUMNS = (
     Column("bytes_mask", "Mask bytes", "bytes", "Bytes of the masks in the updates aggregated, part of bytes_up.", -1,
@@ -24,13 +26,56 @@ COLUMNS = (
 Own = Mapping[str, NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class Sparse(ClientVariant):
+    """Clients with masks, for one model.
+
+    Attributes:
+        rule: the settings; ``target`` is the share of the weights that shall be pruned.
+        layers: where each prunable layer's weights lie.
+        initial: x(0), (d,).
+        private: bool (d,): coordinates that stay with the clients; None = there are none.
+    """
+
+    rule: Any
+    layers: tuple[slice, ...]
+    initial: NDArray[np.float32]
+    private: NDArray[np.bool_] | None = None
+
+    dense = False
+    sized_by_training = True
+    columns = COLUMNS
+
+    @property
+    def weights(self) -> int:
+        """How many can be pruned."""
+        return sum(layer.stop - layer.start for layer in self.layers)
+
+    def mask(self, own: Own) -> Mask | None:
+        """A client's mask; None where it has none yet."""
+        return unpacked(own["mask"], len(self.initial)) if "mask" in own else None
+
+    def unfinished(self, mask: Mask | None) -> bool:
+        """Whether less than the target is pruned."""
+        gone = 0 if mask is None else len(mask) - np.count_nonzero(mask)
+        return bool(gone < self.rule.target * self.weights)
+
+    def bytes_down(self, dense: int, own: Own) -> int:
+        return _sent_bytes(dense, own, self.private)
+
+    def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
+        if done is None:
+            return _sent_bytes(dense, {}, self.private)
+        return _sent_bytes(dense, done.own or {}, self.private) + int(done.row.get("bytes_mask", 0))
+
+
 def kept(mask: Mask, private: NDArray[np.bool_] | None) -> Arrays:
     """A client's mask as it keeps it, and how many values it sends and receives."""
     public = mask if private is None else mask & ~private
     return {"mask": packed(mask), "values": np.int64(np.count_nonzero(public))}
 
 
-def sent_bytes(dense: int, own: Own, private: NDArray[np.bool_] | None) -> int:
+def _sent_bytes(dense: int, own: Own, private: NDArray[np.bool_] | None) -> int:
     """Bytes of the values that pass between the server and a client with this mask; dense ones where it has none."""
     if "values" in own:
         return 4 * int(own["values"])

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 __all__ = ["density", "least_magnitude", "least_variance", "mean_magnitude", "sample", "variance"]
 
+PIECE = 1 << 13
+"""Draws at a time: they stay in the processor's cache."""
+
 
 def least_magnitude(epsilon: float) -> float:
     """The width gamma of the high step, of 1, with which the mean magnitude is least."""
@@ -45,9 +48,17 @@ def sample(
     rng: np.random.Generator, sensitivity: float, epsilon: float, gamma: float, size: int
 ) -> NDArray[np.float64]:
     """Staircase noise of mean 0, (size,)."""
-    steps = np.floor(rng.standard_exponential(size) / epsilon)  # at least g with probability e^(-epsilon g)
-    which, u = rng.random(size), rng.random(size)
-    negative = which < 0.5
-    low = np.where(negative, which, which - 0.5) >= 0.5 * gamma / (gamma + (1 - gamma) * exp(-epsilon))
-    found = sensitivity * (steps + np.where(low, gamma + (1 - gamma) * u, gamma * u))
-    return np.where(negative, -found, found)
+    found, top = np.empty(size), 0.5 * gamma / (gamma + (1 - gamma) * exp(-epsilon))
+    for first in range(0, size, PIECE):
+        part = found[first : first + PIECE]
+        part[:] = rng.standard_exponential(len(part))
+        part /= epsilon
+        np.floor(part, out=part)  # at least g with probability e^(-epsilon g)
+        side, u = rng.random((2, len(part)))
+        side -= 0.5
+        high = np.abs(side) < top
+        part += np.where(high, 0.0, gamma)
+        part += u * np.where(high, gamma, 1 - gamma)
+        part *= sensitivity
+        np.copysign(part, side, out=part)
+    return found

@@ -5,6 +5,7 @@ from simfl.privacy.stages import (
     central_gaussian,
     clipping,
     discrete_gaussian,
+    discrete_laplace,
     laplace_shares,
     local_gaussian,
     local_laplace,
@@ -16,6 +17,6 @@ from simfl.privacy.stages import (
 )
 
 __all__ = [
-    "adaptive_gaussian", "central_gaussian", "clipping", "discrete_gaussian", "laplace_shares", "local_gaussian",
-    "local_laplace", "local_staircase", "output_perturbation", "skellam", "tree_gaussian", "xnoise",
+    "adaptive_gaussian", "central_gaussian", "clipping", "discrete_gaussian", "discrete_laplace", "laplace_shares",
+    "local_gaussian", "local_laplace", "local_staircase", "output_perturbation", "skellam", "tree_gaussian", "xnoise",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.columns import Column
-from simfl.privacy.base import STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.base import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
 from simfl.privacy.mechanisms import gaussian
 from simfl.privacy.stages.central_gaussian import NOISE, MaxWeight, Multiplier, gaussian_loss
 from simfl.privacy.stages.clip import clipped, norms, of_sums, participants
@@ -47,7 +47,10 @@ class AdaptiveGaussian(Stage):
     observer = "outside"
     gaussian = True
     amplifies = True
-    columns = (NOISE, Column("clip_norm", "Clip norm", "number", "Norm to which updates are clipped.", 0, shown=False))
+    columns = (
+        NOISE, NOT_FINITE,
+        Column("clip_norm", "Clip norm", "number", "Norm to which updates are clipped.", 0, shown=False),
+    )  # fmt: skip
 
     def resolve(self, setting: Setting) -> Self:
         return self if self.bit_std is not None else replace(self, bit_std=participants(setting) / 20)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.columns import Column
-from simfl.privacy.base import STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.base import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
 from simfl.privacy.mechanisms import gaussian
 from simfl.privacy.stages.clip import clipped, of_sums
 from simfl.rng import Streams
@@ -47,7 +47,7 @@ class CentralGaussian(Stage):
     observer = "outside"
     gaussian = True
     amplifies = True
-    columns = (NOISE,)
+    columns = (NOISE, NOT_FINITE)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         return of_sums(setting, self.max_weight)

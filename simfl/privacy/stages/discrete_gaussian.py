@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.base import STAGES, Stage
+from simfl.privacy.base import STAGES
 from simfl.privacy.losses import ORDERS
 from simfl.privacy.mechanisms import discrete_gaussian
 from simfl.privacy.stages.lattice import Distributed, Floats, Points
@@ -18,7 +18,7 @@ __all__ = ["DiscreteGaussian"]
 
 @STAGES("discrete_gaussian")
 @dataclass(frozen=True)
-class DiscreteGaussian(Distributed, Stage):
+class DiscreteGaussian(Distributed):
     """Updates are clipped to norm C and become whole numbers; each client adds discrete Gaussian noise of (z C)² / n.
 
     Sums of discrete Gaussians are none, but close to one; epsilon counts how close, and who is there. Sensitivity: that

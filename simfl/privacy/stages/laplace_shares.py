@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.privacy.base import STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.base import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
 from simfl.privacy.mechanisms import laplace
 from simfl.privacy.stages.clip import clipped, participants, same_weights
 from simfl.privacy.stages.local import noised, own
@@ -31,8 +31,9 @@ class LaplaceShares(Stage):
 
     n of them add up to Laplace noise; of fewer, epsilon is restated, and infinite for half of them. Sensitivity:
     clip_norm in L1. Adjacency: a client's update against none. It protects against those who see the models: shares are
-    real numbers, which no field adds up, so that the server sees each single one. Reference: Goryczka and Xiong, "A
-    comprehensive comparison of multiparty secure additions with differential privacy", TDSC 2017.
+    real numbers, which no field adds up, so that the server sees each single one; discrete_laplace is what fields add
+    up. Reference: Goryczka and Xiong, "A comprehensive comparison of multiparty secure additions with differential
+    privacy", TDSC 2017.
     """
 
     clip_norm: Annotated[float, Field(gt=0, description="the largest sum of an update's magnitudes")] = 1.0
@@ -41,6 +42,7 @@ class LaplaceShares(Stage):
     colluders: Colluders = 0
 
     observer = "outside"
+    columns = (NOT_FINITE,)
 
     def resolve(self, setting: Setting) -> Self:
         return self if self.sharers is not None else replace(self, sharers=participants(setting))
@@ -48,8 +50,8 @@ class LaplaceShares(Stage):
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems, n = same_weights(setting), self.sharers or 1
         if setting.secagg.field is not None:
-            why = f"adds real numbers, but secagg: {setting.secagg.name} adds in a field; use plain, or stage skellam"
-            problems.append(("", why))
+            why = f"adds real numbers, but secagg: {setting.secagg.name} adds in a field"
+            problems.append(("", f"{why}; use plain, or stage discrete_laplace"))
         if 2 * (n - self.colluders) <= n:
             most = (n - 1) // 2
             why = f"is {self.colluders}; half of {n} shares or fewer protect nothing; the nearest value is {most}"
@@ -60,8 +62,10 @@ class LaplaceShares(Stage):
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:
         scale, shape, d = laplace.scale(self.clip_norm, self.epsilon), 1 / (self.sharers or 1), vectors.shape[1]
-        noise = [laplace.share(own(streams, "laplace_shares", job), scale, shape, d) for job in jobs]
-        return noised(clipped(vectors, self.clip_norm, 1), noise)
+        return noised(
+            clipped(vectors, self.clip_norm, 1), jobs,
+            lambda job: laplace.share(own(streams, "laplace_shares", job), scale, shape, d),
+        )  # fmt: skip
 
     def start(self, dimension: int) -> Arrays:
         return {"dimension": np.int64(dimension)}

@@ -4,6 +4,7 @@ Clip, rotate, scale, round at random until the length is bounded: Kairouz, Liu a
 Gaussian mechanism", ICML 2021, Algorithm 1 and Proposition 22. What wraps around in the field costs accuracy only.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log, sqrt
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.columns import Column
-from simfl.privacy.base import Facts, Loss, Members
+from simfl.privacy.base import NOT_FINITE, Facts, Loss, Members, Stage
 from simfl.privacy.losses import ORDERS
 from simfl.privacy.stages.central_gaussian import NOISE, Multiplier, Norm
 from simfl.privacy.stages.clip import clipped, participants, same_weights
@@ -23,7 +24,7 @@ from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import Arrays, Job
 
-__all__ = ["Distributed", "Floats", "Lattice", "Points", "hadamard", "rounded"]
+__all__ = ["Distributed", "Floats", "Lattice", "Points", "hadamard", "room", "rounded", "rounded_in_l1"]
 
 BETA = exp(-0.5)
 """How often a rounding of the longest update is repeated at most."""
@@ -103,8 +104,17 @@ def rounded(row: NDArray[np.float64], most: float, rng: np.random.Generator) -> 
             return found.astype(np.int64)
 
 
+def rounded_in_l1(row: NDArray[np.float64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The same with their L1 norm at most ``most``, half the root of d above that of the row or more."""
+    low = np.floor(row)
+    while True:
+        found = low + (rng.random(len(row)) < row - low)
+        if np.abs(found).sum() <= most:
+            return found.astype(np.int64)
+
+
 @dataclass(frozen=True)
-class Distributed:
+class Distributed(Stage):
     """Keys and arithmetic of mechanisms whose noise is whole numbers, a part from each client."""
 
     clip_norm: Norm = 1.0
@@ -122,7 +132,7 @@ class Distributed:
     observer = "server"
     whole = True
     columns = (
-        NOISE,
+        NOISE, NOT_FINITE,
         Column("sharers", "Shares of noise", "count", "Clients whose part of the noise is in the sum.", 1, None,
                shown=False),
     )  # fmt: skip
@@ -130,19 +140,19 @@ class Distributed:
     def resolve(self, setting: Setting) -> Self:
         """With the number of sharers, and bits for which the field has room."""
         n = participants(setting) if self.sharers is None else self.sharers
-        room = _room(setting.secagg)
-        return replace(self, sharers=n, bits=min(room, BITS) if self.bits is None and room else self.bits)
+        most = room(setting.secagg)
+        return replace(self, sharers=n, bits=min(most, BITS) if self.bits is None and most else self.bits)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         """What is impossible."""
         problems, protocol = same_weights(setting), setting.secagg
-        room = _room(protocol)
-        if room is None:
+        most = room(protocol)
+        if most is None:
             why = f"adds noise in a field, but secagg: {protocol.name} adds real numbers and shows single updates"
             return [*problems, ("", f"{why}; use secagg, secagg_plus, lightsecagg or basecagg")]
-        if (self.bits or 0) > room:
+        if (self.bits or 0) > most:
             why = (
-                f"is {self.bits}, but sums of secagg: {protocol.name} have room for {room}; the nearest value is {room}"
+                f"is {self.bits}, but sums of secagg: {protocol.name} have room for {most}; the nearest value is {most}"
             )
             problems.append(("bits", why))
         if not self.lattice.possible:
@@ -191,9 +201,10 @@ class Distributed:
                 out[:] = rounded(row, to.l2, streams("dp/rounding", job.id)) + self.noise(job, to, streams)
         return sent
 
+    @abstractmethod
     def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
         """A client's part of the noise, int64 (d',)."""
-        raise NotImplementedError
+        ...
 
     def server(
         self, vector: NDArray[Any], members: Members, state: Arrays, streams: Streams
@@ -203,11 +214,11 @@ class Distributed:
             return vector, state
         dimension = int(state["dimension"])
         to = self.lattice.points(dimension)
-        exact = vector - self.surplus(members, to, streams) / members.divisor
+        exact = vector - self.surplus(members, to) / members.divisor
         turned = hadamard(exact[None] / to.scale)[0] * _signs(streams, to.dimension)
         return turned[:dimension].astype(np.float32), state
 
-    def surplus(self, members: Members, to: Points, streams: Streams) -> Any:
+    def surplus(self, members: Members, to: Points) -> Any:
         """Noise that is known and taken off the sum, int64 (d',), or 0."""
         return 0
 
@@ -233,12 +244,13 @@ class Distributed:
         each = np.array([self.divergences(*row) if row[1] else np.zeros(len(ORDERS)) for row in distinct.tolist()])
         return Loss(rdp=each[where.ravel()])
 
+    @abstractmethod
     def divergences(self, l1: float, l2: float, variance: float, dimension: float, honest: float) -> Floats:
         """For each of the orders; of what :meth:`facts` says, where ``honest`` clients add ``variance`` each."""
-        raise NotImplementedError
+        ...
 
 
-def _room(protocol: Any) -> int | None:
+def room(protocol: Any) -> int | None:
     """Bits of the sums that a protocol can hold; None where it adds real numbers."""
     return None if protocol.field is None else (protocol.field // protocol.factor).bit_length() - 1
 

@@ -1,10 +1,12 @@
 """What noise has in common that each client adds to its own update."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.privacy.base import NOT_FINITE
 from simfl.privacy.stages.clip import fits
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -18,14 +20,20 @@ class Local:
     """Nobody is trusted: what a client sends is private by itself, whoever sees it and however it is added up."""
 
     observer = "server"
+    columns = (NOT_FINITE,)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         return fits(setting)
 
 
-def noised(vectors: NDArray[np.float32], noise: list[NDArray[np.float64]] | NDArray[np.float64]) -> NDArray[np.float32]:
-    """The rows with their noise; no rows, no noise."""
-    return (vectors + np.reshape(noise, vectors.shape)).astype(np.float32)
+def noised(
+    vectors: NDArray[np.float32], jobs: tuple[Job, ...], noise: Callable[[Job], NDArray[np.float64]]
+) -> NDArray[np.float32]:
+    """The rows, (n, d), each with the noise of its job, (d,)."""
+    sent = np.empty_like(vectors)
+    for row, vector, job in zip(sent, vectors, jobs, strict=True):
+        np.add(vector, noise(job), out=row, casting="same_kind")
+    return sent
 
 
 def own(streams: Streams, stage: str, job: Job) -> np.random.Generator:

@@ -56,9 +56,9 @@ class LocalGaussian(Local, Stage):
     ) -> NDArray[np.float32]:
         std, d = self.std, vectors.shape[1]
         return noised(
-            clipped(vectors, self.clip_norm),
-            [gaussian.sample(own(streams, "local_gaussian", job), std, d) for job in jobs],
-        )
+            clipped(vectors, self.clip_norm), jobs,
+            lambda job: gaussian.sample(own(streams, "local_gaussian", job), std, d),
+        )  # fmt: skip
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         return {"sensitivity": self.clip_norm, "std": self.std}

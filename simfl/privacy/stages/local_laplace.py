@@ -33,8 +33,10 @@ class LocalLaplace(Local, Stage):
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:
         scale, d = laplace.scale(self.clip_norm, self.epsilon), vectors.shape[1]
-        noise = [laplace.sample(own(streams, "local_laplace", job), scale, d) for job in jobs]
-        return noised(clipped(vectors, self.clip_norm, 1), noise)
+        return noised(
+            clipped(vectors, self.clip_norm, 1), jobs,
+            lambda job: laplace.sample(own(streams, "local_laplace", job), scale, d),
+        )  # fmt: skip
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         scale = laplace.scale(self.clip_norm, self.epsilon)

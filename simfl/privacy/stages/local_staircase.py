@@ -39,9 +39,11 @@ class LocalStaircase(Local, Stage):
             return vectors
         each = self.epsilon / d
         gamma = staircase.least_magnitude(each) if self.least == "magnitude" else staircase.least_variance(each)
-        noise = [staircase.sample(own(streams, "local_staircase", job), self.bound, each, gamma, d) for job in jobs]
         sound = np.where(np.isfinite(vectors).all(axis=1)[:, None], vectors, 0)
-        return noised(np.clip(sound, -self.bound, self.bound), noise)
+        return noised(
+            np.clip(sound, -self.bound, self.bound), jobs,
+            lambda job: staircase.sample(own(streams, "local_staircase", job), self.bound, each, gamma, d),
+        )  # fmt: skip
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         return {"sensitivity": self.bound, "update_epsilon": self.epsilon}

@@ -5,24 +5,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.base import STAGES, Stage
+from simfl.privacy.base import STAGES
 from simfl.privacy.losses import ORDERS
 from simfl.privacy.mechanisms import skellam
 from simfl.privacy.stages.lattice import Distributed, Floats, Points
 from simfl.privacy.stages.local import own
 from simfl.rng import Streams
-from simfl.setting import Setting
 from simfl.types import Job
 
 __all__ = ["Skellam"]
 
-MOST_BITS = 22
-"""Beyond, the logarithms that numpy's Poisson sampler compares lose too many digits."""
-
 
 @STAGES("skellam")
 @dataclass(frozen=True)
-class Skellam(Distributed, Stage):
+class Skellam(Distributed):
     """Updates are clipped to norm C and become whole numbers; each client adds Skellam noise of variance (z C)² / n.
 
     Parts add up to Skellam noise, whoever is missing; epsilon is of those who are there. Sensitivity: that of the
@@ -30,17 +26,11 @@ class Skellam(Distributed, Stage):
     Reference: Agarwal, Kairouz and Liu, "The Skellam mechanism", NeurIPS 2021, Theorem 3.5.
     """
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = super().check(setting)
-        if (self.bits or 0) > MOST_BITS:
-            why = f"is {self.bits}, for which Poisson variables are too large to be drawn exactly"
-            problems.append(("bits", f"{why}; the nearest value is {MOST_BITS}"))
-        return problems
-
     def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
         return skellam.sample(own(streams, "skellam", job), self.share * to.scale**2, to.dimension)
 
     def divergences(self, l1: float, l2: float, variance: float, dimension: float, honest: float) -> Floats:
         if not variance * honest:
             return np.full(len(ORDERS), np.inf)
-        return skellam.rdp(ORDERS, l1, l2, variance * honest)
+        slack = skellam.slack(honest * dimension * (1 + self.seeds))
+        return skellam.rdp(ORDERS, l1, l2, variance * honest) + slack

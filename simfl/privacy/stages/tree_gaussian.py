@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.base import STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.base import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
 from simfl.privacy.mechanisms import gaussian
 from simfl.privacy.stages.central_gaussian import NOISE, MaxWeight, Multiplier, Norm
 from simfl.privacy.stages.clip import clipped, of_sums
@@ -34,7 +34,7 @@ class TreeGaussian(Stage):
 
     observer = "outside"
     gaussian = True
-    columns = (NOISE,)
+    columns = (NOISE, NOT_FINITE)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         return of_sums(setting, self.max_weight)

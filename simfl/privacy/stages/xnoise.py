@@ -11,11 +11,14 @@ from simfl.privacy.base import STAGES, Members
 from simfl.privacy.mechanisms import skellam
 from simfl.privacy.stages.lattice import Points
 from simfl.privacy.stages.skellam import Skellam
-from simfl.rng import Streams
+from simfl.rng import Streams, generator
 from simfl.setting import Setting
 from simfl.types import Job
 
 __all__ = ["XNoise"]
+
+SEED = 32
+"""Bytes of a part's seed."""
 
 
 @STAGES("xnoise")
@@ -25,7 +28,8 @@ class XNoise(Skellam):
 
     Of n clients each adds variances s²/n and s²/((n-j+1)(n-j)), j = 1 ... T, s = z C; where D <= T are missing, the
     seeds of the parts j > D, which clients share with one another beside those of their masks, are opened after the
-    upload. Exactly s² remains. Where more are missing all parts stay, and epsilon is of what there is. Sensitivity,
+    upload, of those who have failed since from shares, and the server draws these parts again and takes them off.
+    Exactly s² remains. Where more are missing all parts stay, and epsilon is of what there is. Sensitivity,
     adjacency and observer as of skellam. Reference: Jiang, Wang and Chen, "Efficient federated learning with
     dropout-resilient differential privacy", EuroSys 2024.
     """
@@ -64,18 +68,25 @@ class XNoise(Skellam):
         missing = self.dropped(count)
         return float(self.parts()[: self.tolerance + 1 if missing is None else missing + 1].sum())
 
-    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
-        return np.sum([self._part(job, j, to, streams) for j in range(self.tolerance + 1)], axis=0, dtype=np.int64)
+    def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
+        return tuple(streams("dp/xnoise", job.id, j).bytes(SEED) for j in range(1, self.tolerance + 1))
 
-    def surplus(self, members: Members, to: Points, streams: Streams) -> Any:
-        missing, total = self.dropped(members.summed), np.zeros(to.dimension, dtype=np.int64)
-        if missing is None:
-            return total
-        for job, weight in zip(members.jobs, members.weights.tolist(), strict=True):
-            for j in range(missing + 1, self.tolerance + 1) if weight else ():
-                total += self._part(job, j, to, streams)
+    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+        total = super().noise(job, to, streams)
+        for j, seed in enumerate(self.secrets(job, streams), 1):
+            total += self._part(seed, j, to)
         return total
 
-    def _part(self, job: Job, j: int, to: Points, streams: Streams) -> NDArray[np.int64]:
+    def surplus(self, members: Members, to: Points) -> Any:
+        """Of what the opened seeds stand for; the last one of each is that of the last part."""
+        total = np.zeros(to.dimension, dtype=np.int64)
+        counted = zip(members.opened, members.weights.tolist(), strict=True) if members.opened else ()
+        for seeds in (seeds for seeds, weight in counted if weight):
+            for j, seed in enumerate(seeds, 1 + self.tolerance - len(seeds)):
+                total += self._part(seed, j, to)
+        return total
+
+    def _part(self, seed: bytes, j: int, to: Points) -> NDArray[np.int64]:
+        """What a seed stands for."""
         variance = self.share * self.parts()[j] * to.scale**2
-        return skellam.sample(streams("dp/xnoise", job.id, j), float(variance), to.dimension)
+        return skellam.sample(generator(seed), float(variance), to.dimension)
