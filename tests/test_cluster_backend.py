@@ -72,7 +72,8 @@ def test_longer_works_come_first_and_batches_are_balanced(cluster):
     engine, works = on(cluster, "conv")
     cost = [work.bounds[-1] for work in works]
     parts = engine._parts(works, 2)
-    assert [cost[i] for (i,) in parts] == sorted(cost)  # the last is dealt first
+    assert [cost[i] for (i,) in parts] == sorted(cost)  # as many parts as works; the last is dealt first
+    assert len(engine._parts(works, 1)) == 3
     engine.one_by_one = False
     totals = [sum(cost[i] for i in part) for part in engine._parts(works, 2)]
     assert sorted(i for part in engine._parts(works, 2) for i in part) == list(range(len(works)))

@@ -227,3 +227,22 @@ def test_apportioned_parts_add_up_and_are_off_by_less_than_one(samples, shares):
 def test_a_million_clients_are_ordinary():
     data = dataset(np.zeros(2_000_000, dtype=np.int64), 1)
     assert (split("iid", data, 1_000_000).sizes == 2).all()
+
+
+@few
+@given(labelled, st.integers(1, 40), st.integers(1, 30), st.integers(0, 5))
+def test_bootstrap_gives_everybody_as_many_of_one_pool(data, clients, samples, seed):
+    parts = split("bootstrap", data, clients, seed, samples=samples)
+    assert len(parts) == clients and (parts.sizes == samples).all()
+    assert parts.indices.min() >= 0 and parts.indices.max() < len(data.y_train)
+
+
+def test_bootstrap_draws_all_samples_equally_often_and_refuses_what_fits_nowhere():
+    data = dataset(np.repeat(np.arange(10), 10))
+    parts = split("bootstrap", data, 20_000, samples=10)
+    counts = np.bincount(parts.indices, minlength=100)
+    assert (np.abs(counts - 2000) < 5 * np.sqrt(2000)).all()
+    distinct = np.mean([len(set(parts[i].tolist())) for i in range(2000)])
+    assert abs(distinct - 100 * (1 - 0.99**10)) < 0.05  # drawn with replacement
+    with pytest.raises(ScenarioError, match="can hold 10 each"):
+        split("bootstrap", data, 10**8, samples=11)

@@ -12,6 +12,7 @@ DIGITS = ("learning={data: digits, model: mlp, partition: {name: dirichlet, beta
 SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
     "quickstart": ("accuracy_time", ("training.rounds=30",)),
     "million_clients": ("cardinality", ("clients=20000", "training.rounds=10")),
+    "million_learning": ("accuracy_time", ("clients=20000", "selection.k=100", "training.rounds=10")),
     "cities": ("latency", ("training.rounds=3",)),
     "fedbuff": ("staleness", ("training.rounds=40",)),
     "fedbuff_scale": ("concurrency", ("clients=2000", "training.concurrency=200", "training.buffer=20",

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import dask
 import numpy as np
 import torch
 from distributed import Client, LocalCluster, WorkerPlugin, as_completed
@@ -33,11 +34,23 @@ LOOPBACK = "127.0.0.1:0"
 AHEAD = 2
 """Parts for each place at the same time: one that is computed, one that has arrived."""
 
+PARTS = 3
+"""Parts for each place in one call where works are trained one after the other: few enough to cost little, and enough
+for a place that is done early to take over."""
+
 DEATHS = 10
 """So often what the workers hold may be lost in one call."""
 
 WAIT_S = 60
 """For the first worker of a cluster."""
+
+OWN = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+    "distributed.worker.profile.enabled": False,
+}
+"""Settings of a cluster of this process. By default Dask's workers hand memory back to the system after every step of
+training and ask for it again, which takes half as long as training itself."""
 
 VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version__}
 """What decides the bits; a worker must have the same."""
@@ -50,7 +63,7 @@ class DaskEngine:
         task: what is trained, on the CPU; its means name the scheduler, or one is started here.
         inner: the backend inside each worker; it decides the bits, the workers and their number do not.
         workers: processes of the cluster that is started here.
-        one_by_one: hand out single works, else one part of the works to each place.
+        one_by_one: the backend trains one work after the other; else it wants as many at once as a place can get.
 
     Raises:
         SimflError: the scheduler is refused, does not answer, or has no workers or other versions.
@@ -89,9 +102,7 @@ class DaskEngine:
         """Positions of works that go together, the costliest part last."""
         cost = [work.bounds[-1] for work in works]
         order = sorted(range(len(works)), key=lambda i: -cost[i])
-        if self.one_by_one:
-            return [[i] for i in reversed(order)]
-        parts: list[list[int]] = [[] for _ in range(min(places, len(works)))]
+        parts: list[list[int]] = [[] for _ in range(min(places * (PARTS if self.one_by_one else 1), len(works)))]
         total = [0] * len(parts)
         for i in order:  # to the part that has least so far
             at = total.index(min(total))
@@ -147,6 +158,7 @@ def _connected(workers: int, means: Means) -> Any:
     try:
         if means.scheduler is None:
             here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
+            dask.config.set(OWN)
             alike = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": logging.CRITICAL}
             return Client(LocalCluster(n_workers=workers, host="127.0.0.1", **alike, **here))
         client = Client(means.scheduler, timeout=20)
