@@ -13,7 +13,7 @@ and writes
     <table>.csv         each arm's accuracy of the models that the clients' last jobs left, on their own test samples
                         (mean and lowest client), the same of what they begin the next job with, published megabytes,
                         and the share of uploaded values that is pruned in round 20 and in the last; mean over seeds
-                        with its 95 % interval
+                        with its 95 % interval (<table>_<N>_rounds.csv and so on with --rounds)
     <table>_paired.csv  differences of arms, seed by seed, with their 95 % intervals
     <table>.svg         the distribution over all clients and seeds of what their last jobs left
 """
@@ -179,8 +179,9 @@ def main() -> None:
             found[name][seed], own = played
             clients[name].append(own)
             print(seed, name, {key: round(float(value), 2) for key, value in played[0].items()}, flush=True)
-    write(found, options.table)
-    draw({name: frames for name, frames in clients.items() if frames}, options.table)
+    stem = f"{options.table}_{options.rounds}_rounds" if options.rounds else options.table
+    write(found, stem)
+    draw({name: frames for name, frames in clients.items() if frames}, stem)
 
 
 if __name__ == "__main__":
