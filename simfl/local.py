@@ -36,16 +36,22 @@ class Shared(ClientVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTraining:
-    """Mini-batch SGD on the client's own samples, reshuffled every epoch, last partial batch kept."""
+    """Mini-batch SGD on the client's own samples, last partial batch kept."""
 
     local_epochs: Annotated[int, Field(ge=1, le=10_000, description="passes over the client's samples")] = 1
     local_steps: Annotated[
         int | None, Field(ge=1, le=10**7, description="SGD steps instead of whole epochs; null = local_epochs")
     ] = None
     batch_size: Annotated[int | None, Field(ge=1, description="samples in a step; null = all")] = 32
+    shuffle: Annotated[
+        bool, Field(description="take the client's samples in a new random order every epoch; false = always in one")
+    ] = True
     learning_rate: Annotated[Rate, Field(description="the clients' step size")] = 0.1
     decay_at: Annotated[tuple[int, ...], Field(description="rounds at which the learning rate is multiplied")] = ()
     decay: Annotated[Rate, Field(description="factor applied at each round of decay_at")] = 0.1
+    half_at: Annotated[
+        Rate | None, Field(description="round at which the rate is half: divided by 1 + round / half_at; null = never")
+    ] = None
     momentum: Annotated[float, Field(ge=0, lt=1, description="of the clients' SGD; starts anew in every job")] = 0.0
     weight_decay: Annotated[float, Field(ge=0, le=1e6, description="L2 penalty, added to the gradient")] = 0.0
     clip_norm: Annotated[
@@ -72,7 +78,8 @@ class LocalTraining:
 
     def rate(self, version: int) -> float:
         """The learning rate for a model downloaded at ``version``."""
-        return self.learning_rate * self.decay ** sum(version >= at for at in self.decay_at)
+        stepped = self.learning_rate * self.decay ** sum(version >= at for at in self.decay_at)
+        return stepped / (1 + version / self.half_at) if self.half_at else stepped
 
     def steps(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
         """SGD steps of a job whose client holds so many samples, shape (n,); none without samples."""

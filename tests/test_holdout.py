@@ -159,3 +159,28 @@ learning: {data: digits, model: mlp, holdout: {test: 0.5}, partition: PARTITION}
         Scenario.parse(text.replace("PARTITION", f"{{name: {name}{keys}}}"), "s")
     (problem,) = caught.value.problems
     assert problem.key == "learning.holdout" and "leave one of the two out" in problem.message
+
+
+def test_images_are_normalised_by_the_given_numbers_and_mirrored():
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (20, 3, 4, 5))
+    pixels[0, :, 0, 0], pixels[1, :, 0, 0] = 0, 255
+    scaled = ((pixels - pixels.mean((0, 2, 3), keepdims=True)) / pixels.std((0, 2, 3), keepdims=True)).astype("f4")
+    labels = np.arange(20) % 3
+    columns = {"box": np.arange(20)}
+    data = Dataset(scaled[:15], labels[:15], scaled[15:], labels[15:], ("a", "b", "c"), {"box": columns["box"][:15]})
+    mean, deviation = (0.5, 0.4, 0.45), (0.2, 0.25, 0.3)
+    choice = TRANSFORMS["images"](mean=mean, deviation=deviation, copies=("left_right", "upside_down"))
+    made = choice.apply(data, Streams(0))
+    expected = (pixels / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(deviation, (3, 1, 1))
+    np.testing.assert_allclose(made.x_test, expected[15:], atol=1e-5)
+    mirrored = [expected[:15], expected[:15, :, :, ::-1], expected[:15, :, ::-1]]
+    np.testing.assert_allclose(made.x_train, np.concatenate(mirrored), atol=1e-5)
+    assert np.array_equal(made.y_train, np.tile(labels[:15], 3)) and made.x_train.dtype == np.float32
+    assert np.array_equal(made.columns["box"], np.tile(np.arange(15), 3))
+    assert TRANSFORMS["images"]().apply(data, Streams(0)).x_train is data.x_train
+    with pytest.raises(ScenarioError, match="has 1 numbers, and the images have 3 channels"):
+        TRANSFORMS["images"](mean=(0.5,), deviation=(0.2,)).apply(data, Streams(0))
+    assert TRANSFORMS["images"](mean=(0.5,)).check(None) == [
+        ("deviation", "is missing beside mean: give both, or neither")
+    ]

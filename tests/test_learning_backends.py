@@ -11,6 +11,7 @@ from simfl.learning.backends import BACKENDS, Sgd, Task
 from simfl.learning.backends.batch import take
 from simfl.learning.models import MODELS, Model
 from simfl.learning.models.build import build
+from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import layout, size
 from simfl.learning.models.initial import initial
 from simfl.learning.models.resnet import Block
@@ -59,6 +60,18 @@ class SmallResidual(Model):
         )  # fmt: skip
 
 
+class SmallDropout(Model):
+    """Units and channels are dropped, of images and of features."""
+
+    name = "small_dropout"
+
+    def build(self, shape, classes):
+        return nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3), nn.Tanh(), nn.Dropout2d(0.3), nn.AvgPool2d(2), nn.Dropout(0.2),
+            nn.Flatten(), nn.Linear(4 * 9, 7), nn.Tanh(), nn.Dropout(0.5), nn.Linear(7, classes),
+        )  # fmt: skip
+
+
 MODELS_HERE = {
     "logistic": (MODELS["logistic"](), (3, 5)),
     "binary_logistic": (MODELS["binary_logistic"](), (9,)),
@@ -66,6 +79,7 @@ MODELS_HERE = {
     "conv": (SmallConv(), (2, 14, 14)),
     "lenet5": (MODELS["lenet5"](), (3, 16, 16)),
     "residual": (SmallResidual(), (2, 8, 8)),
+    "dropout": (SmallDropout(), (2, 8, 8)),
 }
 SETTINGS = {
     "plain": (Sgd(), {}),
@@ -117,10 +131,12 @@ def reference(task, job):
         module.parameters(), job.rate, momentum=task.sgd.momentum, weight_decay=task.sgd.weight_decay
     )
     losses = []
+    masks, rng = Masks(module), job.dropout()
     for s in range(job.steps):
         now = slice(job.bounds[s], job.bounds[s + 1])
         versions = None if job.versions is None else torch.from_numpy(job.versions[now])
         x = take(task.x, torch.from_numpy(job.order[now]), versions, task.crop).double()
+        masks.hand([torch.from_numpy(mask).double() for mask in masks.draw(rng, len(x))])
         loss = cross_entropy(module(x), task.y[job.order[now]])
         optimiser.zero_grad()
         here = nn.utils.parameters_to_vector(module.parameters())
@@ -260,11 +276,12 @@ def test_augmentation_cuts_and_mirrors_as_numbered():
     assert (Augment(crop=1).draw(np.random.default_rng(0), 1000) % 2 == 0).all()
 
 
-def test_processes_give_the_bits_of_one_process_for_any_number_of_them():
-    task, works = prepare("conv", "shift")
+@pytest.mark.parametrize("model", ["conv", "dropout"])
+def test_processes_give_the_bits_of_one_process_for_any_number_of_them(model):
+    task, works = prepare(model, "shift")
     expected, loss = BACKENDS["auto"]().build(task).train(works)
     for workers in (1, 2):
-        engine = BACKENDS["processes"](workers=workers).build(prepare("conv", "shift")[0])
+        engine = BACKENDS["processes"](workers=workers).build(prepare(model, "shift")[0])
         for part in ([1, 2], [4, 3, 2, 1, 0]):  # the exchange grows between calls
             deltas, some = engine.train([works[i] for i in part])
             assert np.array_equal(deltas, expected[part]) and np.array_equal(some, loss[part])

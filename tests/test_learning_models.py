@@ -41,6 +41,10 @@ def test_parameter_counts():
     assert count("resnet18_gn", (3, 32, 32)) == 11_173_962  # the well-known figure for ResNet-18 on CIFAR-10
     assert count("mlp", (1, 28, 28), hidden=(200,)) == 785 * 200 + 201 * 10
     assert count("logistic", (14,), 2) == 30
+    small = (25 + 1) * 32 + (25 * 32 + 1) * 64 + (64 * 4 * 4 + 1) * 10
+    assert count("multiround_mnist", (1, 28, 28)) == count("multiround_mnist", (1, 28, 28), dropout=False) == small
+    assert small == 62_346  # the public code of arXiv 2106.03328
+    assert count("multiround_cifar", (3, 32, 32)) == count("lenet5", (3, 32, 32)) == 62_006
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (2, 16, 40), (1, 17, 33), (4, 64, 35)])
@@ -136,7 +140,8 @@ class Counting(nn.Linear):
     ("layers", "message"),
     [
         ([nn.Linear(4, 3), nn.BatchNorm1d(3, momentum=None)], "averages all batches.*momentum"),
-        ([nn.Linear(4, 3), nn.Dropout(0.5)], "random state"),
+        ([nn.Linear(4, 3), nn.AlphaDropout(0.5)], r"random state.*torch\.nn\.Dropout"),
+        ([nn.Linear(4, 3), nn.Dropout(1.0)], "drops everything"),
         ([Counting(4, 3)], "changes a buffer"),
         ([nn.Linear(4, 2)], r"output of shape \[2, 2\] for 2 samples in 3 classes"),
         ([nn.Linear(5, 3)], r"samples of shape \[4\]"),

@@ -39,6 +39,7 @@ ways = st.sampled_from(
         ("label_skew", {"majority": 0.8, "classes": 1}),
         ("quantity", {}),
         ("data_sharing", {"shared": 0}),
+        ("data_sharing", {"shared": 0, "in_order": True}),
         ("dirichlet", {"beta": 5, "over": "clients"}),
     ]
 )
@@ -94,6 +95,27 @@ def test_data_sharing_gives_everybody_the_same_share_and_one_sorted_shard():
     assert np.array_equal(np.sort(np.concatenate([*private, sorted(common)])), np.arange(50_000))
     labels = [len(np.unique(data.y_train[own])) for own in private]
     assert max(labels) <= 2 and sum(n == 2 for n in labels) <= 9  # only a shard on one of the 9 borders has two
+
+
+def test_balanced_sharing_leaves_shards_of_one_label_and_in_order_a_clients_number_tells_it():
+    """The same appendix: "415 samples of private dataset with one label"."""
+    data = dataset(np.random.default_rng(0).permutation(np.repeat(np.arange(10), 5000)))
+    parts = split("data_sharing", data, 120, balanced=True, in_order=True)
+    assert (parts.sizes == 615).all()
+    common = parts[7][415:]
+    assert (np.bincount(data.y_train[common]) == 20).all()
+    for client in range(120):
+        assert np.array_equal(parts[client][415:], common)
+        assert (data.y_train[parts[client][:415]] == client // 12).all()
+    dealt = split("data_sharing", data, 120, balanced=True)
+    rows = {tuple(sorted(parts[i].tolist())) for i in range(120)}
+    assert rows == {tuple(sorted(dealt[i].tolist())) for i in range(120)}, "the same shards, to others"
+    whole = split("data_sharing", data, 120, shared=0, in_order=True)
+    assert (np.diff(data.y_train[whole.indices]) >= 0).all()
+    with pytest.raises(ScenarioError, match="nearest valid value is 210"):
+        split("data_sharing", data, 120, shared=207, balanced=True)
+    with pytest.raises(ScenarioError, match="6000 samples of each class, and there are 5000"):
+        split("data_sharing", data, 120, shared=60_000, balanced=True)
 
 
 def test_dirichlet_limits():

@@ -267,3 +267,21 @@ def test_the_documented_metric_works(tmp_path):
     found = Result.open(run(Scenario.parse(made, "documented", folder=tmp_path), tmp_path / "out").path)
     assert found.rounds.balanced_accuracy.notna().sum() == found.rounds.test_accuracy.notna().sum() > 0
     assert found.summary["reached_clients"] == (found.participation.sum(axis=0) > 0).sum()
+
+
+def test_fairness_of_the_rounds_that_were_not_skipped(tmp_path):
+    """Beside its definition, over a run of which many rounds are skipped."""
+    text = "clients: 12\ndevices: {availability: {name: bernoulli, dropout: 0.3}}\nselection: {name: partition, k: 4}\n"
+    made = Scenario.parse(
+        f"{text}training: {{name: fedavg, rounds: 30}}\nlearning: none\nmetrics: [fairness_unskipped]\n", "skips"
+    )
+    found = Result.open(run(made, tmp_path).path)
+    assert 5 < found.rounds.skipped.sum() < 25
+    played = np.cumsum(found.participation.toarray() > 0, axis=0)
+    some = np.cumsum(found.rounds.skipped == 0)
+    gap = np.ptp(played, axis=1)
+    for t, value in enumerate(found.rounds.fairness_gap_unskipped):
+        assert (np.isnan(value) and some[t] == 0) or value == pytest.approx(gap[t] / some[t])
+    assert found.summary["fairness_gap_unskipped"] == found.rounds.fairness_gap_unskipped.iloc[-1]
+    last = found.rounds.iloc[-1]
+    assert last.fairness_gap * len(found.rounds) == pytest.approx(last.fairness_gap_unskipped * some.iloc[-1])

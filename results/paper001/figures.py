@@ -1,20 +1,26 @@
-"""Figures 2, 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328), as CSV and SVG beside this file.
+"""Figures 2, 3 and 4 and Table 1 of Multi-RoundSecAgg (arXiv 2106.03328), as CSV and SVG beside this file.
 
     python results/paper001/figures.py [--seeds 20] [--jobs 2] [--out results]
+    python results/paper001/figures.py --only counts
+    python results/paper001/figures.py --only fairness --seeds 5
 
 Plays scenarios/paper001_privacy.yaml for every scheme and seed (finished runs are reused), then draws
 figure3.svg from figure3.csv (privacy, fairness gap and cardinality against rounds, mean over the seeds) and
-tradeoff.svg from tradeoff.csv (T against C: every divisor T, theory as lines, simulation as points).
+tradeoff.svg from tradeoff.csv (T against C: every divisor T, theory as lines, simulation as points). ``counts`` writes
+table1.csv, the number of client sets of each family, from theory alone; ``fairness`` writes fairness.csv, the gap after
+200 rounds by both denominators, with 95 % intervals, of the paper's rules and of its authors' (least_total).
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 import pandas
-from schemes import PAPER, play
+from schemes import AUTHORS, PAPER, SCENARIOS, arguments, play
 
+import simfl
+from simfl.compare.intervals import mean
 from simfl.opening import Result
+from simfl.selection.theory import theory
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = "paper001_privacy.yaml"
@@ -67,6 +73,28 @@ def tradeoff(runs: dict[str, list[Result]]) -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
+def table1() -> pandas.DataFrame:
+    """The client sets of the paper's Table 1, as printed and as the families have them."""
+    printed = {"partition": 10, "batch T=6": 190, "batch T=4": 4060, "batch T=3": 91_389}
+    rows = []
+    for scheme, choice in PAPER.items():
+        known = theory(simfl.load(SCENARIOS / SCENARIO, {"selection": choice}))
+        rows.append({"scheme": scheme, "T": known["T"], "printed": printed.get(scheme), "family": known["family_size"]})
+    return pandas.DataFrame(rows).astype({"printed": "Int64"})
+
+
+def fairness(rules: str, runs: dict[str, list[Result]]) -> pandas.DataFrame:
+    """The fairness gap after the last round, among all rounds and among those that were not skipped."""
+    rows = []
+    for name, results in runs.items():
+        told = {"rules": rules, "scheme": name, "seeds": len(results)}
+        for column in ("skipped", "fairness_gap", "fairness_gap_unskipped"):
+            found = mean([result.summary[column] for result in results])
+            told |= {column: found.estimate, f"{column}_half_interval": found.half_width}
+        rows.append(told)
+    return pandas.DataFrame(rows)
+
+
 def draw(curves: pandas.DataFrame, points: pandas.DataFrame) -> None:
     import matplotlib
 
@@ -99,19 +127,25 @@ def draw(curves: pandas.DataFrame, points: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", default="results")
+    parser = arguments(__doc__, 20)
+    parser.add_argument("--only", choices=("counts", "fairness", "figures"))
     options = parser.parse_args()
-    runs = play(SCENARIO, SCHEMES, {}, options)
-    curves = figure3(runs)
-    curves.to_csv(HERE / "figure3.csv", index=False, float_format="%.6g")
-    extra = play(SCENARIO, EXTRA, {"privacy": "none"}, options)
-    everyone = {name: results for name, results in (runs | extra).items() if name != "weighted"}
-    points = tradeoff(everyone)
-    points.to_csv(HERE / "tradeoff.csv", index=False, float_format="%.6g")
-    draw(curves, points)
+    if options.only in (None, "counts"):
+        table1().to_csv(HERE / "table1.csv", index=False)
+    if options.only in (None, "fairness"):
+        fixed = {"privacy": "none", "metrics": [["fairness_unskipped"]]}
+        rules = {"paper": PAPER, "authors": AUTHORS}
+        told = [fairness(name, play(SCENARIO, schemes, fixed, options)) for name, schemes in rules.items()]
+        pandas.concat(told).to_csv(HERE / "fairness.csv", index=False, float_format="%.6g")
+    if options.only in (None, "figures"):
+        runs = play(SCENARIO, SCHEMES, {}, options)
+        curves = figure3(runs)
+        curves.to_csv(HERE / "figure3.csv", index=False, float_format="%.6g")
+        extra = play(SCENARIO, EXTRA, {"privacy": "none"}, options)
+        everyone = {name: results for name, results in (runs | extra).items() if name != "weighted"}
+        points = tradeoff(everyone)
+        points.to_csv(HERE / "tradeoff.csv", index=False, float_format="%.6g")
+        draw(curves, points)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The paper's schemes, and their runs; for figures.py and tables.py."""
+"""The paper's schemes, and their runs; for the scripts beside this file."""
 
 import argparse
 from collections.abc import Mapping
@@ -17,11 +17,33 @@ PAPER = {
     "batch T=4": "batch_partition:T=4",
     "batch T=3": "batch_partition:T=3",
 }
+AUTHORS = {
+    "random": "random",
+    "weighted": "weighted",
+    "partition": "partition:mode=least_total",
+    "batch T=6": "batch_partition:T=6,mode=least_total",
+    "batch T=4": "batch_partition:T=4,mode=least_total",
+    "batch T=3": "batch_partition:T=3,mode=least_total",
+}
+"""As the authors' public code selects: the available batches of least summed participation."""
+
+
+def arguments(description: str, seeds: int) -> argparse.ArgumentParser:
+    """What every script is asked for."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=seeds, help="runs of each setting and scheme")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--out", default="results", help="folder of the runs; finished ones are reused")
+    parser.add_argument("--shard", default="1/1", help="i/n: plays every n-th run from the i-th on, and draws nothing")
+    return parser
 
 
 def swept(file: str, grid: Mapping[str, Any], options: argparse.Namespace, seeds: int) -> SweepResult:
     """The runs of a scenario for every combination of values and the seeds 0, 1, ...; finished ones are reused."""
-    found = simfl.sweep(SCENARIOS / file, grid, replications=seeds, jobs=options.jobs, out=options.out)
+    shard, shards = (int(part) for part in options.shard.split("/"))
+    found = simfl.sweep(
+        SCENARIOS / file, grid, replications=seeds, jobs=options.jobs, out=options.out, shard=(shard, shards)
+    )
     if len(found.failed):
         raise SystemExit(f"failed:\n{found.failed.error}")
     return found
@@ -30,10 +52,12 @@ def swept(file: str, grid: Mapping[str, Any], options: argparse.Namespace, seeds
 def play(
     file: str, schemes: Mapping[str, str], fixed: Mapping[str, Any], options: argparse.Namespace
 ) -> dict[str, list[Result]]:
-    """The runs of every scheme, one a seed."""
+    """The runs of every scheme, one a seed, in the order of the seeds; empty lists where others play the rest."""
     runs = swept(file, {"selection": list(schemes.values()), **fixed}, options, options.seeds)
     names = {choice: name for name, choice in schemes.items()}
     found: dict[str, list[Result]] = {name: [] for name in schemes}
+    if options.shard != "1/1":
+        return found
     for choice, result in zip(runs.runs.selection, runs.results(), strict=True):
         found[names[choice]].append(result)
     return found

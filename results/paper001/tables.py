@@ -1,11 +1,14 @@
-"""Tables 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 6 and 7), beside this file.
+"""Tables 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 7 and 6), beside this file.
 
-    python results/paper001/tables.py [--seeds 1] [--jobs 2] [--out results]
+    python results/paper001/tables.py --settings authors [--table 4] [--seeds 5] [--jobs 2] [--out results]
+    python results/paper001/tables.py --settings tuned
     python results/paper001/tables.py --tune
 
-Plays scenarios/paper001_cifar10.yaml and scenarios/paper001_mnist.yaml, IID and not, for six schemes and every seed.
-What is finished is reused and what was interrupted goes on. Writes tables.csv (test accuracy beside the paper's),
-curves.csv (mean over the seeds at every evaluation), table3.svg and table4.svg. One seed: 80 minutes on two cores.
+Plays every setting of cells.py for six schemes and every seed. What is finished is reused and what was interrupted
+goes on; ``--shard 1/4`` to ``--shard 4/4`` share the runs between four machines of one folder. Writes, for each
+table, table3_authors.csv (accuracy after 100, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 % intervals, and
+paired differences from random), curves3_authors.csv and table3_authors.svg, and alike for 4 and tuned. ``--cost``
+says how long that takes.
 
 --tune plays the random scheme only, on a seed of its own, with each learning rate, and writes tuning.csv. The best
 rate of a setting is used for all its six schemes; MNIST IID takes the rate found for MNIST non-IID.
@@ -15,27 +18,14 @@ import argparse
 from pathlib import Path
 
 import pandas
-from schemes import PAPER, play, swept
+from cells import CELLS, Cell
+from schemes import arguments, play, swept
 
+from simfl.compare.intervals import mean, paired
 from simfl.opening import Result
 
 HERE = Path(__file__).resolve().parent
-SETTINGS = {
-    (3, "IID"): ("paper001_cifar10.yaml", {}, (64.64, 65.06, 55.70, 65.01, 64.95, 64.80)),
-    (3, "non-IID"): (
-        "paper001_cifar10.yaml",
-        {"learning.partition": "data_sharing", "training.learning_rate": 0.1},
-        (45.20, 47.89, 37.74, 46.35, 47.00, 47.21),
-    ),
-    (4, "IID"): ("paper001_mnist.yaml", {}, (98.21, 98.10, 93.94, 97.72, 98.11, 98.15)),
-    (4, "non-IID"): (
-        "paper001_mnist.yaml",
-        {"learning.partition": "shards:labels_per_client=1"},
-        (85.79, 94.04, 75.26, 89.88, 92.51, 94.16),
-    ),
-}
-"""Table and setting: scenario file, its overrides, and the printed accuracies in per cent, one a scheme."""
-TITLES = {3: "LeNet, CIFAR-10", 4: "CNN of 1,663,370 parameters, MNIST"}
+TITLES = {3: "CIFAR-10", 4: "MNIST"}
 TUNED = ((3, "IID"), (3, "non-IID"), (4, "non-IID"))
 RATES = (0.1, 0.03, 0.01)
 TUNING = {"name": "tune", "seed": 100, "selection": "random"}
@@ -45,9 +35,10 @@ LAST = 5
 
 def tune(options: argparse.Namespace) -> None:
     rows = []
+    cells = {(cell.table, cell.setting): cell for cell in CELLS["tuned"]}
     for table, setting in TUNED:
-        file, fixed, _ = SETTINGS[table, setting]
-        runs = swept(file, fixed | TUNING | {"training.learning_rate": list(RATES)}, options, 1)
+        cell = cells[table, setting]
+        runs = swept(cell.file, {**cell.fixed, **TUNING, "training.learning_rate": list(RATES)}, options, 1)
         for rate, result in zip(runs.runs["training.learning_rate"], runs.results(), strict=True):
             ended = curve([result]).tail(LAST).mean().item()
             rows.append({"table": table, "setting": setting, "learning_rate": rate, f"mean_of_last_{LAST}": ended})
@@ -57,26 +48,50 @@ def tune(options: argparse.Namespace) -> None:
 def curve(results: list[Result]) -> pandas.DataFrame:
     """Test accuracy in per cent, one row an evaluated round, one column a seed."""
     rounds = [result.rounds.set_index("round").test_accuracy.dropna() for result in results]
-    return 100 * pandas.concat(rounds, axis=1)
+    found = 100 * pandas.concat(rounds, axis=1)
+    found.columns = [result.summary["seed"] for result in results]
+    return found
 
 
-def row(accuracy: pandas.DataFrame, results: list[Result], printed: float) -> dict:
-    """One cell of a table: means over the seeds."""
-    summaries = pandas.DataFrame([result.summary for result in results])
-    return {
-        "seeds": len(results),
-        "paper": printed,
-        "final": accuracy.iloc[-1].mean(),
-        "final_lowest": accuracy.iloc[-1].min(),
-        "final_highest": accuracy.iloc[-1].max(),
-        f"mean_of_last_{LAST}": accuracy.tail(LAST).mean().mean(),
-        "best": accuracy.max().mean(),
-        "mean_cardinality": summaries.mean_cardinality.mean(),
-        "fairness_gap": summaries.fairness_gap.mean(),
+def row(accuracy: pandas.DataFrame, base: pandas.DataFrame, marks: tuple[int, ...]) -> dict:
+    """One cell of a table, from the accuracies of a scheme and of random: one row a round, one column a seed each."""
+    told: dict = {"seeds": accuracy.shape[1]}
+    for mark in marks:
+        found = mean(accuracy.loc[mark - 1].to_numpy())
+        told |= {f"after_{mark}": found.estimate, f"after_{mark}_half_interval": found.half_width}
+    last = accuracy.iloc[-1]
+    ended, than = accuracy.tail(LAST).mean(), base.tail(LAST).mean()
+    difference = paired(ended.to_numpy(), than[ended.index].to_numpy())
+    return told | {
+        "lowest": last.min(),
+        "highest": last.max(),
+        f"mean_of_last_{LAST}": ended.mean(),
+        "minus_random": difference.estimate,
+        "minus_random_lower": difference.lower,
+        "minus_random_upper": difference.upper,
     }
 
 
-def draw(curves: pandas.DataFrame, table: int) -> None:
+def table(cells: list[Cell], options: argparse.Namespace) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+    """The rows of a table and the mean curves, from runs."""
+    rows, curves = [], []
+    for cell in cells:
+        played = play(cell.file, cell.schemes, cell.fixed, options)
+        if options.shard != "1/1":
+            continue
+        accuracies = {scheme: curve(results) for scheme, results in played.items()}
+        for scheme, results in played.items():
+            place, accuracy = {"setting": cell.setting, "scheme": scheme}, accuracies[scheme]
+            summaries = pandas.DataFrame([result.summary for result in results])
+            fairness = [name for name in ("fairness_gap", "fairness_gap_unskipped") if name in summaries]
+            extra = {name: summaries[name].mean() for name in ("mean_cardinality", *fairness)}
+            rows.append(place | row(accuracy, accuracies["random"], cell.marks) | extra)
+            average = accuracy.mean(axis=1).rename("test_accuracy").reset_index()
+            curves.append(pandas.DataFrame({**place, **average}))
+    return pandas.DataFrame(rows), pandas.concat(curves) if curves else pandas.DataFrame()
+
+
+def draw(curves: pandas.DataFrame, number: int, settings: str) -> None:
     import matplotlib
 
     matplotlib.use("svg")
@@ -85,38 +100,39 @@ def draw(curves: pandas.DataFrame, table: int) -> None:
 
     colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2"]
     dashes = ["-", "--", ":", "-.", "-", "--"]
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-    chosen = curves[curves.table == table]
-    for axis, (setting, panel) in zip(axes, chosen.groupby("setting", sort=False), strict=True):
+    panels = list(curves.groupby("setting", sort=False))
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(2 + 4 * len(panels), 3.6), layout="constrained")
+    for axis, (setting, panel) in zip(axes, panels, strict=True):
         for (name, group), colour, dash in zip(panel.groupby("scheme", sort=False), colours, dashes, strict=True):
             axis.plot(group["round"] + 1, group.test_accuracy, dash, color=colour, label=name, linewidth=1.4)
-        axis.set(title=f"{TITLES[table]}, {setting}", xlabel="round", ylabel="test accuracy, %")
+        axis.set(title=f"{TITLES[number]}, {setting}", xlabel="round", ylabel="test accuracy, %")
     figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.savefig(HERE / f"table{table}.svg", metadata={"Date": None})
+    figure.savefig(HERE / f"table{number}_{settings}.svg", metadata={"Date": None})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, 5)
+    parser.add_argument("--settings", choices=CELLS, default="authors")
+    parser.add_argument("--table", type=int, choices=TITLES, help="only this table")
+    parser.add_argument("--cost", action="store_true", help="say how long it takes, and play nothing")
     parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", default="results")
     options = parser.parse_args()
     if options.tune:
         return tune(options)
-    rows, curves = [], []
-    for (table, setting), (file, fixed, printed) in SETTINGS.items():
-        played = play(file, PAPER, fixed, options)
-        for (scheme, results), value in zip(played.items(), printed, strict=True):
-            place, accuracy = {"table": table, "setting": setting, "scheme": scheme}, curve(results)
-            rows.append(place | row(accuracy, results, value))
-            mean = accuracy.mean(axis=1).rename("test_accuracy").reset_index()
-            curves.append(pandas.DataFrame({**place, **mean}))
-    pandas.DataFrame(rows).to_csv(HERE / "tables.csv", index=False, float_format="%.6g")
-    told = pandas.concat(curves)
-    told.to_csv(HERE / "curves.csv", index=False, float_format="%.6g")
-    for table in TITLES:
-        draw(told, table)
+    for number in TITLES if options.table is None else (options.table,):
+        cells = [cell for cell in CELLS[options.settings] if cell.table == number]
+        if options.cost:
+            minutes = options.seeds * sum(cell.minutes for cell in cells)
+            print(
+                f"table {number}, {options.settings}: about {minutes / 60:.1f} hours of one core, {options.seeds} seeds"
+            )
+            continue
+        rows, curves = table(cells, options)
+        if options.shard != "1/1":
+            continue
+        rows.to_csv(HERE / f"table{number}_{options.settings}.csv", index=False, float_format="%.6g")
+        curves.to_csv(HERE / f"curves{number}_{options.settings}.csv", index=False, float_format="%.6g")
+        draw(curves, number, options.settings)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A job made concrete: which samples it takes in which order. The draws of a job depend on its number only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ class Work:
         proximal: mu of the term mu/2 * |x - start|^2 added to the loss.
         versions: int64, shape (t,): the version of each image (:class:`simfl.learning.augment.Augment`), or None.
         job: whose first pass it is; None = a further pass, or one that only measures.
+        dropout: gives a generator at the beginning of the stream that dropout masks are drawn from, step by step.
     """
 
     start: NDArray[np.float32]
@@ -44,6 +46,7 @@ class Work:
     versions: NDArray[np.int64] | None = None
     steady: bool = False
     job: Job | None = None
+    dropout: Callable[[], np.random.Generator] | None = None
 
     @property
     def steps(self) -> int:
@@ -53,6 +56,10 @@ class Work:
     def first(self) -> "Work":
         """The first step of it."""
         return replace(self, order=self.order[: self.bounds[1]], bounds=self.bounds[:2], last_pass=0)
+
+    def step_size(self, step: int) -> int:
+        """Samples of a step."""
+        return self.bounds[step + 1] - self.bounds[step]
 
 
 def work(
@@ -67,25 +74,40 @@ def work(
 ) -> Work:
     """One pass of a job whose client holds the training samples ``held``, at least one.
 
-    Its draws come from the streams "shuffle" and "augment" of the job's number and, after the first pass, of its
-    turn unless it repeats the first; those of a ``purpose`` of its own from streams that begin with its name.
+    Its draws come from the streams "shuffle", "augment" and "dropout" of the job's number and, after the first pass,
+    of its turn unless it repeats the first; those of a ``purpose`` of its own from streams that begin with its name.
     """
     if begun.epochs is not None:
         local = replace(local, local_epochs=begun.epochs, local_steps=None)
     bounds, last_pass, passes = _steps(len(held), local)
     key = (job.id, turn) if turn and not begun.repeats else (job.id,)
-    rng = streams(f"{purpose}shuffle", *key)
     steady = passes > 1 and bounds[1] == len(held) and augment is None  # then no order of the samples matters
-    if passes == 1 or steady:
-        order = np.tile(rng.permutation(held), passes)
-    else:
-        order = np.concatenate([rng.permutation(held) for _ in range(passes)])
-    order = order[: bounds[-1]]
+    rng = streams(f"{purpose}shuffle", *key) if local.shuffle else None
+    order = _order(held, passes, rng, steady)[: bounds[-1]]
     versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
-    rate = local.rate(job.version)
-    shape = order, bounds, last_pass, rate
-    begins = None if turn or purpose else job
-    return Work(begun.start, *shape, begun.shift, begun.mask, begun.proximal, versions, steady, begins)
+    return Work(
+        begun.start,
+        order,
+        bounds,
+        last_pass,
+        local.rate(job.version),
+        begun.shift,
+        begun.mask,
+        begun.proximal,
+        versions,
+        steady,
+        None if turn or purpose else job,
+        partial(streams, f"{purpose}dropout", *key),
+    )
+
+
+def _order(held: NDArray[np.int64], passes: int, rng: np.random.Generator | None, steady: bool) -> NDArray[np.int64]:
+    """The samples of some passes; without a generator always as they are held, and in steady works as in the first."""
+    if rng is None:
+        return np.tile(held, passes)
+    if passes == 1 or steady:
+        return np.tile(rng.permutation(held), passes)
+    return np.concatenate([rng.permutation(held) for _ in range(passes)])
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from simfl.learning.backends.base import Task
 from simfl.learning.backends.batch import take
 from simfl.learning.backends.schedule import cohorts, schedule
 from simfl.learning.backends.update import stepper
+from simfl.learning.models.dropout import Masks
 from simfl.learning.work import Work
 
 __all__ = ["CohortEngine", "Network"]
@@ -38,7 +39,13 @@ class Network(Protocol):
         ...
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
+        self,
+        blocks: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weight: torch.Tensor,
+        noted: bool,
+        masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor | Any, list]:
         """Sum of weight times cross-entropy, (k,), and its gradient for each parameter, a tensor or a ``Product``.
 
@@ -48,6 +55,7 @@ class Network(Protocol):
             y: classes, (k, batch).
             weight: of each sample, (k, batch); 0 for padding.
             noted: whether anybody asks for the sum; where nobody does, it may be anything.
+            masks: of the dropout layers, (k, batch, ...) each.
         """
         ...
 
@@ -65,6 +73,7 @@ class CohortEngine:
 
     def __init__(self, task: Task, network: Network, limit: int, fixed: bool = False) -> None:
         self.task, self.network, self.limit, self.fixed = task, network, limit, fixed
+        self.masks = Masks(task.module)
         self.room: torch.Tensor | None = None
         augmented = task.crop or task.flip
         self.x = task.x if augmented else network.inputs(task.x)
@@ -92,6 +101,7 @@ class CohortEngine:
             shift, mask = (self._blocks(vectors, width) for vectors in zip(*((w.shift, w.mask) for w in works)))
             trained = blocks[: self.network.trained]
             step = stepper(trained, works[0].rate, self.task.sgd, works[0].proximal, shift, mask)
+            rngs = [work.dropout() for work in works] if self.masks.layers else []
             for s, active in enumerate(plan.frame.active):
                 k = width if self.fixed else active
                 chosen = plan.chosen[s, :k]
@@ -101,7 +111,8 @@ class CohortEngine:
                 moving = [block[:active] for block in trained]
                 for left in reversed(range(repeats)):
                     noted = plan.frame.noted[s] and not left
-                    row, gradients = self.network.gradients(here, x, y, weight, noted)
+                    masks = self._masks(rngs[:active], [work.step_size(s) for work in works[:active]], k)
+                    row, gradients = self.network.gradients(here, x, y, weight, noted, masks)
                     step(moving, gradients)
                     if noted:
                         loss[:k].add_(row.double() * plan.frame.share[s, :k])
@@ -121,6 +132,11 @@ class CohortEngine:
         rows = np.zeros((width, len(vectors[0])), dtype=np.float32)
         np.stack(vectors, out=rows[: len(vectors)])
         return torch.from_numpy(rows).to(self.x.device)
+
+    def _masks(self, rngs: Sequence[np.random.Generator], sizes: Sequence[int], width: int) -> list[torch.Tensor]:
+        if not rngs:
+            return []
+        return [part.to(self.x.device) for part in self.masks.beside(rngs, sizes, width, self.task.batch_size)]
 
     def _samples(self, chosen: torch.Tensor, versions: torch.Tensor | None) -> torch.Tensor:
         flat = chosen.reshape(-1)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import layout, views
 
 __all__ = ["Copies"]
@@ -20,6 +21,7 @@ class Copies:
     def __init__(self, module: torch.nn.Module, bf16: bool) -> None:
         self.slots = layout(module)
         self.trained = sum(slot.trained for slot in self.slots)
+        self.masks = Masks(module)
         self.bf16 = bf16
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:

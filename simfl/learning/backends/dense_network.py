@@ -54,7 +54,13 @@ class DenseNetwork:
         return torch.cat(parts, dim=1)
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
+        self,
+        blocks: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weight: torch.Tensor,
+        noted: bool,
+        masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor | None, list]:
         layers = [x]
         z = torch.baddbmm(blocks[1], x, blocks[0].mT)

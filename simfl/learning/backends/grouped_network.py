@@ -7,12 +7,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from simfl.learning.backends.copies import Copies
+from simfl.learning.models.dropout import KeyedDropout
 from simfl.learning.models.margin import Margin
 from simfl.learning.models.resnet import Block
 
 __all__ = ["GroupedNetwork", "unsupported"]
 
-PLAIN = (nn.ReLU, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Identity, Margin)
+PLAIN = (nn.ReLU, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Identity, Margin, KeyedDropout)
 """Layers that treat channels alike: they are applied to all k models' channels at once, as they are."""
 
 
@@ -49,8 +50,15 @@ class GroupedNetwork(Copies):
         self.module = module
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
+        self,
+        blocks: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weight: torch.Tensor,
+        noted: bool,
+        masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor, list]:
+        self.masks.hand([mask.transpose(0, 1).flatten(1, 2) if mask.dim() == 5 else mask for mask in masks])
         leaves = [block.detach().requires_grad_() for block in blocks[: self.trained]]
         with torch.enable_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
             logits = self._forward(leaves, blocks[self.trained :], x, weight).float()

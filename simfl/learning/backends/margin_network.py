@@ -36,7 +36,13 @@ class MarginNetwork:
         return torch.cat([weights[:, 0, : self.slots[0].shape[1]], intercept[:, 0]], dim=1)
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
+        self,
+        blocks: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weight: torch.Tensor,
+        noted: bool,
+        masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor | None, list]:
         weights, intercept = blocks
         margin = torch.bmm(weights, x.mT).add_(intercept).squeeze(1)

@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from simfl.learning.backends.base import Task
 from simfl.learning.backends.batch import take
+from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.work import Work
 
@@ -24,6 +25,7 @@ class SequentialEngine:
         self.flat = torch.zeros(size(self.slots), device=task.x.device)
         self.trained = [slot for slot in self.slots if slot.trained]
         self.parameters = attach(task.module, self.flat)
+        self.masks = Masks(task.module)
         self.images = task.x.dim() == 4 and any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -44,6 +46,7 @@ class SequentialEngine:
         order = torch.from_numpy(work.order).to(device)
         versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
         bounds = work.bounds
+        rng = work.dropout() if self.masks.layers else None
         total = torch.zeros((), dtype=torch.float64, device=device)
         for s in range(work.steps):
             now = slice(bounds[s], bounds[s + 1])
@@ -51,6 +54,9 @@ class SequentialEngine:
             x = take(task.x, chosen, None if versions is None else versions[now], task.crop)
             if self.images:
                 x = x.to(memory_format=torch.channels_last)  # .contiguous() would leave one channel as it is
+            if rng is not None:
+                masks = self.masks.draw(rng, len(chosen))
+                self.masks.hand([torch.from_numpy(mask).to(device) for mask in masks])
             with torch.autocast(device.type, torch.bfloat16, enabled=task.bf16):
                 logits = task.module(x)
             loss = cross_entropy(logits.float(), task.y.index_select(0, chosen))

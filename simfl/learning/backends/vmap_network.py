@@ -18,15 +18,22 @@ class VmapNetwork(Copies):
         super().__init__(module, bf16)
         names = [slot.name for slot in self.slots]
 
-        def loss(parameters, x, y, weight):
+        def loss(parameters, x, y, weight, masks):
+            self.masks.hand(masks)
             logits = functional_call(module, dict(zip(names, parameters, strict=True)), (x,))
             return (cross_entropy(logits.float(), y, reduction="none") * weight).sum()
 
         self.compute = vmap(grad_and_value(loss))
 
     def gradients(
-        self, blocks: Sequence[torch.Tensor], x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, noted: bool
+        self,
+        blocks: Sequence[torch.Tensor],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weight: torch.Tensor,
+        noted: bool,
+        masks: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor, list]:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
-            gradients, loss = self.compute(tuple(blocks), x, y, weight)
+            gradients, loss = self.compute(tuple(blocks), x, y, weight, tuple(masks))
         return loss, list(gradients)

@@ -1,6 +1,6 @@
 """Models: one file a family. torch is imported only when one is built."""
 
-from simfl.learning.models import conv, dense, residual
+from simfl.learning.models import conv, dense, multiround, residual
 from simfl.learning.models.base import MODELS, Model
 
-__all__ = ["MODELS", "Model", "conv", "dense", "residual"]
+__all__ = ["MODELS", "Model", "conv", "dense", "multiround", "residual"]

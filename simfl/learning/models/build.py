@@ -10,27 +10,29 @@ from torch import nn
 
 from simfl.errors import ScenarioError
 from simfl.learning.models.base import check_size
+from simfl.learning.models.dropout import keyed, tried
 from simfl.variant import Parameter
 
 __all__ = ["build", "refuse_shared_statistics", "refuse_single_samples"]
 
 
 def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The module of a model choice, tried on two blank samples.
+    """The module of a model choice, tried on two blank samples; its dropout layers are handed their masks.
 
     Raises:
         ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
-            draws random numbers.
+            draws random numbers in other ways than torch's dropout layers.
     """
     check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
         module = model.build(shape, classes)
+        keyed(module)
         module.train()
         _refuse_cumulative(module)
         before = {name: buffer.clone() for name, buffer in _own_buffers(module)}
         state = torch.get_rng_state()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), tried(module):
                 out = module(torch.zeros(2, *shape))
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             why = str(error).splitlines()[0]
@@ -40,7 +42,8 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
         if not torch.equal(state, torch.get_rng_state()):
             raise _refused(
                 model,
-                "draws from torch's global random state (dropout?); simfl's draws come from named streams: remove it",
+                "draws from torch's global random state; simfl's draws come from named streams. Layers such as "
+                "torch.nn.Dropout and Dropout2d are drawn by simfl; functions such as F.dropout cannot be",
             )
         if any(not torch.equal(before[name], buffer) for name, buffer in _own_buffers(module)):
             raise _refused(model, "changes a buffer in its forward pass; an average of models cannot carry that")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.errors import ScenarioError
@@ -48,19 +49,42 @@ class DataSharing:
     """One sorted shard a client, and a small random share of the data that everybody holds (Zhao et al. 2018).
 
     The setting of arXiv 2106.03328, appendix E: 200 shared samples; the others sorted by label and cut into one
-    shard a client.
+    shard a client. Where they are 20 of each of the ten classes (``balanced``), the shards of CIFAR-10 have one label
+    each.
     """
 
     shared: Annotated[int, Field(ge=0, le=10**9, description="samples that every client holds")] = 200
+    balanced: Annotated[bool, Field(description="as many shared samples of each class")] = False
+    in_order: Annotated[
+        bool, Field(description="client 0 gets the first shard and so on, so that its number tells its label")
+    ] = False
 
     leaves_nobody_out = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        common, private = self._balanced(data, rng) if self.balanced else self._drawn(data, rng)
+        shards = np.split(private, np.cumsum(equal_sizes(len(private), clients))[:-1])
+        dealt = np.arange(clients) if self.in_order else rng.permutation(clients)
+        if self.balanced:  # shared samples come last, which counts where they are not shuffled
+            return Split.of(np.concatenate([shards[i], common]) for i in dealt)
+        return Split.of(np.concatenate([common, shards[i]]) for i in dealt)
+
+    def _drawn(self, data: Dataset, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The shared samples, and the others sorted by label."""
         order = rng.permutation(len(data.y_train))
         if self.shared > len(order):
             raise ScenarioError("shared", f"is {self.shared} of {len(order)} training samples")
         common, private = order[: self.shared], order[self.shared :]
-        private = private[np.argsort(data.y_train[private], kind="stable")]
-        sizes = equal_sizes(len(private), clients)
-        shards = np.split(private, np.cumsum(sizes)[:-1])
-        return Split.of(np.concatenate([common, shards[i]]) for i in rng.permutation(clients))
+        return common, private[np.argsort(data.y_train[private], kind="stable")]
+
+    def _balanced(self, data: Dataset, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same with as many shared samples of each class that there is."""
+        pools = [pool for pool in by_class(data, rng) if len(pool)]
+        each, rest = divmod(self.shared, len(pools))
+        if rest:
+            near = round(self.shared / len(pools)) * len(pools)
+            why = f"is {self.shared}, not as many of each of {len(pools)} classes; the nearest valid value is {near}"
+            raise ScenarioError("shared", why)
+        if each > (least := min(len(pool) for pool in pools)):
+            raise ScenarioError("shared", f"takes {each} samples of each class, and there are {least} of one")
+        return np.concatenate([pool[:each] for pool in pools]), np.concatenate([pool[each:] for pool in pools])

@@ -1,0 +1,90 @@
+"""The settings of Tables 3 and 4 of arXiv 2106.03328: as its authors' public code has them, and tuned by ourselves."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from schemes import AUTHORS, PAPER
+
+__all__ = ["CELLS", "Cell", "dropout_by_label"]
+
+MNIST_LABELS = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
+"""Training images of each digit."""
+
+DROPOUT_OF_LABEL = (0.1, 0.15, 0.2, 0.25, 0.3, 0.3, 0.35, 0.4, 0.45, 0.5)
+"""How probably a client drops out that holds this digit only."""
+
+
+class Cell(NamedTuple):
+    """One half of a table.
+
+    Attributes:
+        table, setting: where it stands in the paper.
+        file: the scenario.
+        fixed: its overrides.
+        schemes: name -> selection.
+        minutes: of one core (AMD EPYC, otherwise idle) for one seed of all schemes, about.
+    """
+
+    table: int
+    setting: str
+    file: str
+    fixed: Mapping[str, Any]
+    schemes: Mapping[str, str]
+    minutes: int
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Rounds after which accuracy is told."""
+        return (100, 500, 1000) if self.table == 3 else (50, 100, 200)
+
+
+def dropout_by_label(clients: int = 120) -> list[float]:
+    """Each client's dropout probability, where client i holds the i-th of equal shards of MNIST sorted by label.
+
+    Half the sum of the probabilities of its first and its last sample's label, as the authors' notebook has it.
+    """
+    labels = np.repeat(np.arange(10), MNIST_LABELS)
+    size = len(labels) // clients
+    rates = np.asarray(DROPOUT_OF_LABEL)
+    mean = (rates[labels[::size]] + rates[labels[size - 1 :: size]]) / 2
+    return [round(float(value), 4) for value in mean]
+
+
+COPIES = (
+    "{name: images, mean: [0.4914, 0.4822, 0.4465], deviation: [0.2023, 0.1994, 0.2010], "
+    "copies: [left_right, upside_down]}"
+)
+SORTED = "{name: data_sharing, shared: 0, in_order: true}"
+CELLS: dict[str, tuple[Cell, ...]] = {
+    "authors": (
+        Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, AUTHORS, 95),
+        Cell(
+            3, "non-IID, shared", "paper001_cifar10_authors.yaml",
+            {"learning.partition": "{name: data_sharing, shared: 200, balanced: true}",
+             "training.learning_rate": 0.01},
+            AUTHORS, 140,
+        ),
+        Cell(
+            3, "non-IID, copies", "paper001_cifar10_authors.yaml",
+            {"learning.partition": "{name: shards, labels_per_client: 1}", "learning.transform": COPIES,
+             "training.learning_rate": 0.01, "training.momentum": 0.9},
+            AUTHORS, 280,
+        ),
+        Cell(4, "IID", "paper001_mnist_authors.yaml", {}, AUTHORS, 26),
+        Cell(
+            4, "non-IID, dropout by label", "paper001_mnist_authors.yaml",
+            {"learning.partition": SORTED, "devices.availability.dropout": [dropout_by_label()]}, AUTHORS, 26,
+        ),
+        Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", {"learning.partition": SORTED}, AUTHORS,
+             26),
+    ),
+    "tuned": (
+        Cell(3, "IID", "paper001_cifar10.yaml", {}, PAPER, 75),
+        Cell(3, "non-IID", "paper001_cifar10.yaml",
+             {"learning.partition": "data_sharing", "training.learning_rate": 0.1}, PAPER, 110),
+        Cell(4, "IID", "paper001_mnist.yaml", {}, PAPER, 50),
+        Cell(4, "non-IID", "paper001_mnist.yaml", {"learning.partition": "shards:labels_per_client=1"}, PAPER, 50),
+    ),
+}  # fmt: skip
+"""What ``tables.py --settings`` plays."""

@@ -1,0 +1,151 @@
+"""What the scripts of results/paper001 compute, against brute force."""
+
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+from simfl.local import LocalTraining
+from simfl.opening import Result
+from simfl.run import run
+from simfl.scenario import Scenario
+
+FOLDER = Path(__file__).resolve().parent.parent / "results" / "paper001"
+OWN = ("cells", "convex", "schemes", "tables", "convergence")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def importable():
+    sys.path.insert(0, str(FOLDER))
+    yield
+    sys.path.remove(str(FOLDER))
+    for name in OWN:
+        sys.modules.pop(name, None)
+
+
+def small():
+    """Four clients of six samples in three classes."""
+    from convex import Task
+
+    rng = np.random.default_rng(4)
+    task = Task(rng.normal(0, 1.5, (24, 2)), rng.integers(3, size=24), 3, 0.4)
+    return task, np.split(rng.permutation(24), 4), rng.normal(0, 0.3, 9)
+
+
+def hessian(task, at, step=1e-5):
+    slopes = [(task.loss(at + step * way)[1] - task.loss(at - step * way)[1]) / (2 * step) for way in np.eye(len(at))]
+    return np.array(slopes)
+
+
+def test_the_loss_and_its_gradient():
+    task, _, at = small()
+    weights, intercepts = at[:6].reshape(3, 2), at[6:]
+    losses = []
+    for x, y in zip(task.x, task.y, strict=True):
+        scores = [
+            sum(w * v for w, v in zip(row, x, strict=True)) + b for row, b in zip(weights, intercepts, strict=True)
+        ]
+        losses.append(-scores[y] + np.log(sum(np.exp(score) for score in scores)))
+    value, slope = task.loss(at)
+    assert value == pytest.approx(np.mean(losses) + 0.2 * sum(at**2))
+    numeric = [(task.loss(at + 1e-6 * way)[0] - task.loss(at - 1e-6 * way)[0]) / 2e-6 for way in np.eye(9)]
+    np.testing.assert_allclose(slope, numeric, atol=1e-8)
+
+
+def test_the_constants_hold_wherever_training_can_go():
+    from convex import constants
+
+    task, parts, start = small()
+    batch = 2
+    found = constants(task, parts, batch, start)
+    radius = found.gradient_bound / task.l2  # beyond the ball that the models stay in
+    rng = np.random.default_rng(1)
+    sharpest, noisiest, steepest = 0.0, np.zeros(4), 0.0
+    for reach in (0.0, 0.1, 1.0, radius / 2):
+        for _ in range(6):
+            way = rng.normal(size=9)
+            at = reach * way / np.linalg.norm(way)
+            for i, part in enumerate(parts):
+                own = task.of(part)
+                values = np.linalg.eigvalsh(hessian(own, at))
+                assert values[0] >= found.convexity - 1e-6 and values[-1] <= found.smoothness + 1e-6
+                every = [task.of(part[list(chosen)]).loss(at)[1] for chosen in combinations(range(6), batch)]
+                spread = np.mean([np.sum((slope - own.loss(at)[1]) ** 2) for slope in every])
+                assert spread <= found.gradient_variance[i]
+                sharpest, steepest = max(sharpest, values[-1]), max(steepest, *map(np.linalg.norm, every))
+                noisiest[i] = max(noisiest[i], spread / found.gradient_variance[i])
+    assert steepest <= found.gradient_bound
+    assert sharpest > found.smoothness / 3 and noisiest.max() > 0.1, "constants that say something"
+    value, slope = task.loss(found.best)
+    assert value == pytest.approx(found.least) and np.abs(slope).max() < 1e-6
+    own = [task.of(part).optimum()[0] for part in parts]
+    assert found.heterogeneity == pytest.approx(found.least - np.mean(own)) and found.heterogeneity > 0
+    assert found.initial_distance == pytest.approx(np.linalg.norm(start - found.best))
+
+
+TINY = """
+clients: 12
+devices: {availability: {name: bernoulli, dropout: 0.2}}
+selection: {name: batch_partition, k: 4, T: 2}
+training: {name: fedavg, rounds: 60, local_steps: 1, batch_size: 5, learning_rate: 0.1, half_at: 30, weight_decay: 0.5}
+learning:
+  data: {name: synthetic, samples: 240, test_samples: 50, shape: [3], classes: 3}
+  model: logistic
+  evaluate: 0
+metrics: [objective]
+"""
+
+
+def test_the_bound_holds_for_a_run_at_the_theorems_rate(tmp_path):
+    from convergence import bound, known, rate
+
+    plugin = [FOLDER / "objective.py"]
+    found = known(Scenario.parse(TINY, "tiny", plugins=plugin))
+    changes = [f"{key}={float(value)}" for key, value in rate(found).items()]
+    result = Result.open(run(Scenario.parse(TINY, "tiny", changes, plugins=plugin), tmp_path).path)
+    objective = result.rounds.objective.dropna()
+    gap = objective.to_numpy() - found.least
+    limit = bound(found, result, objective.index.to_numpy() + 1)
+    assert len(gap) == 6 and (gap > 0).all() and (gap < limit).all() and gap[-1] < gap[0]
+    assert (np.diff(limit) < 0).all()
+
+
+def test_the_rate_falls_as_one_over_the_round():
+    local = LocalTraining(learning_rate=0.6, half_at=20)
+    assert [local.rate(t) for t in (0, 20, 40)] == pytest.approx([0.6, 0.3, 0.2])
+    gamma, mu = 31.0, 0.5
+    theorem = LocalTraining(learning_rate=2 / (mu * gamma), half_at=gamma)
+    assert theorem.rate(17) == pytest.approx(2 / (mu * (gamma + 17)))
+
+
+def test_dropout_follows_the_label():
+    from cells import MNIST_LABELS, dropout_by_label
+
+    assert sum(MNIST_LABELS) == 60_000
+    rates = dropout_by_label()
+    assert rates[0] == 0.1 and rates[10] == 0.1 and rates[-1] == 0.5
+    assert rates[11] == 0.125, "samples 5,500 to 5,999: zeros and ones"
+    assert rates == sorted(rates) and len(rates) == 120
+
+
+def test_a_tables_row():
+    from tables import row
+
+    rounds = [9, 19, 29, 39, 49, 59]
+    base = pandas.DataFrame({0: [1.0, 2, 3, 4, 5, 6], 1: [2.0, 3, 4, 5, 6, 7]}, index=rounds)
+    other = base + pandas.DataFrame({0: [1.0] * 6, 1: [3.0] * 6}, index=rounds)
+    told = row(other, base, (10, 60))
+    assert told["after_10"] == 3.5 and told["after_60"] == 8.5 and (told["lowest"], told["highest"]) == (7, 10)
+    assert told["minus_random"] == 2
+    half = 12.706 * np.std([1, 3], ddof=1) / 2**0.5  # Student's t, one degree of freedom
+    assert told["minus_random_upper"] == pytest.approx(2 + half, rel=1e-4)
+
+
+def test_issued_numbers_fit_together():
+    published = pandas.read_csv(FOLDER / "published.csv")
+    assert published.printed.notna().sum() == 24 and (published.trials >= 1).all()
+    counts = pandas.read_csv(FOLDER / "table1.csv").set_index("scheme").family
+    assert counts[["partition", "batch T=6", "batch T=4", "batch T=3"]].tolist() == [10, 190, 4060, 91_390]
