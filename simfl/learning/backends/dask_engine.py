@@ -91,11 +91,12 @@ class DaskEngine:
             try:
                 self._play(works, left, places * AHEAD, deltas, loss)
                 return deltas, loss
-            except CancelledError:  # with a worker went the only copy of a model
+            except (
+                CancelledError,
+                OSError,
+            ) as error:  # a worker died with the only copy of a model, or while it got one
                 if self.client.status != "running":
-                    break
-            except OSError as error:
-                raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
+                    raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
         raise SimflError(f"learning.backend: {self.where}: workers end before their work does (out of memory?)")
 
     def _parts(self, works: Sequence[Work], places: int) -> list[list[int]]:
