@@ -94,7 +94,7 @@ class DaskEngine:
             except (
                 CancelledError,
                 OSError,
-            ) as error:  # a worker died with the only copy of a model, or while it got one
+            ) as error:  # a worker died with, or while it got, a model
                 if self.client.status != "running":
                     raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
         raise SimflError(f"learning.backend: {self.where}: workers end before their work does (out of memory?)")
