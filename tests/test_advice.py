@@ -11,6 +11,8 @@ from simfl.compare.intervals import p_value
 from simfl.report.advice import advise, cautions
 from simfl.report.measures import measures
 from simfl.report.page import _tiles
+from simfl.report.reading import _shortened
+from simfl.report.study import Group
 from simfl.report.tables import group_table
 
 STUDIES = 200
@@ -42,6 +44,31 @@ def test_a_stronger_guarantee_is_chosen_and_claims_nothing_else_among_equals():
         assert verdicts.pop("guarantee_semi_strong", 1) == 1
         wrong += pick != "group_1" or any(verdicts.values())
     assert wrong <= MOST_WRONG * STUDIES
+
+
+def test_sums_that_hide_are_chosen_before_updates_that_are_shown():
+    """A guarantee of sums says nothing where the server sees every update."""
+    truths = [Truth(), Truth(guarantee=6), Truth(guarantee=4)]
+    shown, study = (simulated(truths, np.random.default_rng(0), seeds=6) for _ in range(2))
+    for run in study.groups[2].runs:
+        run.stored.summary["secagg_bytes"] = 1.0
+    shown, advice = advise(shown), advise(study)
+    assert shown.pick.label == "group_1" and "hidden in sums" not in shown.rule
+    assert advice.pick.label == "group_2" and "hidden in sums" in advice.rule
+
+
+def test_lists_are_called_by_the_names_in_them():
+    groups = tuple(Group(label, {}, (), 0) for label in (
+        "random / []", "random / [{name: local_gaussian, clip_norm: 0.3, epsilon: 200}]",
+        "batch_partition:T=2 / [{name: clipping}, {name: skellam}]",
+        "batch_partition:T=4 / [{name: clipping}, {name: skellam}]",
+    ))  # fmt: skip
+    assert [group.label for group in _shortened(groups)] == [
+        "random / none", "random / local_gaussian", "batch_partition:T=2 / clipping+skellam",
+        "batch_partition:T=4 / clipping+skellam",
+    ]  # fmt: skip
+    same = tuple(Group(f"[{{name: clipping, norm: {norm}}}]", {}, (), 0) for norm in (1, 2))
+    assert [group.label for group in _shortened(same)] == [group.label for group in same]
 
 
 def test_differences_that_are_there_are_found_with_their_sign():

@@ -190,6 +190,23 @@ def test_single_updates_are_the_updates():
     assert found["recovery_error"] == pytest.approx(0, abs=1e-18)
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_theory_of_single_updates_is_their_noise_and_not_their_drift(sigma):
+    """Updates that change all the while, shown one by one: the estimate is their mean, but for the noise on them."""
+    rows, d, rng = matrix("batch 2", 60), 1000, np.random.default_rng(11)
+    base, observer = rng.normal(size=(N, d)), LeastSquares(coordinates=None)
+    state, memory = observer.start(N, d), observer.recall(N, d)
+    for t, row in enumerate(rows):
+        moved = base + rng.normal(size=(N, d))
+        shown = moved + sigma * rng.normal(size=(N, d))
+        guess, state = observer.see(seen_of(t, row, moved, vectors=shown), state, STREAMS)
+        clients = np.flatnonzero(row).astype(np.int32)
+        memory = observer.remember(Truth(clients, moved[clients]), memory, STREAMS)
+    found = observer.error(guess, Truth(clients, moved[clients], memory))
+    assert found["recovery_expected"] == pytest.approx(found["recovery_error"], rel=0.1, abs=1e-12)
+    assert found["recovery_error"] < 1e-12 or sigma
+
+
 def test_what_is_sampled_is_close_to_all():
     rows, deltas = matrix("half 6", 40), np.random.default_rng(10).normal(size=(N, 20_000))
     whole = attacked(rows, deltas)[1]

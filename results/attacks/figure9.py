@@ -5,7 +5,8 @@
 16 clients with one MNIST image each, 4 a round under secure aggregation, LeNet-5 that stands still at its initial
 weights (server learning rate 1e-6), so that the sums of 40 rounds tell all that the policy lets them tell. What least
 squares recovers of four clients is inverted by gradient matching, which looks for T images: a unit's sum is one client
-with T samples, and the image nearest to the client's own counts. Writes figure9.csv and figure9.svg.
+with T samples, and the image nearest to the client's own counts. Writes figure9.csv and
+figure9.svg, with medians over the clients.
 """
 
 import argparse
@@ -73,7 +74,7 @@ def main() -> None:
         axis.imshow(columns[name][row][0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axis.set(xticks=[], yticks=[])
         if row == 0:
-            axis.set_title(name if name == "true image" else f"{name}\n{median[name]:.1f} dB (median)")
+            axis.set_title(name if name == "true image" else f"{name}\n{median[name]:.1f} dB")
     figure.savefig(HERE / "figure9.svg", metadata={"Date": None})
 
 

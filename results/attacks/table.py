@@ -1,4 +1,4 @@
-"""What an honest-but-curious server recovers under eleven policies and eight settings: digits.csv and digits.svg.
+"""What an honest-but-curious server recovers under twelve policies and eight settings: digits.csv and digits.svg.
 
     python results/attacks/table.py [--data digits] [--rounds 120] [--out DIR]
 
@@ -58,6 +58,7 @@ BLOCKS = {
     **{f"distributed noise z={z}": (SUMS, STAGE.format(name="skellam", z=z), EPSILON) for z in Z},
     f"central noise z={Z[1]}": (SUMS, STAGE.format(name="central_gaussian", z=Z[1]), EPSILON),
 }
+ORDER = {name: place for place, name in enumerate([*BLOCKS, *POLICIES])}
 BASE = {
     "clients": N,
     "selection": {"name": "random", "k": K},
@@ -107,6 +108,15 @@ def cells(scenario: Scenario, played: Played, block: str) -> list[dict]:
     private = multi_round(matrix, budget=BUDGET)
     numbers = {name: value for found in played.findings for name, value in found.numbers.items()}
     single = block == "plain"
+    psnr = numbers.get("inversion_psnr", np.nan)
+    exploited = {
+        "psnr": psnr,
+        "psnr_over_guess": psnr - numbers.get("inversion_guess_psnr", np.nan),
+        "auc": numbers["membership_auc"],
+        "tpr_1": numbers["membership_tpr_1"],
+        "alike_auc": numbers["alike_membership_auc"],
+        "alike_tpr_1": numbers["alike_membership_tpr_1"],
+    }  # of the server; the public's recovery alone is measured
     rows = []
     for view in ("server", "public") if block.startswith("central") else ("server",):
         prefix = "" if view == "server" else "public_"
@@ -122,12 +132,7 @@ def cells(scenario: Scenario, played: Played, block: str) -> list[dict]:
                 "strong": 1 if single else private.strong,
                 "semi_strong": 1 if single else private.semi_strong,
                 "weak": 1 if single else private.weak_lower,
-                "psnr": (psnr := numbers.get("inversion_psnr", np.nan)),
-                "psnr_over_guess": psnr - numbers.get("inversion_guess_psnr", np.nan),
-                "auc": numbers["membership_auc"],
-                "tpr_1": numbers["membership_tpr_1"],
-                "alike_auc": numbers["alike_membership_auc"],
-                "alike_tpr_1": numbers["alike_membership_tpr_1"],
+                **(exploited if view == "server" else {}),
                 "accuracy": played.last("test_accuracy"),
                 "epsilon": epsilon(scenario, played) if scenario.privacy.stages else None,
             }
@@ -139,14 +144,15 @@ def draw(table: pandas.DataFrame, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 8})
+    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "svg.fonttype": "none", "font.size": 8})
     from matplotlib import pyplot
 
     table = table.assign(column=table.block + np.where(table.view == "public", ", public", ""))
     names = list(dict.fromkeys(table.column))
-    figure, axes = pyplot.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharey=True)
-    shown = {"error": ("Recovery error", (0, 1)), "auc": ("Membership AUC", (0.5, 0.7)),
+    shown = {"error": ("Recovery error", (0, 1)), "psnr_over_guess": ("Samples, dB above the mean", (0, 20)),
+             "auc": ("Members among any, AUC", (0.5, 0.8)), "alike_auc": ("Members among alike, AUC", (0.5, 0.8)),
              "accuracy": ("Test accuracy", (0, 1))}  # fmt: skip
+    figure, axes = pyplot.subplots(1, len(shown), figsize=(17, 4.2), layout="constrained", sharey=True)
     for axis, (key, (title, limits)) in zip(axes, shown.items()):
         grid = table.pivot(index="policy", columns="column", values=key).reindex(index=list(POLICIES), columns=names)
         axis.imshow(grid, aspect="auto", cmap="cividis", vmin=limits[0], vmax=limits[1])
@@ -181,6 +187,7 @@ def main() -> None:
                 continue
             rows = pandas.DataFrame([{"policy": name, "block": block, **row} for row in found])
             table = rows if table.empty else pandas.concat([table, rows])
+            table = table.sort_values(["block", "policy"], key=lambda names: names.map(ORDER), kind="stable")
             table.to_csv(file, index=False, float_format="%.4g")
             print(block, name, {key: found[-1][key] for key in ("rank", "error", "auc", "accuracy")}, flush=True)
     draw(table, options.out / f"{options.data}.svg")

@@ -145,7 +145,7 @@ def draw(clients: dict[str, list[pandas.DataFrame]], table: str) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = table
+    matplotlib.rcParams |= {"svg.hashsalt": table, "svg.fonttype": "none"}
     from matplotlib import pyplot
 
     names = list(clients)
@@ -163,11 +163,13 @@ def main() -> None:
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, help="fewer than the table has")
-    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help="these only")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help="FedAvg and these")
     parser.add_argument("--finished", action="store_true", help="play nothing; tabulate the runs that are finished")
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
-    names = [name for name in options.arms if "FedBN" not in name or "resnet8" in options.table]
+    names = [
+        name for name in dict.fromkeys(["FedAvg", *options.arms]) if "FedBN" not in name or "resnet8" in options.table
+    ]
     found: dict[str, Played] = {name: {} for name in names}
     clients: dict[str, list[pandas.DataFrame]] = {name: [] for name in names}
     for seed in range(options.seeds):

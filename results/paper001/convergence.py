@@ -64,6 +64,7 @@ def bound(found: Constants, result: Result, rounds: np.ndarray) -> np.ndarray:
 def play(options: argparse.Namespace) -> tuple[pandas.DataFrame, pandas.DataFrame]:
     """The constants of every split and seed; bound and measured gap of every split, scheme and round."""
     told, rows = [], []
+    names = {choice: scheme for scheme, choice in PAPER.items()}
     plugin = {"plugins": [[str(HERE / "objective.py")]], "metrics": [["objective"]]}
     for split, partition in SPLITS.items():
         gaps: dict[str, list[pandas.Series]] = {scheme: [] for scheme in PAPER}
@@ -77,7 +78,8 @@ def play(options: argparse.Namespace) -> tuple[pandas.DataFrame, pandas.DataFram
             swept = simfl.sweep(SCENARIO, grid | rate(found) | plugin, jobs=options.jobs, out=options.out)
             if len(swept.failed):
                 raise SystemExit(f"failed:\n{swept.failed.error}")
-            for scheme, result in zip(PAPER, swept.results(), strict=True):
+            for choice, result in zip(swept.runs.selection, swept.results(), strict=True):
+                scheme = names[choice]
                 objective = result.rounds.set_index("round").objective.dropna()
                 gaps[scheme].append(objective - found.least)
                 bounds[scheme].append(bound(found, result, objective.index.to_numpy() + 1))

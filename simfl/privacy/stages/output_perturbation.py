@@ -57,7 +57,6 @@ class OutputPerturbation(Stage):
     adds: Annotated[
         Literal["share", "whole"], Field(description="each client adds a share of the noise, or all of it")
     ] = "share"
-
     mechanism: Annotated[Literal["laplace", "gaussian", "staircase"], Field(description="the law of the noise")] = (
         "laplace"
     )
