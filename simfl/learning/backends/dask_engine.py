@@ -50,7 +50,7 @@ OWN = {
     "distributed.worker.profile.enabled": False,
 }
 """Settings of a cluster of this process. By default Dask's workers hand memory back to the system after every step of
-training and ask for it again, which takes half as long as training itself."""
+training and ask for it again, page by page."""
 
 VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version__}
 """What decides the bits; a worker must have the same."""
