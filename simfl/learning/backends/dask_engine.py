@@ -50,7 +50,7 @@ OWN = {
     "distributed.worker.profile.enabled": False,
 }
 """Settings of a cluster of this process. By default Dask's workers hand memory back to the system after every step of
-training and ask for it again, which takes half as long as training itself."""
+training and ask for it again, page by page."""
 
 VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version__}
 """What decides the bits; a worker must have the same."""
@@ -91,11 +91,12 @@ class DaskEngine:
             try:
                 self._play(works, left, places * AHEAD, deltas, loss)
                 return deltas, loss
-            except CancelledError:  # with a worker went the only copy of a model
+            except (
+                CancelledError,
+                OSError,
+            ) as error:  # a worker died with, or while it got, a model
                 if self.client.status != "running":
-                    break
-            except OSError as error:
-                raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
+                    raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
         raise SimflError(f"learning.backend: {self.where}: workers end before their work does (out of memory?)")
 
     def _parts(self, works: Sequence[Work], places: int) -> list[list[int]]:
