@@ -188,7 +188,10 @@ class Registry(Mapping[str, type]):
         if self.number:
             options.append({"type": "number", "title": f"{self.number[0]}: {self.number[1]}"})
         for name, choice in schema["schema"]["choices"].items() if options or len(self) else ():
-            body = dict(handler.resolve_ref_schema(handler(choice["schema"])))
+            try:
+                body = dict(handler.resolve_ref_schema(handler(choice["schema"])))
+            except LookupError:  # it is being described: this is a plugin within one of its own family
+                return {"x-family": self.family}
             body["description"] = summary(self[name])
             tag = {"const": name, "title": "name", "description": summary(self[name])}
             body["properties"] = {"name": tag, **_with_defaults(self[name], body.get("properties", {}))}

@@ -50,7 +50,7 @@ def test_scenarios(tmp_path):
     (tmp_path / "inner/other.yml").write_text("")
     (tmp_path / "notes.txt").write_text("")
     assert asked("simfl validate mine.yaml ")[:3] == ["inner/", "mine.yaml", "cities"]
-    assert asked("simfl show m") == ["mine.yaml", "masked_averaging", "million_clients"]
+    assert asked("simfl show m") == ["mine.yaml", "masked_averaging", "million_clients", "million_learning"]
     assert asked("simfl sweep inner/") == ["inner/other.yml"] and asked("simfl show n") == []
     assert asked("simfl new x --from pap") == [name for name in builtins() if name.startswith("pap")]
 

@@ -10,6 +10,7 @@ import pytest
 
 from simfl.local import LocalTraining
 from simfl.opening import Result
+from simfl.registry import undone
 from simfl.run import run
 from simfl.scenario import Scenario
 
@@ -99,7 +100,14 @@ metrics: [objective]
 """
 
 
-def test_the_bound_holds_for_a_run_at_the_theorems_rate(tmp_path):
+@pytest.fixture
+def forgetful():
+    """The plugin of a test's scenario is not known to those that follow."""
+    with undone():
+        yield
+
+
+def test_the_bound_holds_for_a_run_at_the_theorems_rate(forgetful, tmp_path):
     from convergence import bound, known, rate
 
     plugin = [FOLDER / "objective.py"]

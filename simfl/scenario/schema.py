@@ -66,7 +66,8 @@ def _tidy(value: Any, families: dict[str, Any]) -> Any:
         value["items"] = value.pop("prefixItems")
     reference = value.pop("$ref", None)
     if family := value.pop("x-family", None):
-        families[family] = {"title": family, "anyOf": value.pop("anyOf")}
+        if "anyOf" in value:  # a plugin within one of its own family only refers to it
+            families[family] = {"title": family, "anyOf": value.pop("anyOf")}
         reference = f"#/definitions/{family}"
         if "name" not in value.get("default", {"name": ""}):  # pydantic leaves the plugin's name out
             del value["default"]
