@@ -189,7 +189,7 @@ def main() -> None:
             table = rows if table.empty else pandas.concat([table, rows])
             table = table.sort_values(["block", "policy"], key=lambda names: names.map(ORDER), kind="stable")
             table.to_csv(file, index=False, float_format="%.4g")
-            print(block, name, {key: found[-1][key] for key in ("rank", "error", "auc", "accuracy")}, flush=True)
+            print(block, name, {key: found[0][key] for key in ("rank", "error", "auc", "accuracy")}, flush=True)
     draw(table, options.out / f"{options.data}.svg")
 
 
