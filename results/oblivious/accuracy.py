@@ -28,7 +28,7 @@ SCENARIO = HERE.parent.parent / "scenarios" / "oblivious.yaml"
 EPSILONS = (5e-7, 5e-6, 1e-5, 5e-5, 5e-4)
 """As the publication states them."""
 CLIENTS = (50, 100, 200, 500, 1000, 5000)
-LARGE, LARGE_EPSILONS = 5000, (5e-7,)
+LARGE, LARGE_EPSILONS = 5000, (5e-7, 5e-4, None)
 DATA = {"adult": ([], 0.3), "fraud": (["learning.data={name: kddcup99, attacks: rare}"], 10.0)}
 """Changes of the scenario, and the learning rate, which is not printed."""
 PRINTED = {("adult", 100, 1e-5): 0.005, ("adult", 200, 1e-5): 0.254, ("adult", 500, 1e-5): 0.423}
