@@ -3,8 +3,8 @@
     python results/paper001/stored.py
     simfl verify results/paper001/stored/*
 
-They are the tables' runs with ``learning: none``: who is selected, who drops out, what the sums give away. That needs no
-data and has the same bytes on every machine, which accuracies have not: their last digits depend on the processor.
+They are the tables' runs with ``learning: none``: who is selected, who drops out, what the sums give away. That needs
+no data and has the same bytes on every machine, which accuracies have not: their last digits depend on the processor.
 """
 
 import shutil
