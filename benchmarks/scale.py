@@ -45,7 +45,7 @@ tables = sum(path.stat().st_size for name in ("rounds.csv", "participation.csv",
 print(json.dumps({"seconds": used.ru_utime + used.ru_stime, "memory": 1024 * used.ru_maxrss, "disk": tables}))
 """
 TERMS = {
-    "seconds": ("start", "client", "round", "client_round", "job"),
+    "seconds": ("start", "client", "slot", "round", "client_round", "job"),
     "memory": ("start", "client", "slot", "job"),
     "disk": ("start", "round", "job", "job_digit"),
 }
@@ -55,13 +55,13 @@ RUNS = {
     "million_clients": (
         [(2 * 10**5, 100, 10), (2 * 10**5, 1000, 100), (2 * 10**5, 3000, 30), (2 * 10**5, 100, 300)]
         + [(10**6, 1000, 10), (10**6, 100, 300), (10**6, 3000, 100)]
-        + [(3 * 10**6, 100, 30), (3 * 10**6, 1000, 100), (3 * 10**6, 3000, 10)],
-        [(10**6, 1000, 1000), (10**7, 1000, 100), (10**7, 10**4, 20)],
+        + [(3 * 10**6, 100, 30), (3 * 10**6, 3000, 10), (10**7, 1000, 20), (10**7, 100, 60)],
+        [(10**6, 1000, 1000), (3 * 10**7, 1000, 60)],
     ),
     "fedbuff_scale": (
         [(2 * 10**5, 1000, 10), (2 * 10**5, 3000, 60), (2 * 10**5, 10**4, 30), (2 * 10**5, 1000, 100)]
-        + [(10**6, 1000, 60), (10**6, 3000, 10), (10**6, 10**4, 100)],
-        [(10**5, 10**4, 1000), (3 * 10**6, 3 * 10**4, 100)],
+        + [(10**6, 1000, 60), (10**6, 3000, 10), (10**6, 10**4, 100), (3 * 10**6, 10**4, 30)],
+        [(10**5, 10**4, 1000), (10**7, 3 * 10**4, 60)],
     ),
     "million_learning": (
         [(2 * 10**5, 100, 10), (2 * 10**5, 1000, 30), (2 * 10**5, 300, 60)]
@@ -223,7 +223,7 @@ def phases(name: str, n: int, d: int, rates: dict[str, float]) -> tuple[list[dic
 def protocols(repeats: int) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     from simfl.cli.rates import measured
 
-    rates = measured()
+    rates = measured(process_time)
     models: dict[str, Any] = {"rates": rates}
     checks, table = [], []
     for name, (fitted, checked) in PROTOCOL_SIZES.items():
