@@ -33,16 +33,17 @@ import numpy as np  # noqa: E402
 
 HERE = Path(__file__).resolve().parent.parent
 PLAYED = """
-import json, resource, sys
+import json, re, resource, sys
 from pathlib import Path
 from simfl.run import run
 from simfl.scenario import Scenario
 folder = Path(sys.argv[2])
 run(Scenario.load(sys.argv[1], sys.argv[3:]), folder)
-used = resource.getrusage(resource.RUSAGE_SELF)
+used = resource.getrusage(resource.RUSAGE_SELF)  # whose ru_maxrss may be the parent's
+memory = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text()).group(1)
 tables = sum(path.stat().st_size for name in ("rounds.csv", "participation.csv", "jobs.csv")
              for path in folder.rglob(name))
-print(json.dumps({"seconds": used.ru_utime + used.ru_stime, "memory": 1024 * used.ru_maxrss, "disk": tables}))
+print(json.dumps({"seconds": used.ru_utime + used.ru_stime, "memory": 1024 * int(memory), "disk": tables}))
 """
 TERMS = {
     "seconds": ("start", "client", "slot", "round", "client_round", "job"),
@@ -55,8 +56,8 @@ RUNS = {
     "million_clients": (
         [(2 * 10**5, 100, 10), (2 * 10**5, 1000, 100), (2 * 10**5, 3000, 30), (2 * 10**5, 100, 300)]
         + [(10**6, 1000, 10), (10**6, 100, 300), (10**6, 3000, 100)]
-        + [(3 * 10**6, 100, 30), (3 * 10**6, 3000, 10), (10**7, 1000, 20), (10**7, 100, 60)],
-        [(10**6, 1000, 1000), (3 * 10**7, 1000, 60)],
+        + [(3 * 10**6, 100, 30), (3 * 10**6, 3000, 10), (10**7, 1000, 20), (10**7, 100, 60), (3 * 10**7, 1000, 10)],
+        [(10**6, 1000, 1000), (6 * 10**7, 1000, 20)],
     ),
     "fedbuff_scale": (
         [(2 * 10**5, 1000, 10), (2 * 10**5, 3000, 60), (2 * 10**5, 10**4, 30), (2 * 10**5, 1000, 100)]
@@ -91,7 +92,8 @@ def fit(rows: list[list[float]], values: list[float]) -> np.ndarray:
     x, y = np.array(rows, dtype=float), np.array(values, dtype=float)
     x = x / y[:, None]
     scale = np.maximum(np.linalg.norm(x, axis=0), 1e-300)
-    return nnls(x / scale, np.ones(len(y)))[0] / scale
+    found = nnls(x / scale, np.ones(len(y)))[0]
+    return np.where(found > 1e-9 * found.max(), found, 0.0) / scale
 
 
 def rounded(names: Iterable[str], cost: np.ndarray) -> dict[str, float]:
