@@ -16,7 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # before anything loads them
+if __name__ == "__main__":  # before anything loads these libraries
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
@@ -47,7 +48,7 @@ def table(figures: list[Figure]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--size", choices=SIZES, default="five-minutes")
     options.add_argument("--only", nargs="+", metavar="CHECK", default=[], help="names of checks, or numbers of bars")
@@ -57,7 +58,7 @@ def main() -> int:
     options.add_argument(
         "--record", action="store_true", help="write the golden digests anew, after a change of numerics"
     )
-    given = options.parse_args()
+    given = options.parse_args(arguments)
     if given.record:
         published.record()
         return 0

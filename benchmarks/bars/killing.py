@@ -1,14 +1,11 @@
 """Bar 2: killed anywhere and resumed, a run gives the same bytes, loses little and pays little for it."""
 
-import os
 import shutil
-import signal
 import time
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from kills import files
+from kills import files, killed_after
 from search import impatient, killed
 from test_run import DIGITS, PROTOCOL, tables
 
@@ -47,7 +44,7 @@ def sigkills(plan: Plan) -> Case:
         whole = files(run(scenario, plan.scratch / "whole").path)
         lasts_s, kills = time.perf_counter() - begin, 0
         for _ in range(10):
-            kills += _killed_after(rng.uniform(0, 0.6 * lasts_s), scenario, plan.scratch / "again")
+            kills += killed_after(rng.uniform(0, 0.6 * lasts_s), lambda: run(scenario, plan.scratch / "again"))
         again = files(run(scenario, plan.scratch / "again").path)
         for name in ("whole", "again"):
             shutil.rmtree(plan.scratch / name)
@@ -55,20 +52,6 @@ def sigkills(plan: Plan) -> Case:
         return Outcome(tuple(f"{name} differs" for name in wrong), {"kills": kills, "runs": 1})
 
     return case
-
-
-def _killed_after(seconds: float, scenario: Scenario, out: Path) -> bool:
-    """Plays it in another process; whether it had to be killed."""
-    child = os.fork()
-    if not child:
-        try:
-            run(scenario, out)
-        finally:
-            os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
 
 
 class _Stop(Exception):
