@@ -16,7 +16,7 @@ __all__ = ["CHECKS"]
 
 MOST_S, MOST_MB = 1.0, 300.0
 BATCH, FILES = 100, 50
-PLACED = re.compile(r"fuzz(:\d+(:\d+)?)?: .+")
+PLACED = re.compile(r"(fuzz|built-in \w+)(:\d+(:\d+)?)?: .+")  # also in the scenario that it extends
 
 
 def judged(text: str, overrides: list[str], place: re.Pattern[str]) -> tuple[str, str]:

@@ -101,7 +101,8 @@ def golden(plan: Plan) -> Case:
         name = list(SCENARIOS)[number % len(SCENARIOS)]
         before, now = [row for row in recorded if row["scenario"] == name], golden_rows(name, plan.scratch / "runs")
         if before[0]["results"] != str(RESULTS):
-            return Outcome((f"results version {RESULTS}, recorded {before[0]['results']}: record it again (--record)",))
+            why = f"results version {RESULTS}, recorded {before[0]['results']}: record it again (--record)"
+            return Outcome((f"{name}: {why}",), {"seeds": SEEDS})
         same = sum(a["rounds"] == b["rounds"] for a, b in zip(before, now, strict=True))
         wrong = []
         if before[0]["machine"] == now[0]["machine"]:

@@ -1,18 +1,11 @@
 """Bar 11: sweeps and runs on many workers survive what befalls the workers."""
 
-import os
 import shutil
-import signal
-import threading
-import time
 
-import numpy as np
-from test_learning_backends import prepare
 from test_sweep import TINY, disturbed_sweep, installed
 
-from bars.check import Case, Check, NotMeasured, Outcome, Plan, when
+from bars.check import Case, Check, Outcome, Plan, when
 from bars.tested import tested
-from simfl.learning.backends import BACKENDS
 
 __all__ = ["CHECKS"]
 
@@ -40,40 +33,14 @@ def workers(plan: Plan) -> Case:
     return case
 
 
-def dask(plan: Plan) -> Case:
-    """One run's local training on a Dask cluster, a worker of which gets SIGKILL in the middle of a round."""
-    try:
-        import distributed  # noqa: F401
-    except ImportError:
-        raise NotMeasured('the extra "cluster" is not installed') from None
-    task, works = prepare("conv", "momentum")
-    works = works * 40
-    engine = BACKENDS["dask"](workers=2).build(task)
-    expected = BACKENDS["sequential"]().build(prepare("conv", "momentum")[0]).train(works)
-    last = {"smoke": 1, "five-minutes": 6, "nightly": 30}[plan.size] - 1
-
-    def case(number: int) -> Outcome:
-        rng = np.random.default_rng([plan.seed, number])
-        while not (found := sorted(engine.client.run(os.getpid).values())):
-            time.sleep(0.1)
-        victim = int(rng.choice(found))
-        threading.Timer(float(rng.uniform(0, 0.3)), os.kill, (victim, signal.SIGKILL)).start()
-        given = engine.train(works)
-        same = all(np.array_equal(a, b) for a, b in zip(given, expected, strict=True))
-        if number >= last:
-            engine.close()
-        return Outcome(() if same else ("other bits",), {"jobs": len(works)})
-
-    return case
-
-
 CHECKS = (
     Check(11, "workers", "a sweep whose workers get SIGKILL or stall, with a run that hangs and one that is "
           "impossible; all "
           "others complete, the undisturbed sweep's index, no half-written file", "members", (0, 44, 528), workers),
-    Check(11, "dask-workers", "rounds of training on a Dask cluster, in each of which a worker gets SIGKILL; the "
-          "bits of one "
-          "process", "kills", (0, 3, 30), dask),
+    tested(11, "dask-workers", "one run's training on a Dask cluster, three of whose workers get SIGKILL within a "
+           "round, and another joins; then all is lost; the bits of one process",
+           "test_cluster_backend.py::test_workers_that_die_and_one_that_joins_change_no_byte",
+           "test_cluster_backend.py::test_what_is_lost_with_all_workers_is_sent_again", slow=True),
     tested(11, "sweep-tests", "one sweep on a folder at a time, Ctrl-C (130, children gone, the command to go on), "
            "full disks",
            "test_sweep.py::test_ctrl_c_ends_the_children_and_the_same_command_goes_on",
