@@ -279,7 +279,7 @@ CHECKS = (
           "only plugins "
           "that a user names or installs", "modules", (5, len(MODULES), len(MODULES)), source),
     Check(6, "offline", "commands in a process that reports connections, name look-ups and listening sockets; none",
-          "commands", (0, 5, len(COMMANDS)), offline),
+          "commands", (0, 4, len(COMMANDS)), offline),
     tested(6, "listening", "watch and serve listen on loopback only, and elsewhere only when told so; Dask needs TLS",
            "test_report_watch.py::test_the_server_answers_this_machine_only",
            "test_serving.py::test_the_command_refuses_other_addresses_and_weak_tokens",

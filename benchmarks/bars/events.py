@@ -95,7 +95,7 @@ CHECKS = (
     Check(7, "events", "random scenarios of all families with failures, deadlines, protocols, attacks; every "
           "invariant (time, "
           "causes, order, bytes, counts, ends) recomputed from the tables alone",
-          "judged scenarios", (3, 400, 10_000), scenarios),
+          "judged scenarios", (3, 300, 10_000), scenarios),
     Check(7, "ties", "a rule and a policy over 30 seeds in the documented order of ties, and over 30 in any order; "
           "no measure "
           "has another distribution (p > 0.001)", "rules and policies", (1, 3, 90), ties),

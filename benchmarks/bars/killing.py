@@ -118,10 +118,10 @@ CHECKS = (
           "on; the bytes of the undisturbed run", "kills", (10, 200, 2_000), steps),
     Check(2, "sigkills", "FedAvg and FedBuff in a process of their own get SIGKILL at random times and go on; the "
           "same bytes",
-          "kills", (5, 100, 1_000), sigkills),
+          "kills", (5, 60, 1_000), sigkills),
     Check(2, "lost", "interrupted after a random round; one round is played again at most, or one in fifty; the "
           "same bytes",
-          "runs", (1, 10, 300), lost),
+          "runs", (1, 6, 300), lost),
     Check(2, "checkpoints", "a checkpoint takes under 2 % of its run's processor time, or under 20 ms",
-          "checkpoints", (10, 250, 2_500), checkpoints),
+          "checkpoints", (10, 200, 2_500), checkpoints),
 )  # fmt: skip

@@ -106,7 +106,7 @@ CHECKS = (
           "dropout sets", (2, FIVE, ALL), everybody),
     Check(8, "dropouts", "random dropouts in cohorts of up to 100 clients; the plain sum bit for bit, or the right "
           "failure",
-          "cohorts", (5, 200, 10_000), dropouts),
+          "cohorts", (5, 150, 10_000), dropouts),
     tested(8, "protocol-tests", "published vectors (X25519, HKDF, ChaCha20, AEAD); fewer than T shares look alike; "
            "rounding "
            "unbiased; no sum wraps unnoticed", "test_secagg_field.py",
