@@ -68,7 +68,7 @@ class Check:
 
     def played(self, plan: Plan, only: int | None = None) -> "Figure":
         """Plays as many cases as the size asks for, or just one."""
-        found, begin_s = Figure(self), _processor_s()
+        found, begin_s = Figure(self, plan.seed), _processor_s()
         wanted = self.counts[SIZES.index(plan.size)]
         plan.scratch.mkdir(parents=True)
         try:
@@ -91,6 +91,7 @@ class Figure:
     """A line of the table."""
 
     check: Check
+    seed: int
     done: int = 0
     wrong: dict[int, tuple[str, ...]] = field(default_factory=dict)
     tally: Counter[str] = field(default_factory=Counter)
@@ -103,7 +104,7 @@ class Figure:
         if outcome.wrong:
             self.wrong[number] = outcome.wrong
             if len(self.wrong) <= SHOWN:
-                again = f"python benchmarks/reliability.py --only {self.check.name} --case {number}"
+                again = f"python benchmarks/reliability.py --only {self.check.name} --case {number} --seed {self.seed}"
                 print(f"FAILED, {self.check.name} {number}: {outcome.wrong[0]}\n  again: {again}", flush=True)
 
     @property

@@ -273,11 +273,9 @@ def _safe(called: str, node: ast.Call) -> bool:
 
 CHECKS = (
     Check(6, "canaries", "pickles, tags and expressions with a canary, as data, log, checkpoint, result, cache, "
-          "override; "
-          "refused, the canary never runs", "files", (1, len(CANARIES), len(CANARIES)), canaries),
-    Check(6, "source", "ruff's rules on unpickling, eval and YAML, and every call that could make code of data; "
-          "only plugins "
-          "that a user names or installs", "modules", (5, len(MODULES), len(MODULES)), source),
+          "override; refused, the canary never runs", "files", (1, len(CANARIES), len(CANARIES)), canaries),
+    Check(6, "source", "ruff's rules on unpickling, eval and YAML, and every call that could make code of data; only "
+          "plugins that a user names or installs", "modules", (5, len(MODULES), len(MODULES)), source),
     Check(6, "offline", "commands in a process that reports connections, name look-ups and listening sockets; none",
           "commands", (0, 4, len(COMMANDS)), offline),
     tested(6, "listening", "watch and serve listen on loopback only, and elsewhere only when told so; Dask needs TLS",

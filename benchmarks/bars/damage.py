@@ -207,11 +207,9 @@ def cache(plan: Plan) -> Case:
 
 CHECKS = (
     Check(3, "resumed", "a bit flipped in, or an end cut off, a checkpoint or growing table of an interrupted run; "
-          "the same "
-          "bytes, or refused with the file's name, exit 4", "damages", (10, 400, 4_000), resumed),
-    Check(3, "finished", "a file of a finished run changed (bits, ends, digits, lines, swapped, removed); each "
-          "reader refuses "
-          "or says what is true", "damages", (1, 60, 1_500), finished),
+          "the same bytes, or refused with the file's name, exit 4", "damages", (10, 400, 4_000), resumed),
+    Check(3, "finished", "a file of a finished run changed (bits, ends, digits, lines, swapped, removed); each reader "
+          "refuses or says what is true", "damages", (1, 60, 1_500), finished),
     Check(3, "cache", "a file of the cache of decoded data changed; decoded again, or true",
           "damages", (5, 200, 2_000), cache),
 )  # fmt: skip

@@ -103,8 +103,7 @@ def requests(plan: Plan) -> Case:
 
 CHECKS = (
     Check(5, "hostile", "simfl run of bombs, deep nesting, tags, NaN, 10^12 clients, names out of the root, endless "
-          "files; "
-          "exit 2, in 1 s more than the start and 200 MB, nothing written",
+          "files; exit 2, in 1 s more than the start and 200 MB, nothing written",
           "files", (1, len(HOSTILE), 3 * len(HOSTILE)), files),
     Check(5, "requests", "random malformed requests to simfl serve; 4xx each, nothing kept, and it goes on working",
           "requests", (100, 1_000, 20_000), requests),

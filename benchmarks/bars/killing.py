@@ -107,20 +107,19 @@ def checkpoints(plan: Plan) -> Case:
             run(scenario, plan.scratch / "runs", force=True)
         share, each_s = sum(spent) / (time.process_time() - begin), sum(spent) / len(spent)
         wrong = when(share > 0.02 and each_s > 0.02, f"{each_s * 1e3:.1f} ms a checkpoint, {share:.1%} of the run")
-        return Outcome(tuple(wrong), {"checkpoints": len(spent), "µs for all of them": round(sum(spent) * 1e6)})
+        return Outcome(tuple(wrong), {"checkpoints": len(spent), "µs in all": round(sum(spent) * 1e6)})
 
     return case
 
 
 CHECKS = (
     Check(2, "steps", "random scenarios die before or after chosen writes (tables, checkpoints, renames, finishing) "
-          "and go "
-          "on; the bytes of the undisturbed run", "kills", (10, 200, 2_000), steps),
+          "and go on; the bytes of the undisturbed run", "kills", (10, 200, 2_000), steps),
     Check(2, "sigkills", "FedAvg and FedBuff in a process of their own get SIGKILL at random times and go on; the "
           "same bytes",
           "kills", (5, 60, 1_000), sigkills),
-    Check(2, "lost", "interrupted after a random round; one round is played again at most, or one in fifty; the "
-          "same bytes",
+    Check(2, "lost", "interrupted after a random round; one round is played again at most, or one in fifty; the same "
+          "bytes",
           "runs", (1, 6, 300), lost),
     Check(2, "checkpoints", "a checkpoint takes under 2 % of its run's processor time, or under 20 ms",
           "checkpoints", (10, 200, 2_500), checkpoints),

@@ -87,8 +87,8 @@ def commands(plan: Plan) -> Case:
 
 
 CHECKS = (
-    Check(4, "mutants", "scenarios with one to three random mutations; valid, or refused by file:line:column, "
-          "within 1 s each",
+    Check(4, "mutants", "scenarios with one to three random mutations; valid, or refused by file:line:column, within "
+          "1 s each",
           "files", (100, 10_000, 1_000_000), texts),
     Check(4, "overrides", "mutated overrides of a valid scenario; applied, or refused in words, within 1 s each",
           "scenarios", (100, 3_000, 100_000), overrides),

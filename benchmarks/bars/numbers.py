@@ -188,14 +188,13 @@ def noise(plan: Plan) -> Case:
 
 CHECKS = (
     Check(9, "guarantees", "random matrices of at most 12 clients; strong, semi-strong, weak, rank of every prefix "
-          "equal "
-          "exhaustion in fractions, bounds within 1e-7, witnesses exact", "matrices", (3, 200, 5_000), guarantees),
+          "equal exhaustion in fractions, bounds within 1e-7, witnesses exact",
+          "matrices", (3, 200, 5_000), guarantees),
     Check(9, "readings", "matrices of many kinds of weights (fractions, roots, decimals, collisions modulo primes); "
-          "nothing is "
-          "claimed that is not so", "matrices", (3, 400, 10_000), readings),
+          "nothing is claimed that is not so", "matrices", (3, 400, 10_000), readings),
     Check(9, "epsilons", "random noise, rates, rounds; PLD at most 1e-3 below and 5e-3 above a bracket of our own, "
-          "Rényi never "
-          "below it and within 1 % of its closed form, zero_out within 1e-5", "mechanisms", (1, 10, 1_000), epsilons),
+          "Rényi never below it and within 1 % of its closed form, zero_out within 1e-5",
+          "mechanisms", (1, 10, 1_000), epsilons),
     Check(9, "noise", "a million draws of a law; Kolmogorov-Smirnov or chi-square (p > 0.0001, as there are many)",
           "laws", (1, len(LAWS), 20 * len(LAWS)), noise),
     tested(9, "privacy-tests", "published values of guarantees and epsilons; a small budget says bounded, never exact",

@@ -101,15 +101,13 @@ CHECKS = (
           "inverses",
           "pairs", (PAIRS, 10**6, 10**7), arithmetic),
     Check(8, "every-dropout", "all ways to drop out in all phases of SecAgg, SecAgg+, LightSecAgg, BASecAgg with at "
-          "most five "
-          "clients (nightly six); the plain sum bit for bit, or the failure that must come",
+          "most five clients (nightly six); the plain sum bit for bit, or the failure that must come",
           "dropout sets", (2, FIVE, ALL), everybody),
     Check(8, "dropouts", "random dropouts in cohorts of up to 100 clients; the plain sum bit for bit, or the right "
           "failure",
           "cohorts", (5, 150, 10_000), dropouts),
     tested(8, "protocol-tests", "published vectors (X25519, HKDF, ChaCha20, AEAD); fewer than T shares look alike; "
-           "rounding "
-           "unbiased; no sum wraps unnoticed", "test_secagg_field.py",
+           "rounding unbiased; no sum wraps unnoticed", "test_secagg_field.py",
            "test_secagg_sums.py::test_clipped_and_wrapped_coordinates_are_counted",
            nightly=("test_secagg_sums.py", "test_secagg_attacks.py")),
 )  # fmt: skip

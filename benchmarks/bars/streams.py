@@ -137,11 +137,10 @@ def lint(plan: Plan) -> Case:
 
 CHECKS = (
     Check(10, "watching", "random scenarios without and with events, timeline, metrics, guarantees, attacks; "
-          "participation, "
-          "jobs, phases, model and common columns have the same bytes", "scenarios", (2, 80, 2_000), watching),
+          "participation, jobs, phases, model and common columns have the same bytes",
+          "scenarios", (2, 80, 2_000), watching),
     Check(10, "neighbours", "each client's work in each round under five policies, and with six more clients; the "
-          "same times "
-          "and failures", "seeds", (1, 6, 300), neighbours),
+          "same times and failures", "seeds", (1, 6, 300), neighbours),
     Check(10, "lint", "no global generator, clock or banned module in simfl", "files", (1, 1, 1), lint),
     tested(10, "stream-tests", "no import of random, time or datetime; a further client changes no draw of any device",
            "test_architecture.py::test_no_global_randomness_and_no_wall_clock", "test_devices_contract.py",

@@ -35,8 +35,8 @@ def workers(plan: Plan) -> Case:
 
 CHECKS = (
     Check(11, "workers", "a sweep whose workers get SIGKILL or stall, with a run that hangs and one that is "
-          "impossible; all "
-          "others complete, the undisturbed sweep's index, no half-written file", "members", (0, 44, 528), workers),
+          "impossible; all others complete, the undisturbed sweep's index, no half-written file",
+          "members", (0, 44, 528), workers),
     tested(11, "dask-workers", "one run's training on a Dask cluster, three of whose workers get SIGKILL within a "
            "round, and another joins; then all is lost; the bits of one process",
            "test_cluster_backend.py::test_workers_that_die_and_one_that_joins_change_no_byte",

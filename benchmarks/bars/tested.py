@@ -19,13 +19,13 @@ def tested(bar: int, name: str, what: str, *nodes: str, nightly: tuple[str, ...]
     Args:
         bar, name, what: of the check.
         nodes: of pytest, below tests/.
-        nightly: further ones, marked slow or not, for the nightly size.
+        nightly: further ones for the nightly size.
         slow: also those that are marked slow, in every size.
     """
 
     def begin(plan: Plan):
         def case(number: int) -> Outcome:
-            marks = "slow or not slow" if slow or (plan.size == "nightly" and nightly) else "not slow"
+            marks = "slow or not slow" if slow else "not slow"
             chosen = [f"tests/{node}" for node in (*nodes, *(nightly if plan.size == "nightly" else ()))]
             found = plan.scratch / "found.xml"
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", marks,
