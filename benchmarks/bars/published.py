@@ -138,7 +138,7 @@ def installed(plan: Plan) -> Case:
 
 CHECKS = (
     Check(12, "verified", "random scenarios, played and verified: every file again", "runs", (2, 40, 1_000), verified),
-    Check(12, "golden", "30 seeds of three scenarios beside recorded digests (same processor and versions) and "
+    Check(12, "golden", "30 seeds of each scenario (nightly three) beside recorded digests (same machine) and "
           "distributions (anywhere, p > 0.001)", "seeds", (0, 30, 90), golden),
     Check(12, "installed", "the wheel, installed without an index, away from the checkout, plays quickstart to the "
           "same tables",
