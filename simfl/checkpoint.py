@@ -8,6 +8,7 @@ import io
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +49,12 @@ def load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, tuple[int, str]
     digest, _, data = path.read_bytes().partition(b"\n")
     if hashlib.sha256(data).hexdigest().encode() != digest:
         raise IntegrityError(f"{path}: damaged checkpoint (its SHA-256 does not match)")
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        marks = {name: (size, sha) for name, (size, sha) in json.loads(str(file["marks"])).items()}
-        return {key[len("state/") :]: file[key] for key in file.files if key != "marks"}, marks
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            marks = {name: (size, sha) for name, (size, sha) in json.loads(str(file["marks"])).items()}
+            return {key[len("state/") :]: file[key] for key in file.files if key != "marks"}, marks
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile):
+        raise IntegrityError(f"{path}: no checkpoint, although its SHA-256 matches") from None
 
 
 def stored(folder: Path) -> list[Path]:

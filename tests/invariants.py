@@ -402,7 +402,7 @@ def _rows_are_the_aggregated_jobs(run: _Run) -> Iterator[str]:
         for client, weight in members.items():
             age, most = aggregated[t].get(client, -1), run.training["max_staleness"]
             clipped = age if most is None else min(age, most)
-            if not isclose(weight, _staleness_weight(run, clipped) / scale, rel_tol=1e-12):
+            if not _is_weight(run, weight, _staleness_weight(run, clipped) / scale):
                 yield f"round {t}: client {client} of staleness {age} counts {weight}"
             if most is not None and run.training["too_stale"] == "discard" and age > most:
                 yield f"round {t}: client {client} is {age} old"
@@ -411,6 +411,14 @@ def _rows_are_the_aggregated_jobs(run: _Run) -> Iterator[str]:
             yield f"round {t}: staleness_mean is {run.rounds[t]['staleness_mean']}"
         if members and run.rounds[t]["staleness_max"] != max(ages):
             yield f"round {t}: staleness_max is {run.rounds[t]['staleness_max']}"
+
+
+def _is_weight(run: _Run, weight: float, exact: float) -> bool:
+    """Where a protocol weighs by whole numbers, one of the two beside the exact weight."""
+    whole = run.scenario["secagg"].get("staleness_scale")
+    if whole is None:
+        return isclose(weight, exact, rel_tol=1e-12)
+    return (weight * whole).is_integer() and abs(weight - exact) * whole < 1
 
 
 def _staleness_is_round_minus_version(run: _Run) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ from simfl import disk as disk_module
 from simfl import run as run_module
 from simfl.world import World
 
-__all__ = ["Killed", "counted", "files", "killed_at", "killed_at_time"]
+__all__ = ["Killed", "counted", "files", "killed_after", "killed_at", "killed_at_time"]
 
 
 class Killed(BaseException):
@@ -129,6 +131,19 @@ def killed_at_time(time_s: float, play: Callable[[], object]) -> bool:
     except Killed:
         return True
     return False
+
+
+def killed_after(seconds: float, play: Callable[[], object]) -> bool:
+    """Plays in a forked process that gets SIGKILL after this time; whether it was still playing."""
+    child = os.fork()
+    if not child:
+        try:
+            play()
+        finally:
+            os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 def files(folder: Path) -> dict[str, bytes]:

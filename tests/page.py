@@ -1,6 +1,8 @@
-"""``python tests/page.py PAGE`` executes a page of the documentation in the current folder; rules: tests/test_docs.py.
+"""``python tests/page.py`` executes pages of the documentation; rules: tests/test_docs.py.
 
-One process plays a whole page: importing takes longer than playing.
+Each line of its standard input names a page and a folder, with a tab between them. The page is played there by a fork
+of this process, as importing takes longer than playing; the answer is a line with its exit status. What it has to
+complain about is in the folder's ``page.log``.
 """
 
 import glob
@@ -10,6 +12,8 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import traceback
+from importlib import import_module
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -68,7 +72,29 @@ def play(text, name):
             tomllib.loads(code)
 
 
+def forked(page, folder):
+    """The exit status of a process that plays a page in a folder."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = 1
+    try:
+        os.chdir(folder)
+        log = os.open("page.log", os.O_WRONLY | os.O_CREAT)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        sys.path.insert(0, str(folder))
+        play(page.read_text(), page.name)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.path.insert(0, os.getcwd())
-    page = Path(sys.argv[1])
-    play(page.read_text(), page.name)
+    for slow in ("matplotlib.pyplot", "pandas", "scipy.sparse", "torch", "simfl.run", "simfl.learning.supervised"):
+        import_module(slow)
+    for line in sys.stdin:
+        print(forked(*map(Path, line.rstrip("\n").split("\t"))), flush=True)

@@ -29,13 +29,26 @@ OWN = {"index", "notebook"} | {"how-to-extend", "how-to-report", "fedbuff", "tut
 """Executed when the site is built; by tests of their own."""
 
 
-def played(page, folder):
-    (folder / "scenarios").symlink_to(HERE / "scenarios")
+@pytest.fixture(scope="module")
+def player():
+    """A process that has imported what pages need, and plays each in a fork of its own."""
     environment = os.environ | {"PYTHONPATH": str(HERE)}
-    done = subprocess.run([sys.executable, HERE / "tests/page.py", DOCS / f"{page}.md"], cwd=folder, env=environment,
-                          preexec_fn=one_core, capture_output=True, text=True)  # fmt: skip
-    assert done.returncode == 0, f"{page}.md\n{done.stderr[-4000:]}"
-    return folder
+    with subprocess.Popen([sys.executable, HERE / "tests/page.py"], env=environment, preexec_fn=one_core, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # fmt: skip
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def played(player, tmp_path):
+    def play(page):
+        (tmp_path / "scenarios").symlink_to(HERE / "scenarios")
+        print(DOCS / f"{page}.md", tmp_path, sep="\t", file=player.stdin, flush=True)
+        status = player.stdout.readline()
+        assert status == "0\n", f"{page}.md\n{(tmp_path / 'page.log').read_text()[-4000:]}"
+        return tmp_path
+
+    return play
 
 
 def one_core():
@@ -44,24 +57,24 @@ def one_core():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in OWN])
-def test_every_block_of_the_page_runs(page, tmp_path):
-    played(page, tmp_path)
+def test_every_block_of_the_page_runs(page, played):
+    played(page)
 
 
-def test_the_page_on_reports_leaves_what_it_says(tmp_path):
-    played("how-to-report", tmp_path)
+def test_the_page_on_reports_leaves_what_it_says(played):
+    folder = played("how-to-report")
     for name in ("comparison.html", "privacy.pdf", "privacy.csv", "accuracy.svg", "accuracy.csv"):
-        assert (tmp_path / name).stat().st_size > 500
+        assert (folder / name).stat().st_size > 500
 
 
-def test_the_page_on_fedbuff_trains(tmp_path):
-    (folder,) = (played("fedbuff", tmp_path) / "results/fedbuff").iterdir()
+def test_the_page_on_fedbuff_trains(played):
+    (folder,) = (played("fedbuff") / "results/fedbuff").iterdir()
     summary = Result.open(folder).summary
     assert summary["test_accuracy"] >= 0.9 and summary["privacy_weak_lower"] == 4
 
 
-def test_the_examples_of_plugins_run_and_do_what_they_say(tmp_path):
-    played("how-to-extend", tmp_path)
+def test_the_examples_of_plugins_run_and_do_what_they_say(played, tmp_path):
+    played("how-to-extend")
     found = {}
     for folder in (tmp_path / "results/small").iterdir():  # read as files: their plugins stay out of this process
         chosen = (folder / "scenario.yaml").read_text().split("plugins:")[0]

@@ -261,6 +261,12 @@ def test_what_grows_old_while_a_protocol_recovers_is_discarded(tmp_path, soon, n
     assert not wrong and not ends["stalled"]
 
 
+def test_weights_that_a_protocol_rounds_are_whole_and_near(tmp_path, soon):
+    """Found by the search: BASecAgg weighs by whole numbers, here 45 and 46 of 64 instead of the root of a half."""
+    wrong, ends = broken([349], tmp_path, seed=0)
+    assert not wrong and not ends["stalled"]
+
+
 @pytest.mark.slow
 def test_two_thousand_random_scenarios(tmp_path, soon):
     wrong, ends = broken(range(1000, 3000), tmp_path, seed=2026)

@@ -57,6 +57,24 @@ def check_witness(P, witness):
         assert np.allclose(witness.combination @ P, witness.vector, atol=1e-9)
 
 
+def equals_brute_force(P):
+    """All three guarantees, their bounds and witnesses, and those of every prefix of the rounds."""
+    found = multi_round(P, trust=True)
+    assert found.rank == rank(exact(P))
+    assert found.strong == strong(exact(P))
+    least = weak(exact(P))
+    assert (found.weak_lower, found.weak_upper, found.weak_exact) == (least, least, True)
+    expected = semi_strong(exact(P)) if found.rank <= 5 or P.shape[1] <= 9 else semi_strong_lp(P)
+    assert found.semi_strong == pytest.approx(float(expected), abs=1e-7)
+    assert found.semi_strong - 1e-7 <= found.semi_strong_bound <= found.semi_strong
+    assert found.strong <= found.semi_strong <= found.weak_lower
+    check_witness(P, found.semi_strong_witness)
+    assert found.semi_strong_witness.ratio == pytest.approx(found.semi_strong, rel=1e-12)
+    check_witness(P, found.weak_witness)
+    assert len(found.weak_witness.support) == found.weak_upper
+    _check_trace(P)
+
+
 MATRICES = 200
 
 
@@ -69,20 +87,7 @@ def test_all_three_equal_brute_force(part):
         if not P.any():
             continue
         tried += 1
-        found = multi_round(P, trust=True)
-        assert found.rank == rank(exact(P))
-        assert found.strong == strong(exact(P))
-        least = weak(exact(P))
-        assert (found.weak_lower, found.weak_upper, found.weak_exact) == (least, least, True)
-        expected = semi_strong(exact(P)) if found.rank <= 5 or P.shape[1] <= 9 else semi_strong_lp(P)
-        assert found.semi_strong == pytest.approx(float(expected), abs=1e-7)
-        assert found.semi_strong - 1e-7 <= found.semi_strong_bound <= found.semi_strong
-        assert found.strong <= found.semi_strong <= found.weak_lower
-        check_witness(P, found.semi_strong_witness)
-        assert found.semi_strong_witness.ratio == pytest.approx(found.semi_strong, rel=1e-12)
-        check_witness(P, found.weak_witness)
-        assert len(found.weak_witness.support) == found.weak_upper
-        _check_trace(P)
+        equals_brute_force(P)
 
 
 def _check_trace(P):

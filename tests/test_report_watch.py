@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from email.utils import formatdate
 from pathlib import Path
 from unittest import mock
 
@@ -24,7 +26,7 @@ from simfl.report import growing
 from simfl.report.growing import POINTS, Growing
 from simfl.report.live import Watched
 from simfl.report.server import ADDRESS, serving
-from simfl.report.terminal import table
+from simfl.report.terminal import shown, table
 from simfl.trace import ROUNDS
 
 HERE = Path(__file__).resolve().parent.parent
@@ -149,6 +151,28 @@ def test_the_terminal_shows_the_same(playing):
     console.print(table(Watched(playing).look()))
     text = console.export_text()
     assert "5/14" in text and "playing" in text and "1 playing" in text
+
+
+def test_the_terminal_shows_every_client_of_a_served_run(playing):
+    """Those outside with when they were last seen and what they told, as they told it; the others beside them."""
+    from rich.console import Console
+
+    (playing / "joined").mkdir()
+    known = {"client": 3, "name": "[red]pod[/red]", "updates": 2, "refused": 1, "scores": {"[b]acc": 0.8125, "loss": 2}}
+    (playing / "joined" / "3.json").write_text(json.dumps(known))
+    os.utime(playing / "joined" / "3.json", (0, 1_000_000_000))
+    state = Watched(playing).look()
+    console = Console(width=160, record=True, file=open(os.devnull, "w"))
+    console.print(shown(state))
+    runs, _, told = console.export_text().partition("last seen")
+    assert "5/14" in runs
+    lines = told.splitlines()[1:]
+    first = re.split(r" {2,}", lines[0].strip())
+    third = state["clients"][3]
+    assert first[:3] == ["3 [red]pod[/red]", str(third["samples"]), str(third["rounds"])]
+    assert first[-3:] == [formatdate(1e9, localtime=True)[5:-6], "2, 1 refused", "[b]acc 0.8125, loss 2"]
+    others = [re.split(r" {2,}", line.strip())[0].split()[0] for line in lines[1:] if line.strip()]
+    assert others == [str(i) for i in range(12) if i != 3]
 
 
 def started(*arguments):

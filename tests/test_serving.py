@@ -193,6 +193,7 @@ def test_updates_are_kept_by_their_digest_and_damage_is_seen(finished, tmp_path)
 
     rows = [line.split(",", 6) for line in (finished / "updates.csv").read_text().splitlines()[1:]]
     files = {path.stem: path.read_bytes() for path in (finished / "updates").iterdir()}
+    assert not [name for name in Stored.open(finished).files if "joined" in name], "when clients came is no result"
     assert {row[4] for row in rows} == files.keys() and all(
         sha256(data).hexdigest() == name for name, data in files.items()
     )

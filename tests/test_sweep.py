@@ -73,8 +73,11 @@ def tiny(tmp_path):
 
 @pytest.fixture
 def faulty(tmp_path):
-    """A folder for PYTHONPATH with an installed plugin that hangs and fails on demand."""
-    folder = tmp_path / "installed"
+    return installed(tmp_path / "installed")
+
+
+def installed(folder):
+    """Makes a folder for PYTHONPATH with an installed plugin that hangs and fails on demand."""
     (folder / "faulty-1.dist-info").mkdir(parents=True)
     (folder / "faulty_plugin.py").write_text(PLUGIN)
     (folder / "faulty-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1\n")

@@ -1,6 +1,7 @@
 """Tables on disk and checkpoints: whole, digested, and never silently wrong."""
 
 import hashlib
+import io
 
 import numpy as np
 import pytest
@@ -97,6 +98,17 @@ def test_every_bit_flip_and_truncation_of_a_checkpoint_is_seen(tmp_path):
         path.write_bytes(good[:length])
         with pytest.raises(IntegrityError):
             checkpoint.load(path)
+
+
+@pytest.mark.parametrize("arrays", [{}, {"marks": "[]"}, {"marks": "{"}, {"marks": "{}", "state/x": [object()]}, b"PK"])
+def test_what_only_has_the_digest_of_a_checkpoint_is_none(tmp_path, arrays):
+    data = io.BytesIO(arrays if isinstance(arrays, bytes) else b"")
+    if not isinstance(arrays, bytes):
+        np.savez(data, **{name: np.array(value) for name, value in arrays.items()})
+    content = data.getvalue()
+    (tmp_path / "1.ckpt").write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+    with pytest.raises(IntegrityError, match=r"1\.ckpt: no checkpoint"):
+        checkpoint.load(tmp_path / "1.ckpt")
 
 
 def test_an_atomic_write_leaves_no_temporary_file(tmp_path):

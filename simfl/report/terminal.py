@@ -1,14 +1,17 @@
 """How a run or a sweep gets on, in the terminal."""
 
+from collections.abc import Sequence
+from email.utils import formatdate
 from typing import Any
 
 from simfl.report.live import Watched
 
-__all__ = ["follow", "table"]
+__all__ = ["follow", "people", "shown", "table"]
 
 EVERY_S = 1.0
 SHOWN = 20
 BAR = 24
+FEW = 6
 STYLES = {"done": "green", "failed": "red", "playing": "bold", "waiting": "dim"}
 
 
@@ -22,13 +25,55 @@ def follow(watched: Watched) -> None:
     console, pause = Console(), Event()
     state = watched.look()
     if not console.is_terminal:
-        console.print(table(state))
+        console.print(shown(state))
         return
-    with Live(table(state), console=console, auto_refresh=False) as live:
+    with Live(shown(state), console=console, auto_refresh=False) as live:
         while not state["finished"]:
             pause.wait(EVERY_S)
             state = watched.look()
-            live.update(table(state), refresh=True)
+            live.update(shown(state), refresh=True)
+
+
+def shown(state: dict[str, Any]) -> Any:
+    """All that is shown: the runs and, where some clients of the run are outside, every client."""
+    from rich.console import Group
+
+    clients = state["clients"]
+    outside = any("seen_s" in one for one in clients)
+    return Group(table(state), "", people(clients)) if outside else table(state)
+
+
+def people(clients: Sequence[dict[str, Any]]) -> Any:
+    """The clients of a run as a rich table: those outside first; names and scores are what they told, as plain text."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(box=None, padding=(0, 2, 0, 0))
+    made.add_column("client")
+    for name in ("samples", "sums"):
+        made.add_column(name, justify="right")
+    for name in ("unit", "exposed", "last seen", "updates", "scores"):
+        made.add_column(name)
+    for one in sorted(clients, key=lambda one: "seen_s" not in one):
+        name = escape(f"{one['client']} {one['name']}".strip())
+        unit = ", ".join(map(str, one["unit"][:FEW])) + (" ..." if len(one["unit"]) > FEW else "")
+        exposed = "" if one["exposed"] is None else f"round {one['exposed']}"
+        made.add_row(name, f"{one['samples']}", f"{one['rounds']}", unit, exposed, *_outside(one),
+                     style="red" if exposed else "")  # fmt: skip
+    return made
+
+
+def _outside(one: dict[str, Any]) -> tuple[str, str, str]:
+    """When a client outside was last seen, its updates, its scores."""
+    from rich.markup import escape
+
+    if "seen_s" not in one:
+        return "", "", ""
+    seen = formatdate(one["seen_s"], localtime=True)  # Sun, 22 Nov 2026 02:20:00 +0000
+    updates = f"{one['updates']}" + (f", {one['refused']} refused" if one["refused"] else "")
+    scores = one["scores"] if isinstance(one["scores"], dict) else {}
+    told = ", ".join(f"{name} {value:.4g}" for name, value in scores.items() if isinstance(value, int | float))
+    return seen[5:-6], updates, escape(told)
 
 
 def table(state: dict[str, Any]) -> Any:

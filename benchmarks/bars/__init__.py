@@ -1,0 +1,1 @@
+"""The twelve reliability bars, a file each; ``benchmarks/reliability.py`` plays them."""
