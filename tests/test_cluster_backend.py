@@ -54,8 +54,8 @@ def test_what_is_lost_with_all_workers_is_sent_again(cluster):
     engine.train(works)
     lost, send = [], engine._models
 
-    def losing(works):  # as when the last worker that held a model is gone
-        shared = send(works)
+    def losing(works, everywhere):  # as when the last worker that held a model is gone
+        shared = send(works, everywhere)
         if not lost:
             lost.extend(shared.values())
             engine.client.cancel(lost, force=True)

@@ -1,6 +1,7 @@
 """Scripts of results/ and benchmarks/ still find what they import; issued tables follow from issued curves."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pandas
@@ -38,3 +39,21 @@ def test_basecagg_is_as_accurate_as_fedbuff(monkeypatch):
     assert perceptron.idxmax() not in (0, 2, 28, 30), "both ends fail"
     assert perceptron[[0, 30]].max() < perceptron[16] - 2
     assert not scale.loc["perceptron", "wrapped"].loc[:24].any() and scale.loc["perceptron", "wrapped"][30] > 10**5
+
+
+def test_the_cost_model_is_the_one_that_was_checked(monkeypatch):
+    """Planted costs are found again; issued checks follow from issued coefficients, of sizes that were not fitted."""
+    script = imported(HERE / "benchmarks" / "scale.py", monkeypatch)
+    rows = [[1, n, n * t] for n, t in ((10, 1), (20, 5), (50, 2), (80, 9), (30, 30))]
+    values = [0.5 + 0.02 * n + 3e-4 * nt for _, n, nt in rows]
+    assert script.fit(rows, values) == pytest.approx([0.5, 0.02, 3e-4])
+    folder = HERE / "results" / "scale"
+    models = json.loads((folder / "runs.json").read_text())
+    checks = pandas.read_csv(folder / "runs_checks.csv")
+    assert len(checks) == 3 * sum(len(checked) for _, checked in script.RUNS.values())
+    for row in checks.itertuples():
+        size = tuple(int(float(part)) for part in row.size.split(" x "))
+        assert size in script.RUNS[row.what][1] and size not in script.RUNS[row.what][0]
+        told = script.told(models[row.what], row.what, size)[row.quantity]
+        assert told == pytest.approx(row.model, rel=2e-3)
+        assert float(row.error.rstrip("%")) / 100 == pytest.approx(row.model / row.measured - 1, abs=2e-3)

@@ -1,7 +1,7 @@
 """The rates of the cost model of secure aggregation, measured on this machine; no run ever reads a clock."""
 
 from collections.abc import Callable
-from timeit import Timer
+from timeit import Timer, default_timer
 
 import numpy as np
 
@@ -20,8 +20,8 @@ CLIENTS, THRESHOLD = 100, 51
 """Holders of a secret's shares, and the shares that open it."""
 
 
-def measured() -> dict[str, float]:
-    """Seconds of each operation of :class:`simfl.secagg.masked.Rates`, three digits of each."""
+def measured(clock: Callable[[], float] = default_timer) -> dict[str, float]:
+    """Seconds of each operation of :class:`simfl.secagg.masked.Rates` by a clock, three digits of each."""
     from simfl.secagg import field, keys, shamir
 
     rng = np.random.default_rng(0)
@@ -36,20 +36,20 @@ def measured() -> dict[str, float]:
         keys.forget()
         keys.derive(keys.agree(seed, public), b"pair")
 
-    make = _seconds(lambda: shamir.shares([seed], points, THRESHOLD, other)) / CLIENTS
-    use = _seconds(lambda: shamir.joined(made[few], points[few], THRESHOLD)) / THRESHOLD
+    make = _seconds(lambda: shamir.shares([seed], points, THRESHOLD, other), clock) / CLIENTS
+    use = _seconds(lambda: shamir.joined(made[few], points[few], THRESHOLD), clock) / THRESHOLD
     found = {
-        "agreement_s": _seconds(agreement),
-        "element_s": _seconds(lambda: keys.mixed([mask], [seed] * MASKS, [])) / (MASKS * ELEMENTS),
-        "product_s": _seconds(lambda: field.matmul(left, right)) / (SURVIVORS * SURVIVORS * PIECE),
+        "agreement_s": _seconds(agreement, clock),
+        "element_s": _seconds(lambda: keys.mixed([mask], [seed] * MASKS, []), clock) / (MASKS * ELEMENTS),
+        "product_s": _seconds(lambda: field.matmul(left, right), clock) / (SURVIVORS * SURVIVORS * PIECE),
         "share_s": (make + use) / 2,
     }
     return {name: float(f"{seconds:.2e}") for name, seconds in found.items()}
 
 
-def _seconds(operation: Callable[[], object]) -> float:
+def _seconds(operation: Callable[[], object], clock: Callable[[], float]) -> float:
     """Of one operation, the quickest of several measurements of a fifth of a second or more each."""
-    timer = Timer(operation)
+    timer = Timer(operation, timer=clock)
     number, _ = timer.autorange()
     return min(timer.repeat(REPEATS, number)) / number
 

@@ -8,15 +8,18 @@ __all__ = ["device"]
 
 
 def device(name: str) -> torch.device:
-    """The device that a scenario names; on CUDA with deterministic algorithms.
+    """The device that a scenario names; on CUDA with cuDNN's deterministic algorithms.
+
+    float32 means float32, unless the name is ``cuda_tf32``: then products are of numbers rounded to 10 bits (TF32).
 
     Raises:
         MissingError: there is none.
     """
-    if name == "cuda" and not torch.cuda.is_available():
+    there = torch.cuda.is_available()
+    if name.startswith("cuda") and not there:
         raise MissingError("learning.device: no CUDA device found; use device: cpu, or a torch built for CUDA")
-    if name == "cpu" or not torch.cuda.is_available():
+    if name == "cpu" or not there:
         return torch.device("cpu")
     torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.allow_tf32 = False  # float32 means float32; bf16 is the choice for speed
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = name == "cuda_tf32"
     return torch.device("cuda")

@@ -43,7 +43,8 @@ class Supervised:
     evaluate: EvaluationField = Evaluation()
     backend: Annotated[Any, BACKENDS] = Auto()
     device: Annotated[
-        Literal["auto", "cpu", "cuda"], Field(description="where tensors live; auto = cuda where there is one")
+        Literal["auto", "cpu", "cuda", "cuda_tf32"],
+        Field(description="where tensors live; auto = cuda where there is one; cuda_tf32 = with products in TF32"),
     ] = "cpu"
     bf16: Annotated[bool, Field(description="compute products in bfloat16: faster on many machines, less exact")] = (
         False
@@ -109,7 +110,7 @@ class Supervised:
             f"model '{self.model.name}'": sized,
             f"partition '{self.partition.name}' of these data": self.partition.always_possible,
             f"backend '{self.backend.name}'": isinstance(self.backend, Auto),
-            f"device '{self.device}'": self.device != "cuda",
+            f"device '{self.device}'": not self.device.startswith("cuda"),
         }
         return [what for what, done in checked.items() if not done]
 

@@ -52,7 +52,7 @@ class Dense:
         from simfl.learning.models.margin import Margin
 
         network = MarginNetwork if isinstance(task.module[-1], Margin) else DenseNetwork
-        return CohortEngine(task, network(task.module), limit=24 if task.x.device.type == "cpu" else 256)
+        return CohortEngine(task, network(task.module), _cohort(task, 24, 256))
 
 
 Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once; null = as measured to be fastest")]
@@ -76,7 +76,7 @@ class Grouped:
 
         # a constant number of copies keeps a client's bits independent of its company; a GPU promises no such bits
         fixed = task.x.device.type == "cpu"
-        return CohortEngine(task, GroupedNetwork(task.module, task.bf16), self.cohort or _cohort(task), fixed)
+        return CohortEngine(task, GroupedNetwork(task.module, task.bf16), self.cohort or _cohort(task, 6, 64), fixed)
 
 
 @BACKENDS("vmap")
@@ -100,12 +100,14 @@ class Vmap:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.vmap_network import VmapNetwork
 
-        return CohortEngine(task, VmapNetwork(task.module, task.bf16), self.cohort or _cohort(task))
+        return CohortEngine(task, VmapNetwork(task.module, task.bf16), self.cohort or _cohort(task, 6, 64))
 
 
-def _cohort(task: Task) -> int:
-    """On a processor small cohorts stay in its cache; a GPU wants many clients at once."""
-    return 6 if task.x.device.type == "cpu" else 64
+def _cohort(task: Task, cpu: int, most: int) -> int:
+    """On a processor small cohorts stay in its cache; a GPU wants many clients at once, as far as they fit."""
+    from simfl.learning.backends.room import copies
+
+    return cpu if task.x.device.type == "cpu" else copies(task, most)
 
 
 @BACKENDS("processes")

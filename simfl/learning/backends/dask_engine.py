@@ -32,7 +32,7 @@ __all__ = ["DaskEngine"]
 LOOPBACK = "127.0.0.1:0"
 
 AHEAD = 2
-"""Parts for each place at the same time: one that is computed, one that has arrived."""
+"""Parts for each place (a thread of a worker) at the same time: one that is computed, one that has arrived."""
 
 PARTS = 3
 """Parts for each place in one call where works are trained one after the other: few enough to cost little, and enough
@@ -48,9 +48,11 @@ OWN = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
     "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
 }
 """Settings of a cluster of this process. By default Dask's workers hand memory back to the system after every step of
-training and ask for it again, page by page."""
+training and ask for it again, page by page; and every process looks at its own health many times a second."""
 
 VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version__}
 """What decides the bits; a worker must have the same."""
@@ -84,20 +86,27 @@ class DaskEngine:
         self.close = weakref.finalize(self, _close, self.client, self.token)
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        places = max(1, sum(self.client.nthreads().values()))
         deltas, loss = np.empty((len(works), len(works[0].start)), dtype=np.float32), np.empty(len(works))
-        left = self._parts(works, places)
+        left: list[list[int]] = []
         for _ in range(DEATHS):
             try:
-                self._play(works, left, places * AHEAD, deltas, loss)
+                places = self._places()
+                left = left or self._parts(works, len(places))
+                self._play(works, left, places, deltas, loss)
                 return deltas, loss
-            except (
-                CancelledError,
-                OSError,
-            ) as error:  # a worker died with, or while it got, a model
+            except (CancelledError, OSError) as error:  # a worker died with, or while it got, a model
                 if self.client.status != "running":
                     raise SimflError(f"learning.backend: {self.where}: the connection was lost ({error})") from error
         raise SimflError(f"learning.backend: {self.where}: workers end before their work does (out of memory?)")
+
+    def _places(self) -> list[str]:
+        """The address of every thread that there is now."""
+        while not (threads := self.client.nthreads()):
+            try:
+                self.client.wait_for_workers(1, timeout=WAIT_S)
+            except TimeoutError:
+                raise SimflError(f"learning.backend: {self.where}: no worker is left") from None
+        return [address for address, n in threads.items() for _ in range(n)]
 
     def _parts(self, works: Sequence[Work], places: int) -> list[list[int]]:
         """Positions of works that go together, the costliest part last."""
@@ -112,41 +121,57 @@ class DaskEngine:
         return [parts[at] for at in sorted(range(len(parts)), key=lambda at: total[at])]
 
     def _play(
-        self, works: Sequence[Work], left: list[list[int]], ahead: int, deltas: NDArray[Any], loss: NDArray[Any]
+        self, works: Sequence[Work], left: list[list[int]], places: list[str], deltas: NDArray[Any], loss: NDArray[Any]
     ) -> None:
         """Computes the parts that are left, and takes those from the list that have come back.
+
+        Each goes to the place that has least to do; Dask takes it elsewhere where that place is gone.
 
         Raises:
             CancelledError: something that a part needs is lost.
         """
         self.calls += 1
-        shared = self._models(works)
-        waiting, flying = list(left), as_completed(with_results=False)
-        at: dict[str, list[int]] = {}
+        shared = self._models(works, everywhere=len(left) >= len(places))
+        waiting, flying = list(left), as_completed(with_results=True)
+        at: dict[str, tuple[list[int], int]] = {}
+        load = [0] * len(places)
         while waiting or at:
-            while waiting and len(at) < ahead:
-                part = waiting.pop()
+            while waiting and min(load) < AHEAD:
+                part, place = waiting.pop(), load.index(min(load))
                 sent = [replace(works[i], start=_start(shared, works[i]), job=None) for i in part]
-                models = [model for key, model in shared.items() if any(id(works[i].start) == key for i in part)]
                 keys = [key for key in shared if any(id(works[i].start) == key for i in part)]
-                key = f"{self.token}-{self.calls}-{len(waiting)}"
-                future = self.client.submit(_train, self.token, keys, models, sent, key=key, pure=False)
-                at[future.key] = part
+                future = self.client.submit(
+                    _train,
+                    *(self.token, keys, [shared[key] for key in keys], sent),
+                    key=f"{self.token}-{self.calls}-{len(waiting)}",
+                    pure=False,
+                    workers=places[place],
+                    allow_other_workers=True,
+                )
+                at[future.key] = part, place
+                load[place] += 1
                 flying.add(future)
-            future = next(flying)
+            future, result = next(flying)
             if future.status == "cancelled":
                 raise CancelledError
-            part = at.pop(future.key)
-            deltas[part], loss[part] = future.result()
+            part, place = at.pop(future.key)
+            load[place] -= 1
+            deltas[part], loss[part] = result
             left.remove(part)
 
-    def _models(self, works: Sequence[Work]) -> dict[int, Any]:
-        """The models that several works begin from, each sent once, by the identity of the array."""
+    def _models(self, works: Sequence[Work], everywhere: bool) -> dict[int, Any]:
+        """The models that several works begin from, each sent once, by the identity of the array.
+
+        Args:
+            everywhere: if there is but one, it goes to every worker before any asks for it.
+        """
         times: dict[int, int] = {}
         for work in works:
             times[id(work.start)] = times.get(id(work.start), 0) + 1
         several = {id(work.start): work.start for work in works if times[id(work.start)] > 1}
-        return {key: self.client.scatter(model, hash=False) for key, model in several.items()}
+        models = list(several.values())
+        sent = self.client.scatter(models, hash=False, broadcast=everywhere and len(models) == 1) if models else []
+        return dict(zip(several, sent, strict=True))
 
 
 def _start(shared: dict[int, Any], work: Work) -> Any:
