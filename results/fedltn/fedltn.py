@@ -45,7 +45,8 @@ TABLES = {
 BRIEF = {"learning.evaluate.samples": "100", "learning.evaluate.every": "50"}
 """The tables are about clients' own test samples at the end; of the common ones a few do."""
 
-AVERAGED = {"training.server_optimiser": "sgd"}
+AVERAGED = {"training.server_optimiser": "{name: sgd, momentum: 0}"}
+"""The bare name would keep the momentum of the scenario's look-ahead."""
 LOTTERY = "{name: lotteryfl, target: %s, step: 0.2, threshold: 0.5}"
 ARMS = {
     "FedAvg": AVERAGED | {"training.personal": "none"},
@@ -65,8 +66,6 @@ ARMS = {
     "FedLTN 0.9, rewinding, no threshold": {"training.personal.rewind": "true", "training.personal.threshold": "0"},
 }
 """Without a threshold every job prunes: what the megabytes come to where nothing holds pruning up."""
-ITS_OWN = {"high_lenet": ("LotteryFL", {"training.learning_rate": "0.01"})}
-"""Arms of a table with changes of their own: at 0.02 LotteryFL's model is not finite from round 218 on (seed 0)."""
 
 MEASURES = {
     "trained_mean": "client_trained_accuracy_mean",
@@ -97,9 +96,6 @@ Played = dict[int, dict[str, float]]
 def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, float], pandas.DataFrame] | None:
     """What one arm comes to, and its clients' accuracies; None where only finished runs count, and this is not."""
     changes = BRIEF | TABLES[options.table] | ARMS[name]
-    arms, own = ITS_OWN.get(options.table, ("none", {}))
-    if name.startswith(arms):
-        changes |= own
     if options.rounds:
         changes |= {"training.rounds": str(options.rounds)}
     if "Jump-Start" in name and "high" not in options.table:
