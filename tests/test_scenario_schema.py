@@ -102,3 +102,10 @@ def test_it_accepts_shipped_scenarios_and_refuses_wrong_ones(made):
     assert validator.is_valid(read(GOOD, "x").value)
     for before, after in WRONG:
         assert not validator.is_valid(read(GOOD.replace(before, after), "x").value), after
+
+
+@pytest.mark.parametrize(("evaluate", "good"), [("5", True), ("{every: 5}", True), ("-1", False), ("true", False)])
+def test_a_number_is_short_for_when_to_evaluate(made, evaluate, good):
+    learning = f"learning: {{data: digits, model: logistic, evaluate: {evaluate}}}"
+    text = GOOD.replace("learning: none", learning)
+    assert jsonschema.Draft7Validator(made).is_valid(read(text, "x").value) == good

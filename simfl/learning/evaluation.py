@@ -30,5 +30,7 @@ def _short(value: Any) -> Any:
     return {"every": value} if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-EvaluationField = Annotated[Evaluation, BeforeValidator(_short)]
+EvaluationField = Annotated[
+    Evaluation, BeforeValidator(_short, json_schema_input_type=Annotated[int, Field(ge=0)] | Evaluation)
+]
 """A field that holds an evaluation; a number is short for ``{every: n}``."""

@@ -33,11 +33,10 @@ class Enclosure:
 
     @property
     def value(self) -> float | None:
-        """The value where the bounds meet (whole numbers exactly), else None."""
+        """The value where the bounds meet, in nine digits: further ones are the processor's. Else None."""
         if self.upper - self.lower > GAP * max(1.0, self.upper):
             return None
-        whole = round(self.upper)
-        return float(whole) if abs(self.upper - whole) < 1e-9 * max(1, whole) else self.upper
+        return float(f"{self.upper:.9g}")
 
 
 def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Budget) -> dict[int, Enclosure]:

@@ -64,7 +64,7 @@ def theory(setting: Setting) -> dict[str, Any]:
 def _aggregated(
     setting: Setting, family: Family, here: NDArray[np.float64], order: NDArray[np.integer]
 ) -> float | None:
-    """Mean number of clients aggregated in a round; None where it is not known.
+    """Mean number of clients aggregated in a round, in twelve digits (further ones are the processor's), or None.
 
     Args:
         here: of the client in each place of the family, the probability of being available.
@@ -78,7 +78,8 @@ def _aggregated(
     if apart and not setting.devices.availability.independent:
         return None
     policy: Policy = setting.selection  # type: ignore[assignment]
-    return family.aggregated(here, 1.0 - rates[order], losses.on_failure, policy.uniform)
+    mean = family.aggregated(here, 1.0 - rates[order], losses.on_failure, policy.uniform)
+    return None if mean is None else float(f"{mean:.12g}")
 
 
 def _left_out(setting: Setting) -> list[str]:
