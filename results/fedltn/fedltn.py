@@ -45,7 +45,8 @@ TABLES = {
 BRIEF = {"learning.evaluate.samples": "100", "learning.evaluate.every": "50"}
 """The tables are about clients' own test samples at the end; of the common ones a few do."""
 
-AVERAGED = {"training.server_optimiser": "sgd"}
+AVERAGED = {"training.server_optimiser": "{name: sgd, momentum: 0}"}
+"""The bare name would keep the momentum of the scenario's look-ahead."""
 LOTTERY = "{name: lotteryfl, target: %s, step: 0.2, threshold: 0.5}"
 ARMS = {
     "FedAvg": AVERAGED | {"training.personal": "none"},
