@@ -1,11 +1,14 @@
 """Every backend against torch.optim.SGD on a plain module, sample by sample in the same order."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from simfl.errors import SimflError
 from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Sgd, Task
 from simfl.learning.backends.batch import take
@@ -288,6 +291,21 @@ def test_processes_give_the_bits_of_one_process_for_any_number_of_them(model):
         folder = engine.folder
         engine.close()
         assert not folder.exists()
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_killed_process_is_an_error_of_one_line(noticed):
+    task, works = prepare("conv", "shift")
+    engine = BACKENDS["processes"](workers=1).build(task)
+    engine.train(works)
+    for process in engine.pool._processes.values():
+        process.kill()
+    while noticed and not engine.pool._broken:
+        time.sleep(0.01)
+    with pytest.raises(SimflError, match="^learning.backend: a training process ended before its work did .*$"):
+        engine.train(works)
+    engine.close()
+    assert not engine.folder.exists()
 
 
 def test_works_make_the_promised_steps():

@@ -83,8 +83,8 @@ class ProcessEngine:
         size = 1 if self.one_by_one else -(-n // self.workers)
         parts = [range(first, min(first + size, n)) for first in range(0, n, size)]
         names = {name: file.filename for name, file in self.files.items()}
-        tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
         try:
+            tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
             loss = [task.result() for task in tasks]
         except BrokenProcessPool as error:
             raise SimflError(f"learning.backend: {self._why()}") from error
