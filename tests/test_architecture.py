@@ -156,8 +156,8 @@ def test_no_drawing_and_no_file_writing_below_the_shell():
 
 FOREIGN = {
     "draw", "gain",  # of a model's layers, torch modules
-    "CSafeLoader", "__abstractmethods__", "__code__", "__file__", "__name__", "__pydantic_config__", "item", "position",
-    "sched_getaffinity", "strerror", "toarray", "tocsr",
+    "CSafeLoader", "__abstractmethods__", "__code__", "__file__", "__name__", "__pydantic_config__", "item", "mallopt",
+    "position", "sched_getaffinity", "strerror", "toarray", "tocsr",
 }  # fmt: skip
 """What other libraries' objects, or Python's, may lack. Any other constant name asked for by ``hasattr`` or ``getattr``
 is a question that a protocol should have answered. Names that are not constant (all fields of a dataclass) are generic.

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import platform
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -176,6 +177,28 @@ def test_same_bytes_for_any_thread_count_and_hash_seed():
         assert run.returncode == 0, run.stderr
         digests.add(run.stdout)
     assert len(digests) == 1
+
+
+FREEING = """
+import torch
+from simfl.learning.settle import settle
+
+def resident_pages():
+    return int(open("/proc/self/statm").read().split()[1])
+
+settle()
+blocks = [torch.ones(2_000_000) for _ in range(8)]
+held = resident_pages()
+del blocks
+print(held - resident_pages())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
+def test_what_a_step_frees_is_kept_for_the_next():
+    root = os.path.dirname(os.path.dirname(__file__))
+    run = subprocess.run([sys.executable, "-c", FREEING], capture_output=True, text=True, cwd=root)
+    assert int(run.stdout) < 100, run.stderr  # of 15,625, all of which glibc would give back by itself
 
 
 def test_choosing_a_learner_does_not_import_torch():

@@ -25,6 +25,7 @@ from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
 from simfl.learning.own import OwnSamples, Record
 from simfl.learning.partitions.base import Split
+from simfl.learning.settle import settle
 from simfl.learning.tested import Tested
 from simfl.learning.visits import Finished, Visits
 from simfl.rng import Streams
@@ -48,7 +49,7 @@ class SupervisedLearner:
     """
 
     def __init__(self, choice: Any, scenario: Setting, streams: Streams) -> None:
-        torch.set_num_threads(1)  # the bits of a sum depend on the thread count
+        settle()
         self.choice, self.local, self.streams = choice, scenario.training, streams
         self.device = device(choice.device)
         self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)

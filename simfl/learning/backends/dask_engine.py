@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from simfl.addresses import check_scheduler
 from simfl.errors import SimflError
 from simfl.learning.backends.base import Backend, Engine, Task
+from simfl.learning.settle import settle
 from simfl.learning.work import Work
 from simfl.setting import Means
 from simfl.version import RESULTS
@@ -247,7 +248,7 @@ class _Held(WorkerPlugin):
         key = (self.token, threading.get_ident())
         with _lock:
             if key not in _engines:
-                torch.set_num_threads(1)  # the bits of a sum depend on the thread count
+                settle()
                 x, y = (torch.from_numpy(np.require(part, requirements="W")) for part in (self.x, self.y))
                 module = copy.deepcopy(self.task.module)  # which the engine takes for its own
                 _engines[key] = self.inner.build(replace(self.task, module=module, x=x, y=y))

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from simfl.errors import SimflError
 from simfl.learning.backends.base import Backend, Engine, Task
+from simfl.learning.settle import settle
 from simfl.learning.work import Work
 
 __all__ = ["ProcessEngine"]
@@ -143,7 +144,7 @@ class _Worker:
 
 def _start(folder: str, task: Task, inner: Backend) -> None:
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
-    torch.set_num_threads(1)
+    settle()
     (Path(folder) / STARTED).touch()
     x, y = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy", mmap_mode="c")) for name in ("x", "y"))
     _Worker.engine = inner.build(replace(task, x=x, y=y))
