@@ -6,13 +6,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from schemes import AUTHORS, PAPER
 
-__all__ = ["CELLS", "Cell", "dropout_by_label"]
+__all__ = ["CELLS", "Cell", "dropout_by_label", "marks"]
 
 MNIST_LABELS = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 """Training images of each digit."""
 
 DROPOUT_OF_LABEL = (0.1, 0.15, 0.2, 0.25, 0.3, 0.3, 0.35, 0.4, 0.45, 0.5)
 """How probably a client drops out that holds this digit only."""
+
+
+MARKS = {3: (100, 200, 500, 1000), 4: (50, 100, 200)}
+"""Rounds after which a table tells accuracy; the last of them is its end."""
+
+
+def marks(table: int, rounds: int) -> list[int]:
+    """After which of so many rounds a table tells accuracy."""
+    return [mark for mark in MARKS[table] if mark <= rounds]
 
 
 class Cell(NamedTuple):
@@ -33,10 +42,9 @@ class Cell(NamedTuple):
     schemes: Mapping[str, str]
     minutes: int
 
-    @property
-    def marks(self) -> tuple[int, ...]:
-        """Rounds after which accuracy is told."""
-        return (100, 500, 1000) if self.table == 3 else (50, 100, 200)
+    def cost(self, rounds: int | None) -> float:
+        """Minutes of one seed of so many rounds, or of all."""
+        return self.minutes * (rounds or MARKS[self.table][-1]) / MARKS[self.table][-1]
 
 
 def dropout_by_label(clients: int = 120) -> list[float]:
@@ -51,6 +59,7 @@ def dropout_by_label(clients: int = 120) -> list[float]:
     return [round(float(value), 4) for value in mean]
 
 
+BF16 = {"learning.bf16": True}
 COPIES = (
     "{name: images, mean: [0.4914, 0.4822, 0.4465], deviation: [0.2023, 0.1994, 0.2010], "
     "copies: [left_right, upside_down]}"
@@ -71,13 +80,13 @@ CELLS: dict[str, tuple[Cell, ...]] = {
              "training.learning_rate": 0.01, "training.momentum": 0.9},
             AUTHORS, 280,
         ),
-        Cell(4, "IID", "paper001_mnist_authors.yaml", {}, AUTHORS, 26),
+        Cell(4, "IID", "paper001_mnist_authors.yaml", BF16, AUTHORS, 26),
         Cell(
             4, "non-IID, dropout by label", "paper001_mnist_authors.yaml",
-            {"learning.partition": SORTED, "devices.availability.dropout": [dropout_by_label()]}, AUTHORS, 26,
+            BF16 | {"learning.partition": SORTED, "devices.availability.dropout": [dropout_by_label()]}, AUTHORS, 26,
         ),
-        Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", {"learning.partition": SORTED}, AUTHORS,
-             26),
+        Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", BF16 | {"learning.partition": SORTED},
+             AUTHORS, 26),
     ),
     "tuned": (
         Cell(3, "IID", "paper001_cifar10.yaml", {}, PAPER, 75),

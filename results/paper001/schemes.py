@@ -32,6 +32,7 @@ def arguments(description: str, seeds: int) -> argparse.ArgumentParser:
     """What every script is asked for."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=seeds, help="runs of each setting and scheme")
+    parser.add_argument("--rounds", type=int, help="fewer than the table has; files are named for them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", default="results", help="folder of the runs; finished ones are reused")
     parser.add_argument("--shard", default="1/1", help="i/n: plays every n-th run from the i-th on, and draws nothing")
@@ -40,6 +41,8 @@ def arguments(description: str, seeds: int) -> argparse.ArgumentParser:
 
 def swept(file: str, grid: Mapping[str, Any], options: argparse.Namespace, seeds: int) -> SweepResult:
     """The runs of a scenario for every combination of values and the seeds 0, 1, ...; finished ones are reused."""
+    if options.rounds:
+        grid = {**grid, "training.rounds": options.rounds}
     shard, shards = (int(part) for part in options.shard.split("/"))
     found = simfl.sweep(
         SCENARIOS / file, grid, replications=seeds, jobs=options.jobs, out=options.out, shard=(shard, shards)
@@ -47,6 +50,11 @@ def swept(file: str, grid: Mapping[str, Any], options: argparse.Namespace, seeds
     if len(found.failed):
         raise SystemExit(f"failed:\n{found.failed.error}")
     return found
+
+
+def stem(name: str, options: argparse.Namespace) -> str:
+    """What the files of a table are called."""
+    return f"{name}_{options.rounds}_rounds" if options.rounds else name
 
 
 def play(

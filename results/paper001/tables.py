@@ -1,13 +1,13 @@
 """Tables 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 7 and 6), beside this file.
 
-    python results/paper001/tables.py --settings authors [--table 4] [--seeds 5] [--jobs 2] [--out results]
+    python results/paper001/tables.py --settings authors [--table 4] [--seeds 5] [--rounds 50] [--jobs 2] [--out DIR]
     python results/paper001/tables.py --settings tuned
     python results/paper001/tables.py --tune
 
 Plays every setting of cells.py for six schemes and every seed. What is finished is reused and what was interrupted
 goes on; ``--shard 1/4`` to ``--shard 4/4`` share the runs between four machines of one folder. Writes, for each
-table, table3_authors.csv (accuracy after 100, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 % intervals, and
-paired differences from random), curves3_authors.csv and table3_authors.svg, and alike for 4 and tuned. ``--cost``
+table, table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 % intervals,
+and paired differences from random), curves3_authors.csv and table3_authors.svg, and alike for 4 and tuned. ``--cost``
 says how long that takes.
 
 --tune plays the random scheme only, on a seed of its own, with each learning rate, and writes tuning.csv. The best
@@ -18,8 +18,8 @@ import argparse
 from pathlib import Path
 
 import pandas
-from cells import CELLS, Cell
-from schemes import arguments, play, swept
+from cells import CELLS, Cell, marks
+from schemes import arguments, play, stem, swept
 
 from simfl.compare.intervals import mean, paired
 from simfl.opening import Result
@@ -53,10 +53,10 @@ def curve(results: list[Result]) -> pandas.DataFrame:
     return found
 
 
-def row(accuracy: pandas.DataFrame, base: pandas.DataFrame, marks: tuple[int, ...]) -> dict:
+def row(accuracy: pandas.DataFrame, base: pandas.DataFrame, after: list[int]) -> dict:
     """One cell of a table, from the accuracies of a scheme and of random: one row a round, one column a seed each."""
     told: dict = {"seeds": accuracy.shape[1]}
-    for mark in marks:
+    for mark in after:
         found = mean(accuracy.loc[mark - 1].to_numpy())
         told |= {f"after_{mark}": found.estimate, f"after_{mark}_half_interval": found.half_width}
     last = accuracy.iloc[-1]
@@ -85,13 +85,14 @@ def table(cells: list[Cell], options: argparse.Namespace) -> tuple[pandas.DataFr
             summaries = pandas.DataFrame([result.summary for result in results])
             fairness = [name for name in ("fairness_gap", "fairness_gap_unskipped") if name in summaries]
             extra = {name: summaries[name].mean() for name in ("mean_cardinality", *fairness)}
-            rows.append(place | row(accuracy, accuracies["random"], cell.marks) | extra)
+            told = row(accuracy, accuracies["random"], marks(cell.table, len(results[0].rounds)))
+            rows.append(place | told | extra)
             average = accuracy.mean(axis=1).rename("test_accuracy").reset_index()
             curves.append(pandas.DataFrame({**place, **average}))
     return pandas.DataFrame(rows), pandas.concat(curves) if curves else pandas.DataFrame()
 
 
-def draw(curves: pandas.DataFrame, number: int, settings: str) -> None:
+def draw(curves: pandas.DataFrame, number: int, file: str) -> None:
     import matplotlib
 
     matplotlib.use("svg")
@@ -107,7 +108,7 @@ def draw(curves: pandas.DataFrame, number: int, settings: str) -> None:
             axis.plot(group["round"] + 1, group.test_accuracy, dash, color=colour, label=name, linewidth=1.4)
         axis.set(title=f"{TITLES[number]}, {setting}", xlabel="round", ylabel="test accuracy, %")
     figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.savefig(HERE / f"table{number}_{settings}.svg", metadata={"Date": None})
+    figure.savefig(HERE / f"{file}.svg", metadata={"Date": None})
 
 
 def main() -> None:
@@ -122,7 +123,7 @@ def main() -> None:
     for number in TITLES if options.table is None else (options.table,):
         cells = [cell for cell in CELLS[options.settings] if cell.table == number]
         if options.cost:
-            minutes = options.seeds * sum(cell.minutes for cell in cells)
+            minutes = options.seeds * sum(cell.cost(options.rounds) for cell in cells)
             print(
                 f"table {number}, {options.settings}: about {minutes / 60:.1f} hours of one core, {options.seeds} seeds"
             )
@@ -130,9 +131,10 @@ def main() -> None:
         rows, curves = table(cells, options)
         if options.shard != "1/1":
             continue
-        rows.to_csv(HERE / f"table{number}_{options.settings}.csv", index=False, float_format="%.6g")
-        curves.to_csv(HERE / f"curves{number}_{options.settings}.csv", index=False, float_format="%.6g")
-        draw(curves, number, options.settings)
+        name = stem(f"{number}_{options.settings}", options)
+        rows.to_csv(HERE / f"table{name}.csv", index=False, float_format="%.6g")
+        curves.to_csv(HERE / f"curves{name}.csv", index=False, float_format="%.6g")
+        draw(curves, number, f"table{name}")
 
 
 if __name__ == "__main__":
