@@ -29,7 +29,7 @@ def fitting(clients: int, k: int) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = arguments(__doc__, 5)
+    parser = arguments(__doc__, 5, shorter=True)
     parser.add_argument("--only", help="N,K: this size only; nothing is written")
     options = parser.parse_args()
     rows = []

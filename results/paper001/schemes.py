@@ -28,11 +28,13 @@ AUTHORS = {
 """As the authors' public code selects: the available batches of least summed participation."""
 
 
-def arguments(description: str, seeds: int) -> argparse.ArgumentParser:
-    """What every script is asked for."""
+def arguments(description: str, seeds: int, shorter: bool = False) -> argparse.ArgumentParser:
+    """What every script is asked for; ``shorter``: also for fewer rounds than its table has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=seeds, help="runs of each setting and scheme")
-    parser.add_argument("--rounds", type=int, help="fewer than the table has; files are named for them")
+    parser.set_defaults(rounds=None)
+    if shorter:
+        parser.add_argument("--rounds", type=int, help="fewer than the table has; files are named for them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", default="results", help="folder of the runs; finished ones are reused")
     parser.add_argument("--shard", default="1/1", help="i/n: plays every n-th run from the i-th on, and draws nothing")

@@ -112,7 +112,7 @@ def draw(curves: pandas.DataFrame, number: int, file: str) -> None:
 
 
 def main() -> None:
-    parser = arguments(__doc__, 5)
+    parser = arguments(__doc__, 5, shorter=True)
     parser.add_argument("--settings", choices=CELLS, default="authors")
     parser.add_argument("--table", type=int, choices=TITLES, help="only this table")
     parser.add_argument("--cost", action="store_true", help="say how long it takes, and play nothing")
