@@ -2,17 +2,18 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simfl.attacking.shadows import halves
+from simfl.attacking.shadows import _mapped, halves
 from simfl.attacks.images import matched, psnr, ssim
 from simfl.attacks.statistics import fedmia, lira, margins, rates, tpr_at
 from simfl.cli import simfl
-from simfl.errors import MissingError
+from simfl.errors import MissingError, SimflError
 from simfl.report.page import page
 from simfl.report.reading import read_study
 from simfl.rng import Streams
@@ -188,6 +189,18 @@ def shadow_world(seed, gain, shadows=16, n=4000):
     told = hard + gain * inside + 0.5 * rng.normal(size=(shadows, n))
     member = np.arange(n) < n // 2
     return hard + gain * member + 0.5 * rng.normal(size=n), told, inside, member
+
+
+class Deadly:
+    """Ends the process that is handed it."""
+
+    def __reduce__(self):
+        return os._exit, (1,)
+
+
+def test_a_process_of_shadows_that_dies_is_an_error_of_one_line():
+    with pytest.raises(SimflError, match="^a process that trains shadows ended before its work did .*$"):
+        list(_mapped(Deadly(), [(0, None), (1, None)], 2))
 
 
 def test_every_candidate_is_in_half_of_the_shadows():

@@ -5,6 +5,7 @@ All of them, and the attacked one, play the same scenario; only the data differ,
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -163,9 +164,15 @@ def _mapped(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray[np
     """Results in the order of the tasks, from fresh processes of one computing thread each.
 
     They are handed the data: what loads them takes longer to import than they take to send.
+
+    Raises:
+        SimflError: a process ended before its work did.
     """
     if jobs == 1:
         yield from (shadow(shared, task) for task in tasks)
         return
     with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _start, (shared,)) as pool:
-        yield from pool.map(_one, tasks)
+        try:
+            yield from pool.map(_one, tasks)
+        except BrokenProcessPool as error:
+            raise SimflError("a process that trains shadows ended before its work did (out of memory?)") from error
