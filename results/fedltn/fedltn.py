@@ -15,12 +15,13 @@ and writes
                         and the share of uploaded values that is pruned in round 20 and in the last; mean over seeds
                         with its 95 % interval (<table>_<N>_rounds.csv and so on with --rounds)
     <table>_paired.csv  differences of arms, seed by seed, with their 95 % intervals
+    <table>_course.csv  where accuracy is measured more than once: both means, and the training loss, on the way
     <table>.svg         the distribution over all clients and seeds of what their last jobs left
 """
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas
 
@@ -87,14 +88,20 @@ PAIRS = (
 )
 EARLY, AROUND = 20, 5
 """The pruned share "in round 20" is that of the five rounds up to it."""
+LATELY = 100
+"""Rounds that a training loss on the way is the mean of."""
 
 
-Played = dict[int, dict[str, float]]
-"""What an arm comes to, by seed."""
+class Played(NamedTuple):
+    """What one run of an arm comes to: its row, its clients' accuracies, and what was measured on the way."""
+
+    row: dict[str, float]
+    clients: pandas.DataFrame
+    course: pandas.DataFrame
 
 
-def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, float], pandas.DataFrame] | None:
-    """What one arm comes to, and its clients' accuracies; None where only finished runs count, and this is not."""
+def play(name: str, seed: int, options: argparse.Namespace) -> Played | None:
+    """One arm; None where only finished runs count, and this is not."""
     changes = BRIEF | TABLES[options.table] | ARMS[name]
     if options.rounds:
         changes |= {"training.rounds": str(options.rounds)}
@@ -111,11 +118,18 @@ def play(name: str, seed: int, options: argparse.Namespace) -> tuple[dict[str, f
         sent = result.rounds.published_mb
     lately = sent.rolling(AROUND).mean()
     row |= {"megabytes": sent.sum(), "sent_20": lately.iloc[EARLY - 1], "sent_last": lately.iloc[-1]}
-    return row, pandas.read_csv(result.path / "accuracies.csv")
+    course = result.rounds.assign(
+        rounds=result.rounds["round"] + 1,
+        trained_mean=100 * result.rounds.client_trained_accuracy_mean,
+        before_mean=100 * result.rounds.client_accuracy_mean,
+        train_loss=result.rounds.train_loss.rolling(LATELY, min_periods=1).mean(),
+    )
+    course = course.loc[course.trained_mean.notna(), ["rounds", "trained_mean", "before_mean", "train_loss"]]
+    return Played(row, pandas.read_csv(result.path / "accuracies.csv"), course)
 
 
-def write(found: dict[str, Played], table: str) -> None:
-    found = {name: values for name, values in found.items() if values}
+def write(found: dict[str, dict[int, dict[str, float]]], table: str) -> None:
+    """The arms' rows, by seed, as means and as paired differences."""
     whole = pandas.DataFrame(found["FedAvg"].values())
     rows: list[dict[str, Any]] = []
     for name, values in found.items():
@@ -136,6 +150,13 @@ def write(found: dict[str, Played], table: str) -> None:
                 row |= columns(measure, paired(a[measure].to_numpy(), b[measure].to_numpy()))
             rows.append(row)
     pandas.DataFrame(rows).to_csv(HERE / f"{table}_paired.csv", index=False, float_format="%.5g")
+
+
+def write_courses(courses: dict[str, list[pandas.DataFrame]], table: str) -> None:
+    means = {name: pandas.concat(frames).groupby("rounds").mean() for name, frames in courses.items()}
+    if max(map(len, means.values())) > 1:
+        rows = pandas.concat(means, names=["arm"]).reset_index()
+        rows.to_csv(HERE / f"{table}_course.csv", index=False, float_format="%.5g")
 
 
 def columns(name: str, interval: Interval) -> dict[str, float | None]:
@@ -171,18 +192,18 @@ def main() -> None:
     names = [
         name for name in dict.fromkeys(["FedAvg", *options.arms]) if "FedBN" not in name or "resnet8" in options.table
     ]
-    found: dict[str, Played] = {name: {} for name in names}
-    clients: dict[str, list[pandas.DataFrame]] = {name: [] for name in names}
+    found: dict[str, dict[int, Played]] = {name: {} for name in names}
     for seed in range(options.seeds):
         for name in names:
             if (played := play(name, seed, options)) is None:
                 continue
-            found[name][seed], own = played
-            clients[name].append(own)
-            print(seed, name, {key: round(float(value), 2) for key, value in played[0].items()}, flush=True)
+            found[name][seed] = played
+            print(seed, name, {key: round(float(value), 2) for key, value in played.row.items()}, flush=True)
     stem = f"{options.table}_{options.rounds}_rounds" if options.rounds else options.table
-    write(found, stem)
-    draw({name: frames for name, frames in clients.items() if frames}, stem)
+    found = {name: runs for name, runs in found.items() if runs}
+    write({name: {seed: run.row for seed, run in runs.items()} for name, runs in found.items()}, stem)
+    write_courses({name: [run.course for run in runs.values()] for name, runs in found.items()}, stem)
+    draw({name: [run.clients for run in runs.values()] for name, runs in found.items()}, stem)
 
 
 if __name__ == "__main__":
