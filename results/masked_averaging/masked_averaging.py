@@ -14,10 +14,12 @@ the masked mean divided by the mask's mean, under the same draws, seed after see
 
 and writes <table>.csv: test accuracy in per cent of each arm, mean over the seeds of the mean over the last five
 evaluations (of every second round; of `epochs`, every round), the mask's mean over all rounds, and the paired
-differences to the plain mean, and of the masked mean to the control, with their 95 % intervals.
+differences to the plain mean, and of the masked mean to the control, with their 95 % intervals. Seeds in which an arm
+diverged are left out, and counted.
 """
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ ARMS = {
     "rescaled": "{name: masked, tau: 0.4, rescale: all}",
 }
 PAIRS = (("masked", "mean"), ("shrunk", "mean"), ("rescaled", "mean"), ("masked", "shrunk"))
-PUBLISHED = ((0.01, 2.0), (0.01, 1.0), (0.05, 2.0), (0.05, 0.01), (0.05, 1.0))
+PUBLISHED = ((0.01, 2.0), (0.01, 1.0), (0.05, 2.0), (0.1, 0.01), (0.05, 0.1), (0.05, 1.0))
 MNIST = {"learning.data": "mnist"}
 TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
     "published": (PUBLISHED, {"training.local_steps": "112"}),
@@ -64,17 +66,24 @@ def play(arm: str, seed: int, changes: dict[str, str], options: argparse.Namespa
     scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()])
     if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
         return None
-    rounds = simfl.run(scenario, out=options.out).rounds
-    found = {"accuracy": 100 * float(rounds.test_accuracy.dropna().tail(LAST).mean())}
+    result = simfl.run(scenario, out=options.out)
+    rounds, diverged = result.rounds, result.summary.get("diverged_round") is not None
+    found = {"accuracy": math.nan if diverged else 100 * float(rounds.test_accuracy.dropna().tail(LAST).mean())}
     return found | ({"mask_mean": float(rounds.mask_mean.mean())} if "mask_mean" in rounds else {})
 
 
 def row(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
-    """Means and paired differences of the arms, seed by seed."""
-    accuracy = {arm: [each["accuracy"] for each in values] for arm, values in found.items()}
-    cells: dict[str, Any] = {"seeds": len(accuracy["mean"])}
+    """Means and paired differences of the arms over the seeds in which none of them diverged."""
+    told = pandas.DataFrame({arm: [each["accuracy"] for each in values] for arm, values in found.items()})
+    whole = told.notna().all(axis=1)
+    diverged = "; ".join(f"{arm} {count}" for arm, count in told.isna().sum().items() if count)
+    cells: dict[str, Any] = {"seeds": int(whole.sum()), "diverged": diverged}
+    if not whole.any():
+        return cells
+    accuracy = {arm: told.loc[whole, arm].tolist() for arm in told}
     cells |= {arm: mean(values).estimate for arm, values in accuracy.items()}
-    cells["mask_mean"] = mean([each["mask_mean"] for each in found["masked"]]).estimate
+    masks = [each["mask_mean"] for each, kept in zip(found["masked"], whole, strict=True) if kept]
+    cells["mask_mean"] = mean(masks).estimate
     for one, other in PAIRS:
         gap = paired(accuracy[one], accuracy[other])
         cells |= {f"{one}_{other}": gap.estimate, f"{one}_{other}_low": gap.lower, f"{one}_{other}_high": gap.upper}
