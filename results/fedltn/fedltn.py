@@ -13,7 +13,8 @@ and writes
     <table>.csv         each arm's accuracy of the models that the clients' last jobs left, on their own test samples
                         (mean and lowest client), the same of what they begin the next job with, published megabytes,
                         and the share of uploaded values that is pruned in round 20 and in the last; mean over seeds
-                        with its 95 % interval (<table>_<N>_rounds.csv and so on with --rounds)
+                        with its 95 % interval (<table>_<N>_rounds.csv and so on with --rounds); seeds in which the
+                        arm diverged are counted, and left out
     <table>_paired.csv  differences of arms, seed by seed, with their 95 % intervals
     <table>_course.csv  where accuracy is measured more than once: both means, and the training loss, on the way
     <table>.svg         the distribution over all clients and seeds of what their last jobs left
@@ -98,6 +99,7 @@ class Played(NamedTuple):
     row: dict[str, float]
     clients: pandas.DataFrame
     course: pandas.DataFrame
+    diverged: bool
 
 
 def play(name: str, seed: int, options: argparse.Namespace) -> Played | None:
@@ -112,7 +114,8 @@ def play(name: str, seed: int, options: argparse.Namespace) -> Played | None:
         return None
     result = simfl.run(scenario, out=options.out)
     values = {measure: result.summary[column] for measure, column in MEASURES.items()}
-    row = {measure: float("nan") if value is None else 100 * value for measure, value in values.items()}  # diverged
+    diverged = result.summary.get("diverged_round") is not None
+    row = {measure: float("nan") if diverged else 100 * value for measure, value in values.items()}
     sent = result.rounds.bytes_up / 1e6  # averages send whole models; sparse ones say what counts: values only
     if "published_mb" in result.rounds:
         sent = result.rounds.published_mb
@@ -125,10 +128,10 @@ def play(name: str, seed: int, options: argparse.Namespace) -> Played | None:
         train_loss=result.rounds.train_loss.rolling(LATELY, min_periods=1).mean(),
     )
     course = course.loc[course.trained_mean.notna(), ["rounds", "trained_mean", "before_mean", "train_loss"]]
-    return Played(row, pandas.read_csv(result.path / "accuracies.csv"), course)
+    return Played(row, pandas.read_csv(result.path / "accuracies.csv"), course, diverged)
 
 
-def write(found: dict[str, dict[int, dict[str, float]]], table: str) -> None:
+def write(found: dict[str, dict[int, dict[str, float]]], diverged: dict[str, int], table: str) -> None:
     """The arms' rows, by seed, as means and as paired differences."""
     whole = pandas.DataFrame(found["FedAvg"].values())
     rows: list[dict[str, Any]] = []
@@ -136,7 +139,7 @@ def write(found: dict[str, dict[int, dict[str, float]]], table: str) -> None:
         frame = pandas.DataFrame(values.values())
         for when in ("20", "last"):  # of what FedAvg sends in a round
             frame[f"pruned_{when}"] = 100 * (1 - frame.pop(f"sent_{when}") / whole.sent_20.iloc[0])
-        row: dict[str, Any] = {"arm": name, "seeds": len(frame)}
+        row: dict[str, Any] = {"arm": name, "seeds": len(frame), "diverged": diverged[name]}
         for measure in frame:
             row |= columns(measure, mean(frame[measure].to_numpy()))
         rows.append(row | {"share": row["megabytes"] / whole.megabytes.mean()})
@@ -200,8 +203,10 @@ def main() -> None:
             found[name][seed] = played
             print(seed, name, {key: round(float(value), 2) for key, value in played.row.items()}, flush=True)
     stem = f"{options.table}_{options.rounds}_rounds" if options.rounds else options.table
+    diverged = {name: sum(run.diverged for run in runs.values()) for name, runs in found.items()}
+    found = {name: {seed: run for seed, run in runs.items() if not run.diverged} for name, runs in found.items()}
     found = {name: runs for name, runs in found.items() if runs}
-    write({name: {seed: run.row for seed, run in runs.items()} for name, runs in found.items()}, stem)
+    write({name: {seed: run.row for seed, run in runs.items()} for name, runs in found.items()}, diverged, stem)
     write_courses({name: [run.course for run in runs.values()] for name, runs in found.items()}, stem)
     draw({name: [run.clients for run in runs.values()] for name, runs in found.items()}, stem)
 
