@@ -166,3 +166,28 @@ def test_issued_numbers_fit_together():
     assert published.printed.notna().sum() == 24 and (published.trials >= 1).all()
     counts = pandas.read_csv(FOLDER / "table1.csv").set_index("scheme").family
     assert counts[["partition", "batch T=6", "batch T=4", "batch T=3"]].tolist() == [10, 190, 4060, 91_390]
+
+
+def test_a_table_may_grow_by_and_by(tmp_path):
+    from tables import added, table
+
+    def rows(setting: str, seeds: range) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+        places = [(scheme, seed) for scheme in ("random", "partition") for seed in seeds]
+        runs = [(setting, scheme, seed, 60, f"{seed}e1", 12.0 - seed) for scheme, seed in places]
+        curves = [(setting, *place, at, at + len(place[0]) * place[1]) for place in places for at in range(9, 60, 10)]
+        return (
+            pandas.DataFrame(runs, columns=["setting", "scheme", "seed", "rounds", "digest", "mean_cardinality"]),
+            pandas.DataFrame(curves, columns=["setting", "scheme", "seed", "round", "test_accuracy"]),
+        )
+
+    order = ["IID", "non-IID"]
+    for setting, seeds in (("non-IID", range(2)), ("IID", range(1, 3)), ("IID", range(2))):
+        runs, curves = (
+            added(found, tmp_path / name, order)
+            for found, name in zip(rows(setting, seeds), ("runs", "curves"), strict=True)
+        )
+    assert len(runs) == 2 * (3 + 2) and runs.digest.str.endswith("e1").all(), "seed 1 of IID is there once"
+    grown = table(4, runs, curves)
+    whole = [pandas.concat(both) for both in zip(rows("IID", range(3)), rows("non-IID", range(2)), strict=True)]
+    pandas.testing.assert_frame_equal(grown, table(4, *whole))
+    assert grown.seeds.tolist() == [3, 3, 2, 2] and grown.minus_random.tolist() == [0, 3, 0, 1.5]

@@ -10,7 +10,6 @@ the masked mean divided by the mask's mean, under the same draws, seed after see
     epochs      the same with twenty local epochs (Table B.9)
     colours     MNIST in the colours of its classes, other colours in the test part
     rotation    MNIST turned by an angle of its class, the test part upright
-    drawn       a hundred clients, ten of them a round, batches of 50
 
 and writes <table>.csv: test accuracy in per cent of each arm, mean over the seeds of the mean over the last five
 evaluations (of every second round; of `epochs`, every round), the mask's mean over all rounds, and the paired
@@ -44,12 +43,7 @@ TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
     "epochs": (((0.01, 1.0),), {"training.local_epochs": "20", "learning.evaluate": "1"}),
     "colours": (((0.01, 1.0),), MNIST | {"learning.transform": "colours"}),
     "rotation": (((0.01, 1.0),), MNIST | {"learning.transform": "rotation"}),
-    "drawn": (
-        ((0.01, 1.0), (0.03, 1.0), (0.03, 1.5)),
-        {"clients": "100", "selection": "{name: random, k: 10}", "training.batch_size": "50",
-         "training.weight_decay": "0"},
-    ),
-}  # fmt: skip
+}
 """Learning rates of clients and server, and what else is changed."""
 
 LAST = 5

@@ -32,7 +32,7 @@ def arguments(description: str, seeds: int, shorter: bool = False) -> argparse.A
     """What every script is asked for; ``shorter``: also for fewer rounds than its table has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=seeds, help="runs of each setting and scheme")
-    parser.set_defaults(rounds=None)
+    parser.set_defaults(rounds=None, first_seed=0)
     if shorter:
         parser.add_argument("--rounds", type=int, help="fewer than the table has; files are named for them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
@@ -42,7 +42,8 @@ def arguments(description: str, seeds: int, shorter: bool = False) -> argparse.A
 
 
 def swept(file: str, grid: Mapping[str, Any], options: argparse.Namespace, seeds: int) -> SweepResult:
-    """The runs of a scenario for every combination of values and the seeds 0, 1, ...; finished ones are reused."""
+    """The runs of a scenario for every combination of values and so many seeds; finished ones are reused."""
+    grid = {"seed": options.first_seed, **grid}
     if options.rounds:
         grid = {**grid, "training.rounds": options.rounds}
     shard, shards = (int(part) for part in options.shard.split("/"))

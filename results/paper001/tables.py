@@ -6,9 +6,10 @@
 
 Plays every setting of cells.py for six schemes and every seed. What is finished is reused and what was interrupted
 goes on; ``--shard 1/4`` to ``--shard 4/4`` share the runs between four machines of one folder. Writes, for each
-table, table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 % intervals,
-and paired differences from random), curves3_authors.csv and table3_authors.svg, and alike for 4 and tuned. ``--cost``
-says how long that takes.
+table, runs3_authors.csv (one row a run) and curves3_authors.csv (one row an evaluation), both beside the rows that they
+have of other settings and seeds (``--setting IID``, ``--first-seed 3``), so that a table may grow by and by; and from them
+table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 % intervals, and
+paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``--cost`` says how long that takes.
 
 --tune plays the random scheme only, on a seed of its own, with each learning rate, and writes tuning.csv. The best
 rate of a setting is used for all its six schemes; MNIST IID takes the rate found for MNIST non-IID.
@@ -61,7 +62,8 @@ def row(accuracy: pandas.DataFrame, base: pandas.DataFrame, after: list[int]) ->
         told |= {f"after_{mark}": found.estimate, f"after_{mark}_half_interval": found.half_width}
     last = accuracy.iloc[-1]
     ended, than = accuracy.tail(LAST).mean(), base.tail(LAST).mean()
-    difference = paired(ended.to_numpy(), than[ended.index].to_numpy())
+    both = ended.index.intersection(than.index)
+    difference = paired(ended[both].to_numpy(), than[both].to_numpy())
     return told | {
         "lowest": last.min(),
         "highest": last.max(),
@@ -72,24 +74,47 @@ def row(accuracy: pandas.DataFrame, base: pandas.DataFrame, after: list[int]) ->
     }
 
 
-def table(cells: list[Cell], options: argparse.Namespace) -> tuple[pandas.DataFrame, pandas.DataFrame]:
-    """The rows of a table and the mean curves, from runs."""
-    rows, curves = [], []
-    for cell in cells:
-        played = play(cell.file, cell.schemes, cell.fixed, options)
-        if options.shard != "1/1":
-            continue
-        accuracies = {scheme: curve(results) for scheme, results in played.items()}
-        for scheme, results in played.items():
-            place, accuracy = {"setting": cell.setting, "scheme": scheme}, accuracies[scheme]
-            summaries = pandas.DataFrame([result.summary for result in results])
-            fairness = [name for name in ("fairness_gap", "fairness_gap_unskipped") if name in summaries]
-            extra = {name: summaries[name].mean() for name in ("mean_cardinality", *fairness)}
-            told = row(accuracy, accuracies["random"], marks(cell.table, len(results[0].rounds)))
-            rows.append(place | told | extra)
-            average = accuracy.mean(axis=1).rename("test_accuracy").reset_index()
-            curves.append(pandas.DataFrame({**place, **average}))
-    return pandas.DataFrame(rows), pandas.concat(curves) if curves else pandas.DataFrame()
+def told(cell: Cell, played: dict[str, list[Result]]) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+    """One row a run of a setting, and one row an evaluation."""
+    runs, curves = [], []
+    for scheme, results in played.items():
+        for result in results:
+            place = {"setting": cell.setting, "scheme": scheme, "seed": result.summary["seed"]}
+            fairness = [name for name in ("fairness_gap", "fairness_gap_unskipped") if name in result.summary]
+            extra = {name: result.summary[name] for name in ("digest", "mean_cardinality", *fairness)}
+            runs.append(place | {"rounds": len(result.rounds)} | extra)
+            accuracy = curve([result]).set_axis(["test_accuracy"], axis=1).reset_index()
+            curves.append(accuracy.assign(**place)[[*place, *accuracy]])
+    return pandas.DataFrame(runs), pandas.concat(curves)
+
+
+def added(found: pandas.DataFrame, file: Path, order: list[str]) -> pandas.DataFrame:
+    """These rows and those that the file has of other settings, schemes and seeds; writes them to it."""
+    if file.exists():
+        place = ["setting", "scheme", "seed"]
+        before = pandas.read_csv(file, dtype={"digest": str})
+        played = pandas.MultiIndex.from_frame(found[place])
+        found = pandas.concat([before[~pandas.MultiIndex.from_frame(before[place]).isin(played)], found])
+    rank = found.setting.map(order.index)
+    found = found.assign(rank=rank).sort_values(["rank", "seed"], kind="stable").drop(columns="rank")
+    found.to_csv(file, index=False, float_format="%.6g")
+    return found
+
+
+def table(number: int, runs: pandas.DataFrame, curves: pandas.DataFrame) -> pandas.DataFrame:
+    """The rows of a table, from all runs and their curves."""
+    rows = []
+    for setting, of_setting in runs.groupby("setting", sort=False):
+        cell = curves[curves.setting == setting]
+        accuracies = {
+            scheme: group.pivot(index="round", columns="seed", values="test_accuracy")
+            for scheme, group in cell.groupby("scheme", sort=False)
+        }
+        for scheme, group in of_setting.groupby("scheme", sort=False):
+            extra = group.drop(columns=["setting", "scheme", "seed", "rounds", "digest"]).mean().to_dict()
+            found = row(accuracies[scheme], accuracies["random"], marks(number, group.rounds.min()))
+            rows.append({"setting": setting, "scheme": scheme} | found | extra)
+    return pandas.DataFrame(rows)
 
 
 def draw(curves: pandas.DataFrame, number: int, file: str) -> None:
@@ -102,12 +127,15 @@ def draw(curves: pandas.DataFrame, number: int, file: str) -> None:
     colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2"]
     dashes = ["-", "--", ":", "-.", "-", "--"]
     panels = list(curves.groupby("setting", sort=False))
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(2 + 4 * len(panels), 3.6), layout="constrained")
-    for axis, (setting, panel) in zip(axes, panels, strict=True):
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(2 + 4 * len(panels), 3.6), layout="constrained", squeeze=False
+    )
+    for axis, (setting, panel) in zip(axes[0], panels, strict=True):
         for (name, group), colour, dash in zip(panel.groupby("scheme", sort=False), colours, dashes, strict=True):
-            axis.plot(group["round"] + 1, group.test_accuracy, dash, color=colour, label=name, linewidth=1.4)
+            average = group.groupby("round").test_accuracy.mean()
+            axis.plot(average.index + 1, average, dash, color=colour, label=name, linewidth=1.4)
         axis.set(title=f"{TITLES[number]}, {setting}", xlabel="round", ylabel="test accuracy, %")
-    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.legend(*axes[0, -1].get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(HERE / f"{file}.svg", metadata={"Date": None})
 
 
@@ -115,6 +143,8 @@ def main() -> None:
     parser = arguments(__doc__, 5, shorter=True)
     parser.add_argument("--settings", choices=CELLS, default="authors")
     parser.add_argument("--table", type=int, choices=TITLES, help="only this table")
+    parser.add_argument("--setting", help="only this setting of it, such as IID")
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first runs; the others follow")
     parser.add_argument("--cost", action="store_true", help="say how long it takes, and play nothing")
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
@@ -128,13 +158,18 @@ def main() -> None:
                 f"table {number}, {options.settings}: about {minutes / 60:.1f} hours of one core, {options.seeds} seeds"
             )
             continue
-        rows, curves = table(cells, options)
-        if options.shard != "1/1":
-            continue
-        name = stem(f"{number}_{options.settings}", options)
-        rows.to_csv(HERE / f"table{name}.csv", index=False, float_format="%.6g")
-        curves.to_csv(HERE / f"curves{name}.csv", index=False, float_format="%.6g")
-        draw(curves, number, f"table{name}")
+        name, order = stem(f"{number}_{options.settings}", options), [cell.setting for cell in cells]
+        for cell in cells:
+            if options.setting not in (None, cell.setting):
+                continue
+            played = play(cell.file, cell.schemes, cell.fixed, options)
+            if options.shard != "1/1":
+                continue
+            one, other = told(cell, played)
+            runs = added(one, HERE / f"runs{name}.csv", order)
+            curves = added(other, HERE / f"curves{name}.csv", order)
+            table(number, runs, curves).to_csv(HERE / f"table{name}.csv", index=False, float_format="%.6g")
+            draw(curves, number, f"table{name}")
 
 
 if __name__ == "__main__":
