@@ -6,10 +6,11 @@
 
 Plays every setting of cells.py for six schemes and every seed. What is finished is reused and what was interrupted
 goes on; ``--shard 1/4`` to ``--shard 4/4`` share the runs between four machines of one folder. Writes, for each
-table, runs3_authors.csv (one row a run) and curves3_authors.csv (one row an evaluation), both beside the rows that they
-have of other settings and seeds (``--setting IID``, ``--first-seed 3``), so that a table may grow by and by; and from them
-table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 % intervals, and
-paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``--cost`` says how long that takes.
+table, runs3_authors.csv (one row a run) and curves3_authors.csv (one row an evaluation), both beside the rows that
+they have of other settings and seeds (``--setting IID``, ``--first-seed 3``), so that a table may grow by and by; and
+from them table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 %
+intervals, and paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``--cost`` says how long
+that takes.
 
 --tune plays the random scheme only, on a seed of its own, with each learning rate, and writes tuning.csv. The best
 rate of a setting is used for all its six schemes; MNIST IID takes the rate found for MNIST non-IID.
