@@ -64,7 +64,10 @@ COPIES = (
     "{name: images, mean: [0.4914, 0.4822, 0.4465], deviation: [0.2023, 0.1994, 0.2010], "
     "copies: [left_right, upside_down]}"
 )
-SORTED = "{name: data_sharing, shared: 0, in_order: true}"
+SORTED = {
+    "learning.partition": "{name: data_sharing, shared: 0, in_order: true}",
+    "learning.model": "{name: multiround_mnist, dropout: false}",
+}
 CELLS: dict[str, tuple[Cell, ...]] = {
     "authors": (
         Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, AUTHORS, 95),
@@ -83,10 +86,9 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         Cell(4, "IID", "paper001_mnist_authors.yaml", BF16, AUTHORS, 26),
         Cell(
             4, "non-IID, dropout by label", "paper001_mnist_authors.yaml",
-            BF16 | {"learning.partition": SORTED, "devices.availability.dropout": [dropout_by_label()]}, AUTHORS, 26,
+            BF16 | SORTED | {"devices.availability.dropout": [dropout_by_label()]}, AUTHORS, 26,
         ),
-        Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", BF16 | {"learning.partition": SORTED},
-             AUTHORS, 26),
+        Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", BF16 | SORTED, AUTHORS, 26),
     ),
     "tuned": (
         Cell(3, "IID", "paper001_cifar10.yaml", {}, PAPER, 75),
