@@ -38,6 +38,9 @@ def test_parameter_counts():
     widths = [3, 64, 128, 256, 256, 512, 512, 512, 512]
     convolutions = sum(9 * a * b + b for a, b in zip(widths, widths[1:], strict=False))
     assert count("vgg11", (3, 32, 32), 100) == convolutions + 513 * 100
+    widths = [3, 16, 32, 64, 64, 128, 128, 128, 128]
+    convolutions = sum(9 * a * b + b for a, b in zip(widths, widths[1:], strict=False))
+    assert count("vgg11", (3, 32, 32), width=0.25) == convolutions + 129 * 10
     assert count("resnet18_gn", (3, 32, 32)) == 11_173_962  # the well-known figure for ResNet-18 on CIFAR-10
     assert count("mlp", (1, 28, 28), hidden=(200,)) == 785 * 200 + 201 * 10
     assert count("logistic", (14,), 2) == 30

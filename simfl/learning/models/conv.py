@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from simfl.errors import ScenarioError
 from simfl.learning.models.base import MODELS
@@ -88,23 +90,28 @@ class Vgg11:
     network does not start to learn.
     """
 
+    width: Annotated[float, Field(gt=0, le=1, description="share of each convolution's channels, 1 at least")] = 1.0
+
     def build(self, shape: tuple[int, ...], classes: int) -> Any:
         from torch import nn
 
-        channels, height, width = image_shape(shape, 32, self.name)
+        widths, pixels = self._flat(shape)
         layers: list[Any] = []
-        for width_out, pooled in VGG11:
-            conv = nn.Conv2d(channels, width_out, 3, padding=1)
+        for (inputs, outputs), (_, pooled) in zip(pairwise(widths), VGG11, strict=True):
+            conv = nn.Conv2d(inputs, outputs, 3, padding=1)
             conv.gain = 2**0.5
             layers += [conv, *([nn.MaxPool2d(2)] if pooled else []), nn.ReLU()]
-            channels = width_out
-        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512 * (height // 32) * (width // 32), classes))
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(pixels, classes))
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, height, width = image_shape(shape, 32, self.name)
-        widths = [channels, *(outputs for outputs, _ in VGG11)]
-        convolutions = sum(_conv(inputs, outputs, 3) for inputs, outputs in pairwise(widths))
-        return convolutions + _conv(512 * (height // 32) * (width // 32), classes)
+        widths, pixels = self._flat(shape)
+        return sum(_conv(inputs, outputs, 3) for inputs, outputs in pairwise(widths)) + _conv(pixels, classes)
+
+    def _flat(self, shape: tuple[int, ...]) -> tuple[list[int], int]:
+        """Channels before and after each convolution, and inputs of the linear layer."""
+        channels, height, width = image_shape(shape, 32, self.name)  # type: ignore[attr-defined]
+        widths = [channels, *(max(1, round(outputs * self.width)) for outputs, _ in VGG11)]
+        return widths, widths[-1] * (height // 32) * (width // 32)
 
 
 def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, int, int]:
