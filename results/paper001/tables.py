@@ -1,18 +1,19 @@
-"""Tables 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 7 and 6), beside this file.
+"""Tables 2, 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 7 and 6), beside this file.
 
     python results/paper001/tables.py --settings authors [--table 4] [--seeds 5] [--rounds 50] [--jobs 2] [--out DIR]
     python results/paper001/tables.py --settings tuned
-    python results/paper001/tables.py --tune
+    python results/paper001/tables.py --settings reduced
+    python results/paper001/tables.py --settings tuned --tune
 
 Plays every setting of cells.py for six schemes and every seed. What is finished is reused and what was interrupted
 goes on; ``--shard 1/4`` to ``--shard 4/4`` share the runs between four machines of one folder. Writes, for each
 table, runs3_authors.csv (one row a run) and curves3_authors.csv (one row an evaluation), both beside the rows that
 they have of other settings and seeds (``--setting IID``, ``--first-seed 3``), so that a table may grow by and by; and
 from them table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 %
-intervals, and paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``--cost`` says how long
-that takes.
+intervals, and paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``reduced`` is Table 2
+with a quarter of VGG-11's channels on CIFAR-10. ``--cost`` says how long that takes.
 
---tune plays the random scheme only, on a seed of its own, with each learning rate, and writes tuning.csv. The best
+--tune plays the random scheme only, on a seed of its own, with each learning rate, into tuning.csv. The best
 rate of a setting is used for all its six schemes; MNIST IID takes the rate found for MNIST non-IID.
 """
 
@@ -27,8 +28,8 @@ from simfl.compare.intervals import mean, paired
 from simfl.opening import Result
 
 HERE = Path(__file__).resolve().parent
-TITLES = {3: "CIFAR-10", 4: "MNIST"}
-TUNED = ((3, "IID"), (3, "non-IID"), (4, "non-IID"))
+TITLES = {2: "CIFAR-10, narrow VGG-11", 3: "CIFAR-10", 4: "MNIST"}
+TUNED = {"tuned": ((3, "IID"), (3, "non-IID"), (4, "non-IID")), "reduced": ((2, "IID"), (2, "non-IID, shared"))}
 RATES = (0.1, 0.03, 0.01)
 TUNING = {"name": "tune", "seed": 100, "selection": "random"}
 LAST = 5
@@ -36,15 +37,19 @@ LAST = 5
 
 
 def tune(options: argparse.Namespace) -> None:
-    rows = []
-    cells = {(cell.table, cell.setting): cell for cell in CELLS["tuned"]}
-    for table, setting in TUNED:
+    file, rows = HERE / "tuning.csv", []
+    cells = {(cell.table, cell.setting): cell for cell in CELLS[options.settings]}
+    for table, setting in TUNED[options.settings]:
         cell = cells[table, setting]
         runs = swept(cell.file, {**cell.fixed, **TUNING, "training.learning_rate": list(RATES)}, options, 1)
         for rate, result in zip(runs.runs["training.learning_rate"], runs.results(), strict=True):
             ended = curve([result]).tail(LAST).mean().item()
             rows.append({"table": table, "setting": setting, "learning_rate": rate, f"mean_of_last_{LAST}": ended})
-    pandas.DataFrame(rows).to_csv(HERE / "tuning.csv", index=False, float_format="%.6g")
+    found = pandas.DataFrame(rows)
+    if file.exists():
+        before = pandas.read_csv(file)
+        found = pandas.concat([before[~before.table.isin(found.table)], found])
+    found.to_csv(file, index=False, float_format="%.6g")
 
 
 def curve(results: list[Result]) -> pandas.DataFrame:
@@ -149,10 +154,17 @@ def main() -> None:
     parser.add_argument("--cost", action="store_true", help="say how long it takes, and play nothing")
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
+    if options.tune and options.settings not in TUNED:
+        parser.error(f"--tune: its settings are {' and '.join(TUNED)}")
     if options.tune:
         return tune(options)
+    settings = {cell.setting for cell in CELLS[options.settings]}
+    if options.setting not in (None, *settings):
+        parser.error(f"--setting: {options.setting!r} is none of {sorted(settings)}")
     for number in TITLES if options.table is None else (options.table,):
         cells = [cell for cell in CELLS[options.settings] if cell.table == number]
+        if not cells:
+            continue
         if options.cost:
             minutes = options.seeds * sum(cell.cost(options.rounds) for cell in cells)
             print(
