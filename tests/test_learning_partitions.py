@@ -39,7 +39,6 @@ ways = st.sampled_from(
         ("label_skew", {"majority": 0.8, "classes": 1}),
         ("quantity", {}),
         ("data_sharing", {"shared": 0}),
-        ("data_sharing", {"shared": 0, "in_order": True}),
         ("dirichlet", {"beta": 5, "over": "clients"}),
     ]
 )
@@ -97,10 +96,11 @@ def test_data_sharing_gives_everybody_the_same_share_and_one_sorted_shard():
     assert max(labels) <= 2 and sum(n == 2 for n in labels) <= 9  # only a shard on one of the 9 borders has two
 
 
-def test_balanced_sharing_leaves_shards_of_one_label_and_in_order_a_clients_number_tells_it():
+def test_balanced_sharing_leaves_shards_of_one_label_and_an_order_says_whose_they_are():
     """The same appendix: "415 samples of private dataset with one label"."""
     data = dataset(np.random.default_rng(0).permutation(np.repeat(np.arange(10), 5000)))
-    parts = split("data_sharing", data, 120, balanced=True, in_order=True)
+    sorted_shards = tuple(range(120))
+    parts = split("data_sharing", data, 120, balanced=True, order=sorted_shards)
     assert (parts.sizes == 615).all()
     common = parts[7][415:]
     assert (np.bincount(data.y_train[common]) == 20).all()
@@ -110,8 +110,13 @@ def test_balanced_sharing_leaves_shards_of_one_label_and_in_order_a_clients_numb
     dealt = split("data_sharing", data, 120, balanced=True)
     rows = {tuple(sorted(parts[i].tolist())) for i in range(120)}
     assert rows == {tuple(sorted(dealt[i].tolist())) for i in range(120)}, "the same shards, to others"
-    whole = split("data_sharing", data, 120, shared=0, in_order=True)
+    whole = split("data_sharing", data, 120, shared=0, order=sorted_shards)
     assert (np.diff(data.y_train[whole.indices]) >= 0).all()
+    backwards = split("data_sharing", data, 120, shared=0, order=sorted_shards[::-1])
+    assert all(np.array_equal(backwards[i], whole[119 - i]) for i in range(120))
+    for order in (sorted_shards[:-1], (0, *sorted_shards[:-1])):
+        with pytest.raises(ScenarioError, match="each number from 0 to 119 once"):
+            split("data_sharing", data, 120, shared=0, order=order)
     with pytest.raises(ScenarioError, match="nearest valid value is 210"):
         split("data_sharing", data, 120, shared=207, balanced=True)
     with pytest.raises(ScenarioError, match="6000 samples of each class, and there are 5000"):

@@ -132,13 +132,14 @@ def test_the_rate_falls_as_one_over_the_round():
 
 
 def test_dropout_follows_the_label():
-    from cells import MNIST_LABELS, dropout_by_label
+    from cells import MNIST_LABELS, SHARDS, dropout_by_label
 
     assert sum(MNIST_LABELS) == 60_000
-    rates = dropout_by_label()
+    rates = dropout_by_label(range(120))
     assert rates[0] == 0.1 and rates[10] == 0.1 and rates[-1] == 0.5
     assert rates[11] == 0.125, "samples 5,500 to 5,999: zeros and ones"
     assert rates == sorted(rates) and len(rates) == 120
+    assert sorted(SHARDS) == list(range(120)) and dropout_by_label() == [rates[shard] for shard in SHARDS]
 
 
 def test_a_tables_row():

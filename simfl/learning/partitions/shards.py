@@ -55,16 +55,19 @@ class DataSharing:
 
     shared: Annotated[int, Field(ge=0, le=10**9, description="samples that every client holds")] = 200
     balanced: Annotated[bool, Field(description="as many shared samples of each class")] = False
-    in_order: Annotated[
-        bool, Field(description="client 0 gets the first shard and so on, so that its number tells its label")
-    ] = False
+    order: Annotated[
+        tuple[int, ...],
+        Field(description="the shard of each client, the first is 0; otherwise they are dealt at random"),
+    ] = ()
 
     leaves_nobody_out = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        if self.order and sorted(self.order) != list(range(clients)):
+            raise ScenarioError("order", f"must have each number from 0 to {clients - 1} once, a shard for each client")
         common, private = self._balanced(data, rng) if self.balanced else self._drawn(data, rng)
         shards = np.split(private, np.cumsum(equal_sizes(len(private), clients))[:-1])
-        dealt = np.arange(clients) if self.in_order else rng.permutation(clients)
+        dealt = self.order or rng.permutation(clients)
         if self.balanced:  # shared samples come last, which counts where they are not shuffled
             return Split.of(np.concatenate([shards[i], common]) for i in dealt)
         return Split.of(np.concatenate([common, shards[i]]) for i in dealt)
