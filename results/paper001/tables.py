@@ -29,7 +29,7 @@ from simfl.opening import Result
 
 HERE = Path(__file__).resolve().parent
 TITLES = {2: "CIFAR-10, narrow VGG-11", 3: "CIFAR-10", 4: "MNIST"}
-TUNED = {"tuned": ((3, "IID"), (3, "non-IID"), (4, "non-IID")), "reduced": ((2, "IID"), (2, "non-IID, shared"))}
+TUNED = {"tuned": ((3, "IID"), (3, "non-IID"), (4, "non-IID")), "reduced": ((2, "IID"), (2, "non-IID"))}
 RATES = (0.1, 0.03, 0.01)
 TUNING = {"name": "tune", "seed": 100, "selection": "random"}
 LAST = 5
