@@ -82,8 +82,8 @@ REDUCED = {
 }  # fmt: skip
 """A quarter of VGG-11's channels, on CIFAR-10 instead of CIFAR-100.
 
-Neither the paper nor the public code tells Table 2's rates; that its non-IID split is Dirichlet's with 0.5 is known from
-the name of a figure.
+Neither the paper nor the public code tells Table 2's rates; that its non-IID split is Dirichlet's with 0.5 is known
+from the name of a figure.
 """
 
 CELLS: dict[str, tuple[Cell, ...]] = {
