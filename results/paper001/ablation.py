@@ -4,7 +4,7 @@
 
 Plays scenarios/paper001_cifar10_authors.yaml with (N, K) = (60, 12), (240, 12), (120, 6), (120, 24) beside (120, 12),
 for the schemes whose T divides K and N. Finished runs are reused. Writes ablation.csv: accuracy after 100, 200, 500
-and 1,000 rounds with 95 % intervals, and paired differences from random. About 8 hours of one core a seed.
+and 1,000 rounds with 95 % intervals, and paired differences from random. About 4 hours of one core a seed.
 """
 
 from pathlib import Path

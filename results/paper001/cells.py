@@ -88,22 +88,22 @@ from the name of a figure.
 
 CELLS: dict[str, tuple[Cell, ...]] = {
     "authors": (
-        Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, AUTHORS, 95),
+        Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, AUTHORS, 40),
         Cell(
             3, "non-IID, shared", "paper001_cifar10_authors.yaml",
             {"learning.partition": "{name: data_sharing, shared: 200, balanced: true}",
              "training.learning_rate": 0.01},
-            AUTHORS, 140,
+            AUTHORS, 60,
         ),
         Cell(
             3, "non-IID, copies", "paper001_cifar10_authors.yaml",
             {"learning.partition": "{name: shards, labels_per_client: 1}", "learning.transform": COPIES,
              "training.learning_rate": 0.01, "training.momentum": 0.9},
-            AUTHORS, 280,
+            AUTHORS, 120,
         ),
-        Cell(4, "IID", "paper001_mnist_authors.yaml", BF16, AUTHORS, 26),
-        Cell(4, "non-IID, dropout by label", "paper001_mnist_authors.yaml", BF16 | BY_LABEL, AUTHORS, 26),
-        Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", BF16 | SORTED, AUTHORS, 26),
+        Cell(4, "IID", "paper001_mnist_authors.yaml", BF16, AUTHORS, 14),
+        Cell(4, "non-IID, dropout by label", "paper001_mnist_authors.yaml", BF16 | BY_LABEL, AUTHORS, 14),
+        Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", BF16 | SORTED, AUTHORS, 14),
     ),
     "tuned": (
         Cell(3, "IID", "paper001_cifar10.yaml", {}, PAPER, 75),
