@@ -95,7 +95,7 @@ def told(cell: Cell, played: dict[str, list[Result]]) -> tuple[pandas.DataFrame,
 
 
 def added(found: pandas.DataFrame, file: Path, order: list[str]) -> pandas.DataFrame:
-    """These rows and those that the file has of other settings, schemes and seeds; writes them to it."""
+    """These rows and those that the file has of other settings, schemes and seeds; as they stand in it afterwards."""
     if file.exists():
         place = ["setting", "scheme", "seed"]
         before = pandas.read_csv(file, dtype={"digest": str})
@@ -104,7 +104,7 @@ def added(found: pandas.DataFrame, file: Path, order: list[str]) -> pandas.DataF
     rank = found.setting.map(order.index)
     found = found.assign(rank=rank).sort_values(["rank", "seed"], kind="stable").drop(columns="rank")
     found.to_csv(file, index=False, float_format="%.6g")
-    return found
+    return pandas.read_csv(file, dtype={"digest": str})  # the same figures, whether played at once or in parts
 
 
 def table(number: int, runs: pandas.DataFrame, curves: pandas.DataFrame) -> pandas.DataFrame:
