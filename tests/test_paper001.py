@@ -192,3 +192,25 @@ def test_a_table_may_grow_by_and_by(tmp_path):
     whole = [pandas.concat(both) for both in zip(rows("IID", range(3)), rows("non-IID", range(2)), strict=True)]
     pandas.testing.assert_frame_equal(grown, table(4, *whole))
     assert grown.seeds.tolist() == [3, 3, 2, 2] and grown.minus_random.tolist() == [0, 3, 0, 1.5]
+
+
+@pytest.mark.parametrize(("number", "settings"), [(3, "tuned"), (4, "tuned"), (4, "authors")])
+def test_a_table_is_made_of_the_runs_beside_it(number, settings):
+    from tables import table
+
+    runs, curves = (
+        pandas.read_csv(FOLDER / f"{name}{number}_{settings}.csv", dtype={"digest": str}) for name in ("runs", "curves")
+    )
+    written = table(number, runs, curves).to_csv(index=False, float_format="%.6g")
+    assert written == (FOLDER / f"table{number}_{settings}.csv").read_text()
+
+
+def test_lost_digits_are_of_the_runs_of_the_table():
+    place = ["setting", "scheme", "seed"]
+    digits = pandas.read_csv(FOLDER / "digits4_authors.csv").set_index(place)
+    curves = pandas.read_csv(FOLDER / "curves4_authors.csv")
+    ended = curves[curves["round"] == 199].set_index(place).test_accuracy
+    assert np.allclose(digits.test_accuracy, ended[digits.index]) and len(digits) == len(ended)
+    complete = digits.lost.isna()
+    assert (digits.others[complete] == digits.test_accuracy[complete]).all()
+    assert (digits.others[~complete] > digits.test_accuracy[~complete] + 5).all(), "a digit is a tenth of the images"

@@ -31,6 +31,8 @@ def main() -> None:
     runs = pandas.read_csv(HERE / "runs4_authors.csv", dtype={"digest": str})
     for run in runs.itertuples():
         folder = Path(options.out) / "paper001_mnist_authors" / run.digest
+        if not (folder / "model.npy").exists():
+            raise SystemExit(f"{folder}: not there; tables.py --table 4 plays it")
         scenario = Scenario.load(folder / "scenario.yaml")
         data = data or scenario.learning.data.load(scenario, Streams(0))
         module = build(scenario.learning.model, data.x_train.shape[1:], data.classes)

@@ -178,9 +178,8 @@ def main() -> None:
             played = play(cell.file, cell.schemes, cell.fixed, options)
             if options.shard != "1/1":
                 continue
-            one, other = told(cell, played)
-            runs = added(one, HERE / f"runs{name}.csv", order)
-            curves = added(other, HERE / f"curves{name}.csv", order)
+            files = (HERE / f"runs{name}.csv", HERE / f"curves{name}.csv")
+            runs, curves = (added(rows, file, order) for rows, file in zip(told(cell, played), files, strict=True))
             table(number, runs, curves).to_csv(HERE / f"table{name}.csv", index=False, float_format="%.6g")
             draw(curves, number, f"table{name}")
 

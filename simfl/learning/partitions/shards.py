@@ -11,6 +11,7 @@ from simfl.errors import ScenarioError
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
 from simfl.learning.partitions.deal import apportion, by_class, equal_sizes
+from simfl.setting import Setting
 
 __all__ = ["DataSharing", "Shards"]
 
@@ -62,9 +63,12 @@ class DataSharing:
 
     leaves_nobody_out = True
 
+    def check(self, setting: Setting) -> list[tuple[str, str]]:
+        if not self.order or sorted(self.order) == list(range(setting.clients)):
+            return []
+        return [("order", f"must hold each number from 0 to {setting.clients - 1} once, a shard for each client")]
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
-        if self.order and sorted(self.order) != list(range(clients)):
-            raise ScenarioError("order", f"must have each number from 0 to {clients - 1} once, a shard for each client")
         common, private = self._balanced(data, rng) if self.balanced else self._drawn(data, rng)
         shards = np.split(private, np.cumsum(equal_sizes(len(private), clients))[:-1])
         dealt = self.order or rng.permutation(clients)
