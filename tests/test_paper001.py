@@ -8,7 +8,9 @@ import numpy as np
 import pandas
 import pytest
 from click.testing import CliRunner
+from scipy.stats import binom
 
+from simfl import load
 from simfl.cli import simfl
 from simfl.local import LocalTraining
 from simfl.opening import Result
@@ -17,7 +19,7 @@ from simfl.run import run
 from simfl.scenario import Scenario
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "paper001"
-OWN = ("cells", "convex", "schemes", "tables", "convergence")
+OWN = ("cells", "convex", "schemes", "skipped", "tables", "convergence")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,6 +144,18 @@ def test_dropout_follows_the_label():
     assert sorted(SHARDS) == list(range(120)) and dropout_by_label() == [rates[shard] for shard in SHARDS]
 
 
+def test_every_cell_can_be_played():
+    from cells import CELLS, fitting
+    from schemes import SCENARIOS
+
+    for cell in (cell for cells in CELLS.values() for cell in cells):
+        fixed = {key: value[0] if isinstance(value, list) else value for key, value in cell.fixed.items()}
+        for choice in cell.schemes.values():
+            load(SCENARIOS / cell.file, {"selection": choice, **fixed})
+    assert set(fitting(120, 6)) == {"random", "weighted", "partition", "batch T=3"}
+    assert len(fitting(240, 12)) == len(fitting(120, 24)) == len(fitting(60, 12)) == 6
+
+
 def test_a_tables_row():
     from tables import row
 
@@ -194,15 +208,36 @@ def test_a_table_may_grow_by_and_by(tmp_path):
     assert grown.seeds.tolist() == [3, 3, 2, 2] and grown.minus_random.tolist() == [0, 3, 0, 1.5]
 
 
-@pytest.mark.parametrize(("number", "settings"), [(3, "tuned"), (4, "tuned"), (4, "authors")])
-def test_a_table_is_made_of_the_runs_beside_it(number, settings):
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("table[2-4]_*.csv")), ids=lambda file: file.stem)
+def test_a_table_is_made_of_the_runs_beside_it(file):
     from tables import table
 
-    runs, curves = (
-        pandas.read_csv(FOLDER / f"{name}{number}_{settings}.csv", dtype={"digest": str}) for name in ("runs", "curves")
-    )
-    written = table(number, runs, curves).to_csv(index=False, float_format="%.6g")
-    assert written == (FOLDER / f"table{number}_{settings}.csv").read_text()
+    stem = file.stem.removeprefix("table")
+    runs, curves = (pandas.read_csv(FOLDER / f"{name}{stem}.csv", dtype={"digest": str}) for name in ("runs", "curves"))
+    written = table(int(stem[0]), runs, curves).to_csv(index=False, float_format="%.6g")
+    assert written == file.read_text()
+
+
+def test_skipped_rounds_of_dealt_probabilities():
+    """Rates drawn independently: every unit is available with probability 0.7^T, whatever the others are."""
+    from skipped import expected
+
+    for clients, k, unit in ((120, 12, 12), (120, 12, 6), (120, 12, 4), (60, 12, 6), (240, 12, 6), (120, 24, 6)):
+        here = binom(clients // unit, 0.7**unit).cdf(k // unit - 1)
+        mean, lower, upper = expected(clients, k, unit, 1000, by_label=False)
+        assert mean == pytest.approx(1000 * here, rel=0.02, abs=0.5) and lower <= mean <= upper
+    assert np.isnan(expected(120, 6, 4, 1000, by_label=False)).all()
+
+
+def test_published_rounds_that_changed_nothing():
+    counts = pandas.read_csv(FOLDER / "published_unchanged.csv")
+    place = ["data", "setting", "clients", "k", "scheme"]
+    trials = counts.groupby(place).trial.count()
+    assert (trials == pandas.read_csv(FOLDER / "published.csv").set_index(place).trials[trials.index]).all()
+    told = pandas.read_csv(FOLDER / "skipped.csv").set_index(place)
+    assert (told.lowest == counts.groupby(place).unchanged.min()[told.index]).all()
+    few = told[told.highest < told.expected_lower]
+    assert few.index.get_level_values("scheme").tolist() == ["batch T=6"] * 3, "said on the page"
 
 
 def test_lost_digits_are_of_the_runs_of_the_table():

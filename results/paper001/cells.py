@@ -1,6 +1,7 @@
 """The settings of Tables 2, 3 and 4 of arXiv 2106.03328.
 
-As its authors' public code has them, tuned by ourselves, and Table 2 reduced to what a processor can train.
+As its authors' public code has them, with its ablation of N, K and T; tuned by ourselves; and Table 2 reduced to what
+a processor can train.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,6 +87,23 @@ Neither the paper nor the public code tells Table 2's rates; that its non-IID sp
 from the name of a figure.
 """
 
+
+def fitting(clients: int, k: int) -> dict[str, str]:
+    """The schemes whose batches divide the clients and an aggregation; with T = K a batch is a group of partition."""
+
+    def fits(scheme: str) -> bool:
+        unit = int(scheme.partition("T=")[2] or 1)
+        return k % unit == clients % unit == 0 and unit != k
+
+    return {name: choice for name, choice in AUTHORS.items() if fits(name)}
+
+
+def sized(clients: int, k: int, minutes: int) -> Cell:
+    """Table 3, IID, with another number of clients, altogether and in an aggregation."""
+    fixed = {"clients": clients, "selection.k": k}
+    return Cell(3, f"N={clients},K={k}", "paper001_cifar10_authors.yaml", fixed, fitting(clients, k), minutes)
+
+
 CELLS: dict[str, tuple[Cell, ...]] = {
     "authors": (
         Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, AUTHORS, 40),
@@ -105,6 +123,7 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         Cell(4, "non-IID, dropout by label", "paper001_mnist_authors.yaml", BF16 | BY_LABEL, AUTHORS, 14),
         Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", BF16 | SORTED, AUTHORS, 14),
     ),
+    "ablation": (sized(60, 12, 75), sized(240, 12, 25), sized(120, 6, 25), sized(120, 24, 75)),
     "tuned": (
         Cell(3, "IID", "paper001_cifar10.yaml", {}, PAPER, 75),
         Cell(3, "non-IID", "paper001_cifar10.yaml",
