@@ -19,7 +19,7 @@ from simfl.run import run
 from simfl.scenario import Scenario
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "paper001"
-OWN = ("cells", "convex", "schemes", "skipped", "tables", "convergence")
+OWN = ("cells", "convex", "page", "schemes", "skipped", "tables", "convergence")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -178,7 +178,7 @@ def test_a_stored_run_of_each_table_comes_out_again(folder):
 
 def test_issued_numbers_fit_together():
     published = pandas.read_csv(FOLDER / "published.csv")
-    assert published.printed.notna().sum() == 24 and (published.trials >= 1).all()
+    assert published.printed.notna().all() and len(published) == 24
     counts = pandas.read_csv(FOLDER / "table1.csv").set_index("scheme").family
     assert counts[["partition", "batch T=6", "batch T=4", "batch T=3"]].tolist() == [10, 190, 4060, 91_390]
 
@@ -230,14 +230,24 @@ def test_skipped_rounds_of_dealt_probabilities():
 
 
 def test_published_rounds_that_changed_nothing():
-    counts = pandas.read_csv(FOLDER / "published_unchanged.csv")
-    place = ["data", "setting", "clients", "k", "scheme"]
-    trials = counts.groupby(place).trial.count()
-    assert (trials == pandas.read_csv(FOLDER / "published.csv").set_index(place).trials[trials.index]).all()
-    told = pandas.read_csv(FOLDER / "skipped.csv").set_index(place)
-    assert (told.lowest == counts.groupby(place).unchanged.min()[told.index]).all()
+    counts = pandas.read_csv(FOLDER / "published_runs.csv")
+    groups = counts.groupby(["data", "setting", "clients", "k", "scheme"])
+    told = pandas.read_csv(FOLDER / "skipped.csv").set_index(groups.keys)
+    assert len(told) == groups.ngroups == 48
+    assert (told.lowest == groups.unchanged.min()[told.index]).all()
+    assert (told.highest == groups.unchanged.max()[told.index]).all()
     few = told[told.highest < told.expected_lower]
     assert few.index.get_level_values("scheme").tolist() == ["batch T=6"] * 3, "said on the page"
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("table[2-4]_[!t]*.csv")), ids=lambda file: file.stem)
+def test_the_page_holds_the_tables(file):
+    from page import CONTROLS, markdown
+
+    told = (FOLDER.parents[1] / "docs" / "paper001.md").read_text().splitlines()
+    for setting, rows in pandas.read_csv(file).groupby("setting", sort=False):
+        if setting not in CONTROLS:
+            assert [line for line in markdown(int(file.stem[5]), rows) if line not in told] == []
 
 
 def test_lost_digits_are_of_the_runs_of_the_table():

@@ -1,0 +1,117 @@
+"""The Markdown tables of docs/paper001.md from the CSV beside this file, and the tests behind its sentences.
+
+    python results/paper001/page.py [4_authors 3_authors 3_ablation_200_rounds ...]
+
+For each setting of a table: mean accuracy of the stored runs of the authors' public code (published_runs.csv) beside
+simfl's with half of its 95 % interval, lowest and highest run at the end, and the paired difference from random; then
+every pair of schemes whose paired difference excludes zero, and Welch's test of every mean against the stored runs.
+"""
+
+import argparse
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import pandas
+from cells import MARKS
+from scipy.stats import ttest_ind
+from tables import LAST
+
+from simfl.compare.intervals import paired
+
+HERE = Path(__file__).resolve().parent
+CONTROLS = ("non-IID, dropout at random",)
+"""Settings that no published run has."""
+
+
+def stored(number: int, setting: str) -> pandas.DataFrame:
+    """The published runs of a setting, one row a run."""
+    runs = pandas.read_csv(HERE / "published_runs.csv")
+    clients, k = 120, 12
+    if setting.startswith("N="):
+        clients, k = (int(part.partition("=")[2]) for part in setting.split(","))
+    elsewhere = number == 2 or setting in CONTROLS
+    split = "non-IID" if setting.startswith("non") else "IID"
+    data = {3: "CIFAR-10", 4: "MNIST"}.get(number)
+    return runs[(runs.data == data) & (runs.setting == split) & (runs.clients == clients) & (runs.k == k) & ~elsewhere]
+
+
+def signed(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def markdown(number: int, table: pandas.DataFrame) -> Iterator[str]:
+    """The table of one setting; ``table``: its rows of tableN_SETTINGS.csv."""
+    setting = table.setting.iloc[0]
+    digits = 1 if setting.startswith("non") else 2
+    marks = [mark for mark in MARKS[number] if f"after_{mark}" in table and table[f"after_{mark}"].notna().all()]
+    marks = [mark for mark in marks if mark != 200 or marks[-1] == 200]
+    theirs = stored(number, setting)
+    heads = [name for mark in marks for name in ((f"{mark}: paper", "simfl") if len(theirs) else (f"{mark}",))]
+    ranges = ["paper's runs", "simfl's runs"] if len(theirs) else ["runs"]
+    columns = [setting, *heads, *ranges, "− random"]
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{' --- |' * len(columns)}"
+    for _, row in table.iterrows():
+        runs, cells = theirs[theirs.scheme == row.scheme], [row.scheme.replace("=", " = ")]
+        for mark in marks:
+            half = row[f"after_{mark}_half_interval"]
+            spread = "" if pandas.isna(half) else f" ± {half:.{digits}f}"
+            cells += [f"{runs[f'after_{mark}'].mean():.{digits}f}" if len(runs) else "–"] * bool(len(theirs))
+            cells += [f"{row[f'after_{mark}']:.{digits}f}{spread}"]
+        ended = runs[f"after_{marks[-1]}"]
+        ends = [(ended.min(), ended.max())] * bool(len(theirs)) + [(row.lowest, row.highest)]
+        cells += ["–" if pandas.isna(low) else f"{low:.{digits}f} to {high:.{digits}f}" for low, high in ends]
+        minus = [signed(row[f"minus_random{name}"], digits) for name in ("", "_lower", "_upper")]
+        cells.append(
+            "" if row.scheme == "random" else f"{minus[0]} ({minus[1]} to {minus[2]})".replace(" (nan to nan)", "")
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def pairs(curves: pandas.DataFrame) -> Iterator[str]:
+    """Paired differences between schemes over the last evaluations, of a setting's curves."""
+    ended = {
+        scheme: group.pivot(index="round", columns="seed", values="test_accuracy").tail(LAST).mean()
+        for scheme, group in curves.groupby("scheme", sort=False)
+    }
+    for one, other in combinations(ended, 2):
+        both = ended[one].index.intersection(ended[other].index)
+        if len(both) < 2:
+            continue
+        found = paired(ended[one][both].to_numpy(), ended[other][both].to_numpy())
+        verdict = "excludes zero" if found.lower * found.upper > 0 else "includes zero"
+        yield f"{one} − {other}: {found.estimate:.3f} ({found.lower:.3f} to {found.upper:.3f}), {verdict}"
+
+
+def welch(number: int, curves: pandas.DataFrame) -> Iterator[tuple[float, str]]:
+    """p of every scheme and mark, against the published runs where both have more than one."""
+    setting = curves.setting.iloc[0]
+    theirs = stored(number, setting)
+    for scheme, group in curves.groupby("scheme", sort=False):
+        for mark in MARKS[number]:
+            ours = group[group["round"] == mark - 1].test_accuracy
+            published = theirs[theirs.scheme == scheme][f"after_{mark}"].dropna()
+            if min(len(ours), len(published)) > 1:
+                p = ttest_ind(ours, published, equal_var=False).pvalue
+                yield p, f"{setting}, {scheme}, {mark}: {ours.mean():.2f} against {published.mean():.2f}, p {p:.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", help="names after 'table', such as 4_authors; all of them if none")
+    names = parser.parse_args().tables or sorted(
+        file.stem.removeprefix("table") for file in HERE.glob("table[2-4]_*.csv")
+    )
+    for name in names:
+        table, curves = (pandas.read_csv(HERE / f"{kind}{name}.csv") for kind in ("table", "curves"))
+        number, found = int(name[0]), []
+        for setting, rows in table.groupby("setting", sort=False):
+            of_setting = curves[curves.setting == setting]
+            print(f"\n{name}, {setting}\n", *markdown(number, rows), "", *pairs(of_setting), sep="\n")
+            found += welch(number, of_setting)
+        print("", *(line for _, line in sorted(found)), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
