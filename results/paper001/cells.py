@@ -73,10 +73,16 @@ COPIES = (
     "copies: [left_right, upside_down]}"
 )
 SORTED = {"learning.partition": "{name: data_sharing, shared: 0}"}
-BY_LABEL = {
-    "learning.partition": f"{{name: data_sharing, shared: 0, order: {list(SHARDS)}}}",
-    "devices.availability.dropout": [dropout_by_label()],
-}
+
+
+def by_label(shards: Sequence[int]) -> dict[str, Any]:
+    """One shard of one label a client, and the dropout probability of that label."""
+    return {
+        "learning.partition": f"{{name: data_sharing, shared: 0, order: {list(shards)}}}",
+        "devices.availability.dropout": [dropout_by_label(shards)],
+    }
+
+
 REDUCED = {
     "learning.model": "{name: vgg11, width: 0.25}", "learning.backend": "sequential", "learning.bf16": True,
     "training.rounds": 200,
@@ -100,28 +106,32 @@ def fitting(clients: int, k: int) -> dict[str, str]:
 
 def sized(clients: int, k: int, minutes: int) -> Cell:
     """Table 3, IID, with another number of clients, altogether and in an aggregation."""
-    fixed = {"clients": clients, "selection.k": k}
+    fixed = BF16 | {"clients": clients, "selection.k": k}
     return Cell(3, f"N={clients},K={k}", "paper001_cifar10_authors.yaml", fixed, fitting(clients, k), minutes)
 
 
 CELLS: dict[str, tuple[Cell, ...]] = {
     "authors": (
-        Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, AUTHORS, 40),
+        Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, AUTHORS, 53),
         Cell(
             3, "non-IID, shared", "paper001_cifar10_authors.yaml",
-            {"learning.partition": "{name: data_sharing, shared: 200, balanced: true}",
-             "training.learning_rate": 0.01},
+            BF16 | {"learning.partition": "{name: data_sharing, shared: 200, balanced: true}",
+                    "training.learning_rate": 0.01},
             AUTHORS, 60,
         ),
         Cell(
             3, "non-IID, copies", "paper001_cifar10_authors.yaml",
-            {"learning.partition": "{name: shards, labels_per_client: 1}", "learning.transform": COPIES,
-             "training.learning_rate": 0.01, "training.momentum": 0.9},
+            BF16 | {"learning.partition": "{name: shards, labels_per_client: 1}", "learning.transform": COPIES,
+                    "training.learning_rate": 0.01, "training.momentum": 0.9},
             AUTHORS, 120,
         ),
         Cell(4, "IID", "paper001_mnist_authors.yaml", BF16, AUTHORS, 14),
-        Cell(4, "non-IID, dropout by label", "paper001_mnist_authors.yaml", BF16 | BY_LABEL, AUTHORS, 14),
+        Cell(4, "non-IID, dropout by label", "paper001_mnist_authors.yaml", BF16 | by_label(SHARDS), AUTHORS, 14),
         Cell(4, "non-IID, dropout at random", "paper001_mnist_authors.yaml", BF16 | SORTED, AUTHORS, 14),
+        Cell(
+            4, "non-IID, shards in order", "paper001_mnist_authors.yaml", BF16 | by_label(range(120)),
+            {scheme: AUTHORS[scheme] for scheme in ("random", "batch T=3")}, 5,
+        ),
     ),
     "ablation": (sized(60, 12, 75), sized(240, 12, 25), sized(120, 6, 25), sized(120, 24, 75)),
     "tuned": (

@@ -20,7 +20,7 @@ from tables import LAST
 from simfl.compare.intervals import paired
 
 HERE = Path(__file__).resolve().parent
-CONTROLS = ("non-IID, dropout at random",)
+CONTROLS = ("non-IID, dropout at random", "non-IID, shards in order")
 """Settings that no published run has."""
 
 
