@@ -242,7 +242,8 @@ def test_published_rounds_that_changed_nothing():
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("table[2-4]_[!t]*.csv")), ids=lambda file: file.stem)
 def test_the_page_holds_the_tables(file):
-    from page import CONTROLS, markdown
+    from cells import CONTROLS
+    from page import markdown
 
     told = (FOLDER.parents[1] / "docs" / "paper001.md").read_text().splitlines()
     for setting, rows in pandas.read_csv(file).groupby("setting", sort=False):

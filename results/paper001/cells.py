@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from schemes import AUTHORS, PAPER
 
-__all__ = ["CELLS", "Cell", "dropout_by_label", "marks"]
+__all__ = ["CELLS", "CONTROLS", "Cell", "dropout_by_label", "marks", "published"]
 
 MNIST_LABELS = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 """Training images of each digit."""
@@ -148,3 +148,17 @@ CELLS: dict[str, tuple[Cell, ...]] = {
     ),
 }  # fmt: skip
 """What ``tables.py --settings`` plays."""
+
+CONTROLS = ("non-IID, dropout at random", "non-IID, shards in order")
+"""Settings that no published run has."""
+
+
+def published(table: int, setting: str) -> tuple[str, str, int, int] | None:
+    """Data, split, N and K of the published runs that a setting stands beside; None where there are none."""
+    if table == 2 or setting in CONTROLS:
+        return None
+    clients, k = 120, 12
+    if setting.startswith("N="):
+        clients, k = (int(part.partition("=")[2]) for part in setting.split(","))
+    split = "non-IID" if setting.startswith("non-IID") else "IID"
+    return {3: "CIFAR-10", 4: "MNIST"}[table], split, clients, k

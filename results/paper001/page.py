@@ -13,27 +13,21 @@ from itertools import combinations
 from pathlib import Path
 
 import pandas
-from cells import MARKS
+from cells import MARKS, published
 from scipy.stats import ttest_ind
 from tables import LAST
 
 from simfl.compare.intervals import paired
 
 HERE = Path(__file__).resolve().parent
-CONTROLS = ("non-IID, dropout at random", "non-IID, shards in order")
-"""Settings that no published run has."""
 
 
 def stored(number: int, setting: str) -> pandas.DataFrame:
     """The published runs of a setting, one row a run."""
     runs = pandas.read_csv(HERE / "published_runs.csv")
-    clients, k = 120, 12
-    if setting.startswith("N="):
-        clients, k = (int(part.partition("=")[2]) for part in setting.split(","))
-    elsewhere = number == 2 or setting in CONTROLS
-    split = "non-IID" if setting.startswith("non") else "IID"
-    data = {3: "CIFAR-10", 4: "MNIST"}.get(number)
-    return runs[(runs.data == data) & (runs.setting == split) & (runs.clients == clients) & (runs.k == k) & ~elsewhere]
+    place = published(number, setting)
+    theirs = (runs[["data", "setting", "clients", "k"]] == list(place or [""] * 4)).all(axis=1)
+    return runs[theirs]
 
 
 def signed(value: float, digits: int) -> str:
@@ -91,10 +85,10 @@ def welch(number: int, curves: pandas.DataFrame) -> Iterator[tuple[float, str]]:
     for scheme, group in curves.groupby("scheme", sort=False):
         for mark in MARKS[number]:
             ours = group[group["round"] == mark - 1].test_accuracy
-            published = theirs[theirs.scheme == scheme][f"after_{mark}"].dropna()
-            if min(len(ours), len(published)) > 1:
-                p = ttest_ind(ours, published, equal_var=False).pvalue
-                yield p, f"{setting}, {scheme}, {mark}: {ours.mean():.2f} against {published.mean():.2f}, p {p:.3f}"
+            told = theirs[theirs.scheme == scheme][f"after_{mark}"].dropna()
+            if min(len(ours), len(told)) > 1:
+                p = ttest_ind(ours, told, equal_var=False).pvalue
+                yield p, f"{setting}, {scheme}, {mark}: {ours.mean():.2f} against {told.mean():.2f}, p {p:.3f}"
 
 
 def main() -> None:

@@ -6,19 +6,20 @@ A round that no batch is available for changes nothing, so that the test accurac
 published_runs.csv counts such rounds in every accuracy curve of the authors' public code (``unchanged``; a trained
 round leaves the accuracy as it was, too, once in a hundred on CIFAR-10 and once in twenty on MNIST, IID). Writes
 skipped.csv: these counts, and the mean and the central 99.8 % of the number of skipped rounds by Theorem 1, over the
-draws of the clients' dropout probabilities and over the rounds.
+draws of the clients' dropout probabilities and over the rounds; and what the runs of tables.py skipped.
 """
 
 from pathlib import Path
 
 import numpy as np
 import pandas
-from cells import dropout_by_label
+from cells import dropout_by_label, published
 
 from simfl.selection.families import DisjointUnits
 from simfl.selection.theory import expected_cardinality
 
 HERE = Path(__file__).resolve().parent
+PLACE = ["data", "setting", "clients", "k", "scheme", "rounds"]
 DRAWS = 2000
 LEVELS = (0.001, 0.999)
 
@@ -39,16 +40,29 @@ def expected(clients: int, k: int, unit: int, rounds: int, by_label: bool) -> tu
     return (skipped.mean(), *np.quantile(skipped, LEVELS))
 
 
+def ours() -> pandas.DataFrame:
+    """Skipped rounds of simfl's runs, one row a run that stands beside published ones."""
+    rows = []
+    for file in sorted(HERE.glob("runs[34]_a*.csv")):
+        for run in pandas.read_csv(file).itertuples():
+            if place := published(int(file.stem[4]), run.setting):
+                skipped = round(run.rounds * (1 - run.mean_cardinality / place[-1]))
+                rows.append((*place, run.scheme, run.rounds, skipped))
+    return pandas.DataFrame(rows, columns=[*PLACE, "skipped"])
+
+
 def main() -> None:
+    played = ours().groupby(PLACE).skipped
     counted = pandas.read_csv(HERE / "published_runs.csv")
     rows = []
-    place = ["data", "setting", "clients", "k", "scheme", "rounds"]
-    for (data, setting, clients, k, scheme, rounds), group in counted.groupby(place, sort=False):
+    for place, group in counted.groupby(PLACE, sort=False):
+        data, setting, clients, k, scheme, rounds = place
         unit = k if scheme == "partition" else int(scheme.partition("T=")[2] or 1)
         told = expected(clients, k, unit, rounds, (data, setting) == ("MNIST", "non-IID"))
         stored = dict(zip(("expected", "expected_lower", "expected_upper"), told, strict=True))
         counts = {"lowest": group.unchanged.min(), "highest": group.unchanged.max()}
-        rows.append(dict(zip(place, (data, setting, clients, k, scheme, rounds), strict=True)) | counts | stored)
+        simfl = {"simfl_lowest": played.min().get(place), "simfl_highest": played.max().get(place)}
+        rows.append(dict(zip(PLACE, place, strict=True)) | counts | stored | simfl)
     pandas.DataFrame(rows).to_csv(HERE / "skipped.csv", index=False, float_format="%.4g")
 
 
