@@ -19,7 +19,7 @@ from simfl.run import run
 from simfl.scenario import Scenario
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "paper001"
-OWN = ("cells", "convex", "page", "schemes", "skipped", "tables", "convergence")
+OWN = ("cells", "convex", "printed", "schemes", "skipped", "tables", "convergence")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -243,7 +243,7 @@ def test_published_rounds_that_changed_nothing():
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("table[2-4]_[!t]*.csv")), ids=lambda file: file.stem)
 def test_the_page_holds_the_tables(file):
     from cells import CONTROLS
-    from page import markdown
+    from printed import markdown
 
     told = (FOLDER.parents[1] / "docs" / "paper001.md").read_text().splitlines()
     for setting, rows in pandas.read_csv(file).groupby("setting", sort=False):

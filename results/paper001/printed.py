@@ -1,6 +1,6 @@
 """The Markdown tables of docs/paper001.md from the CSV beside this file, and the tests behind its sentences.
 
-    python results/paper001/page.py [4_authors 3_authors 3_ablation_200_rounds ...]
+    python results/paper001/printed.py [4_authors 3_authors 3_ablation_200_rounds ...]
 
 For each setting of a table: mean accuracy of the stored runs of the authors' public code (published_runs.csv) beside
 simfl's with half of its 95 % interval, lowest and highest run at the end, and the paired difference from random; then
