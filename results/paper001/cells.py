@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from schemes import AUTHORS, PAPER
 
-__all__ = ["CELLS", "CONTROLS", "Cell", "dropout_by_label", "marks", "published"]
+__all__ = ["CELLS", "CONTROLS", "Cell", "dropout_by_label", "fitting", "marks", "published", "unit"]
 
 MNIST_LABELS = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 """Training images of each digit."""
@@ -94,14 +94,19 @@ from the name of a figure.
 """
 
 
+def unit(scheme: str, k: int) -> int:
+    """T, clients in a batch of a scheme that aggregates K."""
+    return k if scheme == "partition" else int(scheme.partition("T=")[2] or 1)
+
+
 def fitting(clients: int, k: int) -> dict[str, str]:
     """The schemes whose batches divide the clients and an aggregation; with T = K a batch is a group of partition."""
 
-    def fits(scheme: str) -> bool:
-        unit = int(scheme.partition("T=")[2] or 1)
-        return k % unit == clients % unit == 0 and unit != k
-
-    return {name: choice for name, choice in AUTHORS.items() if fits(name)}
+    units = {name: unit(name, k) for name in AUTHORS}
+    fits = {
+        name: k % size == clients % size == 0 and (size != k or name == "partition") for name, size in units.items()
+    }
+    return {name: choice for name, choice in AUTHORS.items() if fits[name]}
 
 
 def sized(clients: int, k: int, minutes: int) -> Cell:

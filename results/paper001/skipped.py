@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas
-from cells import dropout_by_label, published
+from cells import dropout_by_label, published, unit
 
 from simfl.selection.families import DisjointUnits
 from simfl.selection.theory import expected_cardinality
@@ -24,19 +24,19 @@ DRAWS = 2000
 LEVELS = (0.001, 0.999)
 
 
-def probability(clients: int, k: int, unit: int, dropout: np.ndarray) -> float:
+def probability(clients: int, k: int, size: int, dropout: np.ndarray) -> float:
     """That a round is skipped; ``dropout`` has a probability a client."""
-    return min(max(1 - expected_cardinality(DisjointUnits(clients, k, unit), dropout) / k, 0), 1)
+    return min(max(1 - expected_cardinality(DisjointUnits(clients, k, size), dropout) / k, 0), 1)
 
 
-def expected(clients: int, k: int, unit: int, rounds: int, by_label: bool) -> tuple[float, float, float]:
+def expected(clients: int, k: int, size: int, rounds: int, by_label: bool) -> tuple[float, float, float]:
     """Mean and central 99.8 % of the number of skipped rounds; NaN where the batches do not fit."""
-    if k % unit or clients % unit:
+    if k % size or clients % size:
         return (np.nan,) * 3
     rng = np.random.Generator(np.random.Philox(2))
     rates = np.array(dropout_by_label()) if by_label else np.arange(1, 6) / 10
     draws = [rng.permutation(rates) if by_label else rng.choice(rates, clients) for _ in range(DRAWS)]
-    skipped = rng.binomial(rounds, [probability(clients, k, unit, dropout) for dropout in draws])
+    skipped = rng.binomial(rounds, [probability(clients, k, size, dropout) for dropout in draws])
     return (skipped.mean(), *np.quantile(skipped, LEVELS))
 
 
@@ -57,8 +57,7 @@ def main() -> None:
     rows = []
     for place, group in counted.groupby(PLACE, sort=False):
         data, setting, clients, k, scheme, rounds = place
-        unit = k if scheme == "partition" else int(scheme.partition("T=")[2] or 1)
-        told = expected(clients, k, unit, rounds, (data, setting) == ("MNIST", "non-IID"))
+        told = expected(clients, k, unit(scheme, k), rounds, (data, setting) == ("MNIST", "non-IID"))
         stored = dict(zip(("expected", "expected_lower", "expected_upper"), told, strict=True))
         counts = {"lowest": group.unchanged.min(), "highest": group.unchanged.max()}
         simfl = {"simfl_lowest": played.min().get(place), "simfl_highest": played.max().get(place)}
