@@ -44,15 +44,23 @@ GRID = {"selection": ["random", "batch_partition:T=3,mode=fair"], "selection.k":
 PLUGIN = """
 import os
 import threading
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from simfl.devices.base import AVAILABILITY
-from simfl.devices.bernoulli import Bernoulli
+from simfl.devices.bernoulli import Bernoulli, IndependentDropout
 from simfl.errors import ScenarioError
+
+class Held(IndependentDropout):
+    def draw(self, round, now_s):
+        while round == 50 and Path(__file__).with_name("hold").exists():
+            time.sleep(0.02)
+        return super().draw(round, now_s)
 
 @AVAILABILITY("faulty")
 @dataclass(frozen=True)
 class Faulty:
-    '''As often as number / 100; never answers at 13, cannot be built at 17.'''
+    '''As often as number / 100; never answers at 13, cannot be built at 17; waits where a file says hold.'''
     number: int
 
     def build(self, scenario, streams, names=None):
@@ -61,7 +69,7 @@ class Faulty:
             threading.Event().wait()
         if self.number == 17:
             raise ScenarioError("number", "is 17")
-        return Bernoulli(self.number / 100).build(scenario, streams, names)
+        return Held(**vars(Bernoulli(self.number / 100).build(scenario, streams, names)))
 """
 
 
@@ -244,10 +252,16 @@ def test_finished_runs_are_kept_failed_ones_are_retried_when_asked(tiny, tmp_pat
     assert untouched.keys() == times.keys()
 
 
-def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
-    calm = simfl.sweep(tiny, {"training.rounds": [800, 801]}, out=tmp_path / "calm", jobs=1)
-    command = ("sweep", tiny, "training.rounds=800,801", "--jobs", 2, "--out", tmp_path / "r")
-    process = start(*command)
+def held(tiny, folder, faulty, *options):
+    """Two runs that both begin and, as long as the file that comes with the process exists, do not end."""
+    grid = ("devices.availability=faulty:number=30", "training.rounds=100,101")
+    hold = faulty / "hold"
+    hold.touch()
+    return start("sweep", tiny, *grid, "--jobs", 2, *options, "--out", folder, path=[faulty]), hold
+
+
+def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path, faulty):
+    process, hold = held(tiny, tmp_path / "r", faulty)
     until(lambda: len({path.parent for path in (tmp_path / "r" / "tiny").glob("*/checkpoint/*.ckpt")}) == 2)
     children = workers(process.pid)
     assert len(children) == 2
@@ -256,18 +270,23 @@ def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path):
     _, stderr = process.communicate()
     assert time.monotonic() - begin < 5
     assert process.returncode == 130
-    assert f"to go on: simfl sweep {tiny} training.rounds=800,801 --jobs 2 --out {tmp_path / 'r'}" in stderr
+    again = "devices.availability=faulty:number=30 training.rounds=100,101 --jobs 2"
+    assert f"to go on: simfl sweep {tiny} {again} --out {tmp_path / 'r'}" in stderr
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert {row["status"] for row in rows(index_of(tmp_path / "r"))} == {"open"}
     assert not list(index_of(tmp_path / "r").parent.glob("*.tmp")) and not done(tmp_path / "r")
-    process = start(*command)
-    _, stderr = process.communicate()
-    assert process.returncode == 0, stderr
-    assert index_of(tmp_path / "r").read_bytes() == (calm.path / "index.csv").read_bytes()
-    for digest in calm.runs.digest:
-        once, resumed = calm.path.parent / digest, tmp_path / "r" / "tiny" / digest
+    resumed, calm = (held(tiny, tmp_path / name, faulty)[0] for name in ("r", "calm"))
+    hold.unlink()
+    for process in (resumed, calm):
+        _, stderr = process.communicate()
+        assert process.returncode == 0, stderr
+    index = index_of(tmp_path / "calm")
+    assert index_of(tmp_path / "r").read_bytes() == index.read_bytes()
+    assert len(rows(index)) == 2
+    for row in rows(index):
+        once, twice = (tmp_path / name / "tiny" / row["digest"] for name in ("calm", "r"))
         for table in ("rounds.csv", "participation.csv"):
-            assert (once / table).read_bytes() == (resumed / table).read_bytes()
+            assert (once / table).read_bytes() == (twice / table).read_bytes()
 
 
 def test_a_sweep_is_not_played_twice_at_once_and_no_worker_outlives_it(tiny, tmp_path):
@@ -396,17 +415,17 @@ def listening(process):
     return {cells[1].partition(":")[0] for cells in lines if cells[3] == "0A" and f"socket:[{cells[9]}]" in sockets}
 
 
-def test_dask_writes_the_same_index_and_listens_to_nobody_else(tiny, tmp_path):
+def test_dask_writes_the_same_index_and_listens_to_nobody_else(tiny, tmp_path, faulty):
     pytest.importorskip("distributed")
-    swept = simfl.sweep(tiny, {"training.rounds": [300, 301]}, out=tmp_path / "here", jobs=1)
-    process = start(
-        "sweep", tiny, "training.rounds=300,301", "--engine", "dask", "--jobs", 2, "--out", tmp_path / "dask"
-    )
+    process, hold = held(tiny, tmp_path / "dask", faulty, "--engine", "dask")
     until(lambda: len(workers(process.pid)) == 2)
     assert listening(process.pid) == {"0100007F"}
-    _, stderr = process.communicate()
-    assert process.returncode == 0, stderr
-    assert index_of(tmp_path / "dask").read_bytes() == (swept.path / "index.csv").read_bytes()
+    calm, _ = held(tiny, tmp_path / "here", faulty)
+    hold.unlink()
+    for process in (process, calm):
+        _, stderr = process.communicate()
+        assert process.returncode == 0, stderr
+    assert index_of(tmp_path / "dask").read_bytes() == index_of(tmp_path / "here").read_bytes()
 
 
 @pytest.mark.slow
