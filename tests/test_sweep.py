@@ -417,12 +417,12 @@ def listening(process):
 
 def test_dask_writes_the_same_index_and_listens_to_nobody_else(tiny, tmp_path, faulty):
     pytest.importorskip("distributed")
-    process, hold = held(tiny, tmp_path / "dask", faulty, "--engine", "dask")
-    until(lambda: len(workers(process.pid)) == 2)
-    assert listening(process.pid) == {"0100007F"}
+    dask, hold = held(tiny, tmp_path / "dask", faulty, "--engine", "dask")
+    until(lambda: len(workers(dask.pid)) == 2)
+    assert listening(dask.pid) == {"0100007F"}
     calm, _ = held(tiny, tmp_path / "here", faulty)
     hold.unlink()
-    for process in (process, calm):
+    for process in (dask, calm):
         _, stderr = process.communicate()
         assert process.returncode == 0, stderr
     assert index_of(tmp_path / "dask").read_bytes() == index_of(tmp_path / "here").read_bytes()
