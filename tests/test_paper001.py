@@ -3,6 +3,7 @@
 import sys
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
@@ -260,3 +261,25 @@ def test_lost_digits_are_of_the_runs_of_the_table():
     complete = digits.lost.isna()
     assert (digits.others[complete] == digits.test_accuracy[complete]).all()
     assert (digits.others[~complete] > digits.test_accuracy[~complete] + 5).all(), "a digit is a tenth of the images"
+
+
+def test_split_and_initial_model_of_another_seed(forgetful):
+    from simfl.learning.models.build import build
+    from simfl.learning.models.initial import initial
+    from simfl.rng import Streams
+
+    base = Path(__file__).parent.parent / "scenarios" / "paper001_cifar10_authors.yaml"
+    of = {"learning.partition": "iid_of:draw=3", "learning.model": "multiround_cifar_of:draw=3"}
+    plain, drawn = load(base).learning, load(base, of, plugins=["../results/paper001/drawn.py"]).learning
+    data = SimpleNamespace(y_train=np.zeros(1000))
+    for there in (3, 4):
+        split = [
+            choice.split(data, 10, Streams(seed)("partition"))
+            for choice, seed in ((plain.partition, there), (drawn.partition, 0))
+        ]
+        models = [
+            initial(build(choice, (3, 32, 32), 10), Streams(seed)("model"))
+            for choice, seed in ((plain.model, there), (drawn.model, 0))
+        ]
+        same = [np.array_equal(*(part.indices for part in split)), np.array_equal(*models)]
+        assert same == [there == 3] * 2

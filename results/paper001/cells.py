@@ -121,8 +121,8 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         Cell(
             3, "non-IID, shared", "paper001_cifar10_authors.yaml",
             BF16 | {"learning.partition": "{name: data_sharing, shared: 200, balanced: true}",
-                    "training.learning_rate": 0.01},
-            AUTHORS, 60,
+                    "training.learning_rate": 0.01, "training.shuffle": True},
+            AUTHORS, 64,
         ),
         Cell(
             3, "non-IID, copies", "paper001_cifar10_authors.yaml",

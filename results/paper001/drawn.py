@@ -1,0 +1,46 @@
+"""A split and an initial model that do not come from the run's seed: which of them makes a run of Table 3 a good one?
+
+docs/paper001.md names the sweep that uses this plugin file.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+from torch import nn
+
+from simfl.learning.data.base import Dataset
+from simfl.learning.models.base import MODELS
+from simfl.learning.models.multiround import MultiroundCifar
+from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.iid import Iid
+from simfl.rng import Streams
+
+Draw = Annotated[int, Field(ge=0, description="the seed whose draw it is")]
+
+
+@PARTITIONS("iid_of")
+@dataclass(frozen=True)
+class IidOf(Iid):
+    """The split that ``iid`` has in a run with another seed."""
+
+    draw: Draw = 0
+
+    def split(self, data: Dataset, clients: int, rng: Any) -> Split:
+        return super().split(data, clients, Streams(self.draw)("partition"))
+
+
+@MODELS("multiround_cifar_of")
+@dataclass(frozen=True)
+class MultiroundCifarOf(MultiroundCifar):
+    """``multiround_cifar`` with the initial weights that it has in a run with another seed."""
+
+    draw: Draw = 0
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+        module, rng = super().build(shape, classes), Streams(self.draw)("model")
+        for layer in module:
+            if isinstance(layer, (nn.Conv2d, nn.Linear)):
+                bound = layer.weight[0].numel() ** -0.5
+                layer.draw = lambda name, shape, _, bound=bound: rng.uniform(-bound, bound, shape)
+        return module
