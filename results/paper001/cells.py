@@ -68,10 +68,6 @@ def dropout_by_label(shards: Sequence[int] = SHARDS) -> list[float]:
 
 
 BF16 = {"learning.bf16": True}
-COPIES = (
-    "{name: images, mean: [0.4914, 0.4822, 0.4465], deviation: [0.2023, 0.1994, 0.2010], "
-    "copies: [left_right, upside_down]}"
-)
 SORTED = {"learning.partition": "{name: data_sharing, shared: 0}"}
 
 
@@ -121,14 +117,8 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         Cell(
             3, "non-IID, shared", "paper001_cifar10_authors.yaml",
             BF16 | {"learning.partition": "{name: data_sharing, shared: 200, balanced: true}",
-                    "training.learning_rate": 0.01, "training.shuffle": True},
+                    "training.learning_rate": 0.03, "training.shuffle": True},
             AUTHORS, 64,
-        ),
-        Cell(
-            3, "non-IID, copies", "paper001_cifar10_authors.yaml",
-            BF16 | {"learning.partition": "{name: shards, labels_per_client: 1}", "learning.transform": COPIES,
-                    "training.learning_rate": 0.01, "training.momentum": 0.9},
-            AUTHORS, 120,
         ),
         Cell(4, "IID", "paper001_mnist_authors.yaml", BF16, AUTHORS, 14),
         Cell(4, "non-IID, dropout by label", "paper001_mnist_authors.yaml", BF16 | by_label(SHARDS), AUTHORS, 14),
