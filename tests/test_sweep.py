@@ -81,7 +81,9 @@ def tiny(tmp_path):
 
 @pytest.fixture
 def faulty(tmp_path):
-    return installed(tmp_path / "installed")
+    folder = installed(tmp_path / "installed")
+    yield folder
+    (folder / "hold").unlink(missing_ok=True)  # what a failed test leaves behind may end
 
 
 def installed(folder):

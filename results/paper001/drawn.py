@@ -6,6 +6,7 @@ docs/paper001.md names the sweep that uses this plugin file.
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 from torch import nn
 
@@ -26,7 +27,7 @@ class IidOf(Iid):
 
     draw: Draw = 0
 
-    def split(self, data: Dataset, clients: int, rng: Any) -> Split:
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         return super().split(data, clients, Streams(self.draw)("partition"))
 
 
