@@ -117,7 +117,7 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         Cell(
             3, "non-IID, shared", "paper001_cifar10_authors.yaml",
             BF16 | {"learning.partition": "{name: data_sharing, shared: 200, balanced: true}",
-                    "training.learning_rate": 0.03, "training.shuffle": True},
+                    "training.learning_rate": 0.01, "training.momentum": 0.9, "training.shuffle": True},
             AUTHORS, 64,
         ),
         Cell(4, "IID", "paper001_mnist_authors.yaml", BF16, AUTHORS, 14),
