@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from simfl.errors import ScenarioError
 from simfl.learning.models.base import MODELS
 from simfl.learning.own import Record
 from simfl.learning.personal.masks import packed, pruned, unpacked
+from simfl.registry import undone
 from simfl.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.variant import PERSONAL
@@ -262,19 +264,24 @@ def test_rewinding_goes_back_and_pruning_does_not():
 
 
 def test_lottery_averages_over_those_who_keep_a_weight():
+    """Its control: over all, with the zeros of those who do not."""
     from test_learning import aggregate, jobs
 
-    play = scenario("training.personal={name: lotteryfl, threshold: 0}")
-    learner = build(play).learner
-    learner.put(0, learner.initial())
-    work = jobs(range(3))
-    updates = learner.train(work)
-    after = aggregate(learner, play.training, updates)
-    models = learner.get(0) + updates.deltas
-    for at in range(0, learner.dimension, 7):
-        held = updates.holds[:, at]
-        want = models[held, at].mean() if held.any() else learner.get(0)[at]
-        assert after[at] == pytest.approx(want, abs=1e-6)
+    plugin = Path(__file__).resolve().parent.parent / "results" / "fedltn" / "zeros.py"
+    with undone():
+        for name in ("lotteryfl", "lotteryfl_zeros"):
+            play = Scenario.parse(BASE, name, [f"training.personal={{name: {name}, threshold: 0}}"], plugins=[plugin])
+            learner = build(play).learner
+            learner.put(0, learner.initial())
+            learner.put(1, aggregate(learner, play.training, learner.train(jobs([0, 4]))))
+            updates = learner.train(jobs(range(3), 1, 10))  # client 0 prunes once more than the others
+            after = aggregate(learner, play.training, updates, 1)
+            masks = np.array([unpacked(learner.memory.own(client)["mask"], learner.dimension) for client in range(3)])
+            models = np.where(masks, learner.get(1) + updates.deltas, 0)
+            keep = masks.sum(axis=0) if name == "lotteryfl" else np.full(learner.dimension, 3)
+            want = np.where(keep, models.sum(axis=0) / np.maximum(keep, 1), learner.get(1))
+            np.testing.assert_allclose(after, want, atol=1e-6)
+            assert (~masks.any(axis=0)).any() and (masks.sum(axis=0) % 3).any(), "kept by none, and by some"
 
 
 # -- what is sent ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from simfl.learning.personal.sparse import COLUMNS, Sparse, kept, told
 from simfl.setting import Setting
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
-__all__ = ["LotteryFl"]
+__all__ = ["Drawers", "LotteryFl"]
 
 Vector = NDArray[np.float32]
 Own = Mapping[str, NDArray[Any]]
@@ -50,11 +50,13 @@ class LotteryFl(ClientVariant):
         return problems
 
     def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
-        return _Drawers(self, prunable(parameters), initial)
+        return Drawers(self, prunable(parameters), initial)
 
 
 @dataclass(frozen=True)
-class _Drawers(Sparse):
+class Drawers(Sparse):
+    """LotteryFL's clients, for one model."""
+
     partial = True
 
     def begin(self, visit: Visit) -> Begun:
