@@ -4,7 +4,8 @@
 
 For each setting of a table: mean accuracy of the stored runs of the authors' public code (published_runs.csv) beside
 simfl's with half of its 95 % interval, lowest and highest run at the end, and the paired difference from random; then
-every pair of schemes whose paired difference excludes zero, and Welch's test of every mean against the stored runs.
+every pair of schemes with its paired difference, the mean of the schemes that hardly skip a round, and Welch's test of
+every mean against the stored runs.
 """
 
 import argparse
@@ -17,9 +18,10 @@ from cells import MARKS, published
 from scipy.stats import ttest_ind
 from tables import LAST
 
-from simfl.compare.intervals import paired
+from simfl.compare.intervals import mean, paired
 
 HERE = Path(__file__).resolve().parent
+ALIKE = ("random", "weighted", "batch T=4", "batch T=3")
 
 
 def stored(number: int, setting: str) -> pandas.DataFrame:
@@ -91,6 +93,20 @@ def welch(number: int, curves: pandas.DataFrame) -> Iterator[tuple[float, str]]:
                 yield p, f"{setting}, {scheme}, {mark}: {ours.mean():.2f} against {told.mean():.2f}, p {p:.3f}"
 
 
+def level(number: int, curves: pandas.DataFrame) -> Iterator[str]:
+    """Mean of the schemes that hardly skip a round, over the seeds, beside that of their published runs."""
+    theirs = stored(number, curves.setting.iloc[0])
+    ours, theirs = (runs[runs.scheme.isin(ALIKE)] for runs in (curves, theirs))
+    for mark in MARKS[number]:
+        seeds = ours[ours["round"] == mark - 1].groupby("seed").test_accuracy.mean()
+        told = theirs[f"after_{mark}"].dropna()
+        if len(seeds) and len(told):
+            found = mean(seeds.to_numpy())
+            each = ", ".join(f"{value:.1f}" for value in seeds)
+            here = f"{', '.join(ALIKE)}, {mark}: {found.estimate:.2f} ± {found.half_width:.2f} (seeds {each})"
+            yield f"{here}, {len(told)} published runs {told.mean():.2f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", help="names after 'table', such as 4_authors; all of them if none")
@@ -102,7 +118,15 @@ def main() -> None:
         number, found = int(name[0]), []
         for setting, rows in table.groupby("setting", sort=False):
             of_setting = curves[curves.setting == setting]
-            print(f"\n{name}, {setting}\n", *markdown(number, rows), "", *pairs(of_setting), sep="\n")
+            print(
+                f"\n{name}, {setting}\n",
+                *markdown(number, rows),
+                "",
+                *pairs(of_setting),
+                "",
+                *level(number, of_setting),
+                sep="\n",
+            )
             found += welch(number, of_setting)
         print("", *(line for _, line in sorted(found)), sep="\n")
 
