@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pandas
 from cells import CELLS, Cell, marks
-from schemes import arguments, play, stem, swept
+from schemes import AUTHORS, arguments, play, stem, swept
 
 from simfl.compare.intervals import mean, paired
 from simfl.opening import Result
@@ -134,16 +134,19 @@ def draw(curves: pandas.DataFrame, number: int, file: str) -> None:
 
     colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2"]
     dashes = ["-", "--", ":", "-.", "-", "--"]
+    styles = dict(zip(AUTHORS, zip(dashes, colours, strict=True), strict=True))
     panels = list(curves.groupby("setting", sort=False))
     figure, axes = pyplot.subplots(
         1, len(panels), figsize=(2 + 4 * len(panels), 3.6), layout="constrained", squeeze=False
     )
     for axis, (setting, panel) in zip(axes[0], panels, strict=True):
-        for (name, group), colour, dash in zip(panel.groupby("scheme", sort=False), colours, dashes, strict=True):
-            average = group.groupby("round").test_accuracy.mean()
+        for name, group in panel.groupby("scheme", sort=False):
+            average, (dash, colour) = group.groupby("round").test_accuracy.mean(), styles[name]
             axis.plot(average.index + 1, average, dash, color=colour, label=name, linewidth=1.4)
         axis.set(title=f"{TITLES[number]}, {setting}", xlabel="round", ylabel="test accuracy, %")
-    figure.legend(*axes[0, -1].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    named = {line.get_label(): line for axis in axes[0] for line in axis.get_lines()}  # a panel may lack schemes
+    names = [name for name in styles if name in named]
+    figure.legend([named[name] for name in names], names, loc="outside right center", frameon=False)
     figure.savefig(HERE / f"{file}.svg", metadata={"Date": None})
 
 
