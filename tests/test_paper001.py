@@ -184,7 +184,8 @@ def test_issued_numbers_fit_together():
     assert counts[["partition", "batch T=6", "batch T=4", "batch T=3"]].tolist() == [10, 190, 4060, 91_390]
 
 
-def test_a_table_may_grow_by_and_by(tmp_path):
+def test_a_table_may_grow_by_and_by(tmp_path, monkeypatch):
+    import tables
     from tables import added, table
 
     def rows(setting: str, seeds: range) -> tuple[pandas.DataFrame, pandas.DataFrame]:
@@ -207,6 +208,9 @@ def test_a_table_may_grow_by_and_by(tmp_path):
     whole = [pandas.concat(both) for both in zip(rows("IID", range(3)), rows("non-IID", range(2)), strict=True)]
     pandas.testing.assert_frame_equal(grown, table(4, *whole))
     assert grown.seeds.tolist() == [3, 3, 2, 2] and grown.minus_random.tolist() == [0, 3, 0, 1.5]
+    monkeypatch.setattr(tables, "HERE", tmp_path)
+    tables.draw(curves[(curves.setting == "IID") | (curves.scheme == "random")], 4, "grown")
+    assert (tmp_path / "grown.svg").exists(), "some panels have two of the six schemes, some one"
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("table[2-4]_*.csv")), ids=lambda file: file.stem)
