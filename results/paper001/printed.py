@@ -118,15 +118,8 @@ def main() -> None:
         number, found = int(name[0]), []
         for setting, rows in table.groupby("setting", sort=False):
             of_setting = curves[curves.setting == setting]
-            print(
-                f"\n{name}, {setting}\n",
-                *markdown(number, rows),
-                "",
-                *pairs(of_setting),
-                "",
-                *level(number, of_setting),
-                sep="\n",
-            )
+            told = (*markdown(number, rows), "", *pairs(of_setting), "", *level(number, of_setting))
+            print(f"\n{name}, {setting}\n", *told, sep="\n")
             found += welch(number, of_setting)
         print("", *(line for _, line in sorted(found)), sep="\n")
 
