@@ -127,6 +127,11 @@ CELLS: dict[str, tuple[Cell, ...]] = {
             4, "non-IID, shards in order", "paper001_mnist_authors.yaml", BF16 | by_label(range(120)),
             {scheme: AUTHORS[scheme] for scheme in ("random", "batch T=3")}, 5,
         ),
+        Cell(
+            4, "non-IID, shards in order, no dropout layers", "paper001_mnist_authors.yaml",
+            BF16 | by_label(range(120)) | {"learning.model": "{name: multiround_mnist, dropout: false}"},
+            {scheme: AUTHORS[scheme] for scheme in ("random", "batch T=3")}, 5,
+        ),
     ),
     "ablation": (sized(60, 12, 75), sized(240, 12, 25), sized(120, 6, 25), sized(120, 24, 75)),
     "tuned": (
@@ -144,7 +149,9 @@ CELLS: dict[str, tuple[Cell, ...]] = {
 }  # fmt: skip
 """What ``tables.py --settings`` plays."""
 
-CONTROLS = ("non-IID, dropout at random", "non-IID, shards in order")
+CONTROLS = (
+    "non-IID, dropout at random", "non-IID, shards in order", "non-IID, shards in order, no dropout layers",
+)  # fmt: skip
 """Settings that no published run has."""
 
 

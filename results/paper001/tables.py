@@ -136,15 +136,19 @@ def draw(curves: pandas.DataFrame, number: int, file: str) -> None:
     dashes = ["-", "--", ":", "-.", "-", "--"]
     styles = dict(zip(AUTHORS, zip(dashes, colours, strict=True), strict=True))
     panels = list(curves.groupby("setting", sort=False))
+    columns = min(len(panels), 2)
+    rows = -(-len(panels) // columns)
     figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(2 + 4 * len(panels), 3.6), layout="constrained", squeeze=False
+        rows, columns, figsize=(2 + 4 * columns, 3.6 * rows), layout="constrained", squeeze=False
     )
-    for axis, (setting, panel) in zip(axes[0], panels, strict=True):
+    for unused in axes.flat[len(panels) :]:
+        unused.remove()
+    for axis, (setting, panel) in zip(axes.flat, panels):
         for name, group in panel.groupby("scheme", sort=False):
             average, (dash, colour) = group.groupby("round").test_accuracy.mean(), styles[name]
             axis.plot(average.index + 1, average, dash, color=colour, label=name, linewidth=1.4)
         axis.set(title=f"{TITLES[number]}, {setting}", xlabel="round", ylabel="test accuracy, %")
-    named = {line.get_label(): line for axis in axes[0] for line in axis.get_lines()}  # a panel may lack schemes
+    named = {line.get_label(): line for axis in figure.axes for line in axis.get_lines()}  # a panel may lack schemes
     names = [name for name in styles if name in named]
     figure.legend([named[name] for name in names], names, loc="outside right center", frameon=False)
     figure.savefig(HERE / f"{file}.svg", metadata={"Date": None})
