@@ -256,6 +256,19 @@ def test_the_page_holds_the_tables(file):
             assert [line for line in markdown(int(file.stem[5]), rows) if line not in told] == []
 
 
+def test_all_tables_are_printed(monkeypatch, capsys):
+    import printed
+
+    monkeypatch.setattr(sys, "argv", ["printed.py"])
+    printed.main()
+    told = capsys.readouterr().out.splitlines()
+    heads = [f"{file.stem.removeprefix('table')}, " for file in FOLDER.glob("table[2-4]_[!t]*.csv")]
+    assert heads and all(any(line.startswith(head) for line in told) for head in heads)
+    ours = pandas.read_csv(FOLDER / "curves3_authors.csv").query("setting == 'IID' and round == 999")
+    alike = ours[ours.scheme.isin(["random", "weighted", "batch T=4", "batch T=3"])].test_accuracy.mean()
+    assert [line for line in told if line.startswith(f"random, weighted, batch T=4, batch T=3, 1000: {alike:.2f} ± ")]
+
+
 def test_lost_digits_are_of_the_runs_of_the_table():
     place = ["setting", "scheme", "seed"]
     digits = pandas.read_csv(FOLDER / "digits4_authors.csv").set_index(place)

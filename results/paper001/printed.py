@@ -21,7 +21,8 @@ from tables import LAST
 from simfl.compare.intervals import mean, paired
 
 HERE = Path(__file__).resolve().parent
-ALIKE = ("random", "weighted", "batch T=4", "batch T=3")
+HARDLY = 0.05
+"""Share of the rounds that a scheme may skip to count as one that hardly skips."""
 
 
 def stored(number: int, setting: str) -> pandas.DataFrame:
@@ -93,17 +94,22 @@ def welch(number: int, curves: pandas.DataFrame) -> Iterator[tuple[float, str]]:
                 yield p, f"{setting}, {scheme}, {mark}: {ours.mean():.2f} against {told.mean():.2f}, p {p:.3f}"
 
 
-def level(number: int, curves: pandas.DataFrame) -> Iterator[str]:
+def level(number: int, runs: pandas.DataFrame, curves: pandas.DataFrame) -> Iterator[str]:
     """Mean of the schemes that hardly skip a round, over the seeds, beside that of their published runs."""
-    theirs = stored(number, curves.setting.iloc[0])
-    ours, theirs = (runs[runs.scheme.isin(ALIKE)] for runs in (curves, theirs))
+    place = published(number, runs.setting.iloc[0])
+    if place is None:
+        return
+    theirs, cardinality = stored(number, runs.setting.iloc[0]), runs.groupby("scheme", sort=False).mean_cardinality
+    alike = [scheme for scheme, least in cardinality.min().items() if least >= (1 - HARDLY) * place[-1]]
+    ours, theirs = (found[found.scheme.isin(alike)] for found in (curves, theirs))
     for mark in MARKS[number]:
         seeds = ours[ours["round"] == mark - 1].groupby("seed").test_accuracy.mean()
         told = theirs[f"after_{mark}"].dropna()
         if len(seeds) and len(told):
-            found = mean(seeds.to_numpy())
             each = ", ".join(f"{value:.1f}" for value in seeds)
-            here = f"{', '.join(ALIKE)}, {mark}: {found.estimate:.2f} ± {found.half_width:.2f} (seeds {each})"
+            half = mean(seeds.to_numpy()).half_width
+            spread = "" if half is None else f" ± {half:.2f}"
+            here = f"{', '.join(alike)}, {mark}: {seeds.mean():.2f}{spread} (seeds {each})"
             yield f"{here}, {len(told)} published runs {told.mean():.2f}"
 
 
@@ -114,14 +120,14 @@ def main() -> None:
         file.stem.removeprefix("table") for file in HERE.glob("table[2-4]_*.csv")
     )
     for name in names:
-        table, curves = (pandas.read_csv(HERE / f"{kind}{name}.csv") for kind in ("table", "curves"))
-        number, found = int(name[0]), []
+        table, runs, curves = (pandas.read_csv(HERE / f"{kind}{name}.csv") for kind in ("table", "runs", "curves"))
+        number, tests = int(name[0]), []
         for setting, rows in table.groupby("setting", sort=False):
-            of_setting = curves[curves.setting == setting]
-            told = (*markdown(number, rows), "", *pairs(of_setting), "", *level(number, of_setting))
+            played, of_setting = (found[found.setting == setting] for found in (runs, curves))
+            told = (*markdown(number, rows), "", *pairs(of_setting), "", *level(number, played, of_setting))
             print(f"\n{name}, {setting}\n", *told, sep="\n")
-            found += welch(number, of_setting)
-        print("", *(line for _, line in sorted(found)), sep="\n")
+            tests += welch(number, of_setting)
+        print("", *(line for _, line in sorted(tests)), sep="\n")
 
 
 if __name__ == "__main__":
