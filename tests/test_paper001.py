@@ -269,6 +269,17 @@ def test_all_tables_are_printed(monkeypatch, capsys):
     assert [line for line in told if line.startswith(f"random, weighted, batch T=4, batch T=3, 1000: {alike:.2f} ± ")]
 
 
+def test_one_published_run_is_held_against_the_spread_of_ours():
+    from printed import far
+
+    rng = np.random.default_rng(2)
+    drawn = [(pandas.Series(rng.normal(5, 2, 3)), pandas.Series(rng.normal(5, 2, 1))) for _ in range(2000)]
+    p = np.array([far(*both) for both in drawn])
+    for level in (0.05, 0.5):
+        assert np.mean(p < level) == pytest.approx(level, abs=4 * (level * (1 - level) / 2000) ** 0.5)
+    assert far(pandas.Series([1.0]), pandas.Series([1.0])) is None
+
+
 def test_lost_digits_are_of_the_runs_of_the_table():
     place = ["setting", "scheme", "seed"]
     digits = pandas.read_csv(FOLDER / "digits4_authors.csv").set_index(place)
