@@ -146,13 +146,15 @@ def test_dropout_follows_the_label():
 
 
 def test_every_cell_can_be_played():
-    from cells import CELLS, fitting
+    from cells import CELLS, MARKS, fitting
     from schemes import SCENARIOS
 
     for cell in (cell for cells in CELLS.values() for cell in cells):
         fixed = {key: value[0] if isinstance(value, list) else value for key, value in cell.fixed.items()}
         for choice in cell.schemes.values():
-            load(SCENARIOS / cell.file, {"selection": choice, **fixed})
+            scenario = load(SCENARIOS / cell.file, {"selection": choice, **fixed})
+        assert all(mark % scenario.learning.evaluate.every == 0 for mark in MARKS[cell.table]), "told where measured"
+        assert scenario.training.rounds == MARKS[cell.table][-1]
     assert set(fitting(120, 6)) == {"random", "weighted", "partition", "batch T=3"}
     assert len(fitting(240, 12)) == len(fitting(120, 24)) == len(fitting(60, 12)) == 6
 
@@ -179,7 +181,7 @@ def test_a_stored_run_of_each_table_comes_out_again(folder):
 
 def test_issued_numbers_fit_together():
     published = pandas.read_csv(FOLDER / "published.csv")
-    assert published.printed.notna().all() and len(published) == 24
+    assert published.printed.notna().all() and len(published) == 36
     counts = pandas.read_csv(FOLDER / "table1.csv").set_index("scheme").family
     assert counts[["partition", "batch T=6", "batch T=4", "batch T=3"]].tolist() == [10, 190, 4060, 91_390]
 
