@@ -85,8 +85,9 @@ REDUCED = {
 }  # fmt: skip
 """A quarter of VGG-11's channels, on CIFAR-10 instead of CIFAR-100.
 
-The rate is told neither by the paper nor by the public code, and tuned here. What is not IID is dealt as section 5
-has it, each class in proportions ~ Dirichlet(0.5) over the clients, and shuffled, with momentum 0.9, as in Table 3.
+The rate is told neither by the paper nor by the public code: IID it is tuned, not IID not yet. What is not IID is
+dealt as section 5 has it, each class in proportions ~ Dirichlet(0.5) over the clients, and shuffled, with momentum
+0.9, as in Table 3.
 """
 
 
