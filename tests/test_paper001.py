@@ -1,5 +1,6 @@
 """What the scripts of results/paper001 compute, against brute force."""
 
+import re
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pandas
 import pytest
 from click.testing import CliRunner
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
 from simfl import load
 from simfl.cli import simfl
@@ -237,6 +238,18 @@ def test_skipped_rounds_of_dealt_probabilities():
     assert np.isnan(expected(120, 6, 4, 1000, by_label=False)).all()
 
 
+def test_the_ablation_skips_as_theory_says():
+    from skipped import expected
+
+    told = pandas.read_csv(FOLDER / "skipped.csv").query("simfl_rounds == 200 and data == 'CIFAR-10'")
+    sizes = told.scheme.map({"batch T=3": 3, "batch T=4": 4, "batch T=6": 6}).fillna(told.k)
+    sizes[told.scheme.isin(["random", "weighted"])] = 1
+    assert len(told) == 22
+    for place, size in zip(told.itertuples(), sizes.astype(int), strict=True):
+        _, lower, upper = expected(place.clients, place.k, size, 200, by_label=False)
+        assert lower <= place.simfl_lowest <= place.simfl_highest <= upper
+
+
 def test_published_rounds_that_changed_nothing():
     counts = pandas.read_csv(FOLDER / "published_runs.csv")
     groups = counts.groupby(["data", "setting", "clients", "k", "scheme"])
@@ -270,6 +283,34 @@ def test_all_tables_are_printed(monkeypatch, capsys):
     ours = pandas.read_csv(FOLDER / "curves3_authors.csv").query("setting == 'IID' and round == 999")
     alike = ours[ours.scheme.isin(["random", "weighted", "batch T=4", "batch T=3"])].test_accuracy.mean()
     assert [line for line in told if line.startswith(f"random, weighted, batch T=4, batch T=3, 1000: {alike:.2f} ± ")]
+
+
+def test_the_page_has_the_ablation_beside_its_stored_curves():
+    """Stored runs, and three seeds of `random` without momentum, after 20, 60, 100 and 200 rounds."""
+    stored = pandas.read_csv(FOLDER / "published_runs.csv").query("data == 'CIFAR-10' and setting == 'IID'")
+    stored = stored[stored.scheme.isin(["random", "weighted", "batch T=3"])].set_index(["clients", "k"])
+    curves = pandas.read_csv(FOLDER / "curves3_ablation_200_rounds.csv").query("scheme == 'random' and seed < 3")
+    curves = curves.set_index(["setting", "round"]).test_accuracy.sort_index()
+    told = (FOLDER.parents[1] / "docs" / "paper001.md").read_text()
+    means, marks = {}, (20, 60, 100, 200)
+    for n, k in ((60, 12), (240, 12), (120, 6), (120, 24)):
+        theirs = [stored.loc[(n, k), f"after_{mark}"].mean() for mark in marks]
+        means[f"{n}, {k}"] = theirs, [curves[f"N={n},K={k}", mark - 1].mean() for mark in marks]
+    for name, both in (means | {"mean": np.mean(list(means.values()), axis=0)}).items():
+        row = re.search(rf"^\| {name} \| (.*) \| (.*) \| (.*) \|$", told, re.MULTILINE).groups()
+        for cell, values in zip(row, both, strict=False):
+            assert [float(value) for value in cell.split(",")] == pytest.approx(values, abs=0.051)
+
+
+def test_fishers_test_of_lost_digits():
+    from printed import lost
+
+    digits = pandas.read_csv(FOLDER / "digits4_authors.csv", dtype={"lost": str})
+    ours = [line for line in lost(digits) if "by label" in line and "at random" in line]
+    tail = hypergeom(50, 13, 25)
+    p = sum(tail.pmf(n) for n in range(14) if tail.pmf(n) <= tail.pmf(4) * (1 + 1e-9))
+    name = "runs that lost a digit: 4 of 25 in non-IID, dropout by label; 9 of 25 in non-IID, dropout at random; p"
+    assert ours == [f"{name} {p:.3f}"]
 
 
 def test_one_published_run_is_held_against_the_spread_of_ours():

@@ -142,13 +142,12 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         Cell(4, "non-IID", "paper001_mnist.yaml", {"learning.partition": "shards:labels_per_client=1"}, PAPER, 50),
     ),
     "reduced": (
-        Cell(2, "IID", "paper001_cifar10_authors.yaml", REDUCED | {"training.learning_rate": 0.1}, AUTHORS, 30),
+        Cell(2, "IID", "paper001_cifar10_authors.yaml", REDUCED | {"training.learning_rate": 0.1}, AUTHORS, 35),
         Cell(
             2, "non-IID", "paper001_cifar10_authors.yaml",
             REDUCED | {"learning.partition": "dirichlet:beta=0.5,over=clients",
-                       "training.shuffle": True, "training.momentum": 0.9,
-                       "training.learning_rate": 0.03},
-            AUTHORS, 30,
+                       "training.shuffle": True, "training.momentum": 0.9, "training.learning_rate": 0.03},
+            AUTHORS, 35,
         ),
     ),
 }  # fmt: skip

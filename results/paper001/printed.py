@@ -5,7 +5,8 @@
 For each setting of a table: mean accuracy of the stored runs of the authors' public code (published_runs.csv) beside
 simfl's with half of its 95 % interval, lowest and highest run at the end, and the paired difference from random; then
 every pair of schemes with its paired difference, the mean of the schemes that hardly skip a round, and a test of every
-mean against the stored runs (Welch's; where one run is stored, whether it may be a draw of the law of simfl's).
+mean against the stored runs (Welch's; where one run is stored, whether it may be a draw of the law of simfl's). Of
+4_authors also how many runs lost a digit, in every pair of settings, with Fisher's exact test.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pandas
 from cells import MARKS, published
-from scipy.stats import ttest_ind, ttest_ind_from_stats
+from scipy.stats import fisher_exact, ttest_ind, ttest_ind_from_stats
 from tables import LAST
 
 from simfl.compare.intervals import mean, paired
@@ -35,6 +36,13 @@ def stored(number: int, setting: str) -> pandas.DataFrame:
 
 def signed(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
+
+
+def between(low: float, high: float, digits: int) -> str:
+    """Lowest and highest run; of one run its value."""
+    if pandas.isna(low):
+        return "–"
+    return f"{low:.{digits}f}" + ("" if low == high else f" to {high:.{digits}f}")
 
 
 def markdown(number: int, table: pandas.DataFrame) -> Iterator[str]:
@@ -58,7 +66,7 @@ def markdown(number: int, table: pandas.DataFrame) -> Iterator[str]:
             cells += [f"{row[f'after_{mark}']:.{digits}f}{spread}"]
         ended = runs[f"after_{marks[-1]}"]
         ends = [(ended.min(), ended.max())] * bool(len(theirs)) + [(row.lowest, row.highest)]
-        cells += ["–" if pandas.isna(low) else f"{low:.{digits}f} to {high:.{digits}f}" for low, high in ends]
+        cells += [between(low, high, digits) for low, high in ends]
         minus = [signed(row[f"minus_random{name}"], digits) for name in ("", "_lower", "_upper")]
         cells.append(
             "" if row.scheme == "random" else f"{minus[0]} ({minus[1]} to {minus[2]})".replace(" (nan to nan)", "")
@@ -122,6 +130,16 @@ def level(number: int, runs: pandas.DataFrame, curves: pandas.DataFrame) -> Iter
             yield f"{here}, {len(told)} published runs {told.mean():.2f}"
 
 
+def lost(digits: pandas.DataFrame) -> Iterator[str]:
+    """How many runs lost a digit in two settings, of their common schemes but partition; ``digits``: one row a run."""
+    told = digits[digits.scheme != "partition"].assign(has=digits.lost.notna())
+    for (one, here), (other, there) in combinations(told.groupby("setting", sort=False), 2):
+        both = [here[here.scheme.isin(there.scheme)].has, there[there.scheme.isin(here.scheme)].has]
+        p = fisher_exact([[has.sum(), (~has).sum()] for has in both]).pvalue
+        counts = [f"{has.sum()} of {len(has)} in {setting}" for has, setting in zip(both, (one, other), strict=True)]
+        yield f"runs that lost a digit: {'; '.join(counts)}; p {p:.3f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", help="names after 'table', such as 4_authors; all of them if none")
@@ -136,6 +154,8 @@ def main() -> None:
             told = (*markdown(number, rows), "", *pairs(of_setting), "", *level(number, played, of_setting))
             print(f"\n{name}, {setting}\n", *told, sep="\n")
             tests += tested(number, of_setting)
+        if (digits := HERE / f"digits{name}.csv").exists():
+            print("", *lost(pandas.read_csv(digits, dtype={"lost": str})), sep="\n")
         print("", *(line for _, line in sorted(tests)), sep="\n")
 
 

@@ -6,7 +6,8 @@ A round that no batch is available for changes nothing, so that the test accurac
 published_runs.csv counts such rounds in every accuracy curve of the authors' public code (``unchanged``; a trained
 round leaves the accuracy as it was, too, once in a hundred on CIFAR-10 and once in twenty on MNIST, IID). Writes
 skipped.csv: these counts, and the mean and the central 99.8 % of the number of skipped rounds by Theorem 1, over the
-draws of the clients' dropout probabilities and over the rounds; and what the runs of tables.py skipped.
+draws of the clients' dropout probabilities and over the rounds; and what the (longest) runs of tables.py
+skipped, of ``simfl_rounds``.
 """
 
 from pathlib import Path
@@ -19,7 +20,7 @@ from simfl.selection.families import DisjointUnits
 from simfl.selection.theory import expected_cardinality
 
 HERE = Path(__file__).resolve().parent
-PLACE = ["data", "setting", "clients", "k", "scheme", "rounds"]
+PLACE = ["data", "setting", "clients", "k", "scheme"]
 DRAWS = 2000
 LEVELS = (0.001, 0.999)
 
@@ -48,21 +49,24 @@ def ours() -> pandas.DataFrame:
             if place := published(int(file.stem[4]), run.setting):
                 skipped = round(run.rounds * (1 - run.mean_cardinality / place[-1]))
                 rows.append((*place, run.scheme, run.rounds, skipped))
-    return pandas.DataFrame(rows, columns=[*PLACE, "skipped"])
+    return pandas.DataFrame(rows, columns=[*PLACE, "rounds", "skipped"])
 
 
 def main() -> None:
-    played = ours().groupby(PLACE).skipped
+    runs = ours()
+    longest = runs[runs.rounds == runs.groupby(PLACE).rounds.transform("max")]
+    played = longest.groupby(PLACE).agg(
+        simfl_rounds=("rounds", "max"), simfl_lowest=("skipped", "min"), simfl_highest=("skipped", "max")
+    )
     counted = pandas.read_csv(HERE / "published_runs.csv")
     rows = []
-    for place, group in counted.groupby(PLACE, sort=False):
+    for place, group in counted.groupby([*PLACE, "rounds"], sort=False):
         data, setting, clients, k, scheme, rounds = place
         told = expected(clients, k, unit(scheme, k), rounds, (data, setting) == ("MNIST", "non-IID"))
         stored = dict(zip(("expected", "expected_lower", "expected_upper"), told, strict=True))
         counts = {"lowest": group.unchanged.min(), "highest": group.unchanged.max()}
-        simfl = {"simfl_lowest": played.min().get(place), "simfl_highest": played.max().get(place)}
-        rows.append(dict(zip(PLACE, place, strict=True)) | counts | stored | simfl)
-    pandas.DataFrame(rows).to_csv(HERE / "skipped.csv", index=False, float_format="%.4g")
+        rows.append(dict(zip([*PLACE, "rounds"], place, strict=True)) | counts | stored)
+    pandas.DataFrame(rows).join(played, on=PLACE).to_csv(HERE / "skipped.csv", index=False, float_format="%.4g")
 
 
 if __name__ == "__main__":
