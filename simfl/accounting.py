@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.coverage import exposing, sent
 from simfl.privacy.base import History
 from simfl.results import participation_matrices
 from simfl.scenario import Scenario
@@ -41,7 +42,9 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
     rule = scenario.training
     weighing = samples if rule.by_samples else None
-    return History(participation, facts, not rule.aggregate.sum_only, weighing, scenario.privacy.stages)
+    exposed = tuple(part.name for part in exposing(scenario))
+    single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
+    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario))
 
 
 def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:

@@ -18,6 +18,7 @@ from simfl.agents.concluding import document as document_of
 from simfl.agents.measuring import checked_values
 from simfl.attacks.base import Finding
 from simfl.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
+from simfl.coverage import clear
 from simfl.disk import sha256, write_atomically
 from simfl.results import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.scenario import Scenario
@@ -96,6 +97,7 @@ def finish(
         "no_skill_accuracy": cell(no_skill_accuracy),
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals),
+        "in_clear": clear(scenario),
         **jobs,
     }
     found = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]

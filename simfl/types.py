@@ -66,10 +66,11 @@ class Updates:
     """What a batch of n jobs produced, in the order of the jobs.
 
     Attributes:
-        deltas: float32, shape (n, d): trained model minus downloaded model.
+        deltas: float32, shape (n, d): the clients' updates, trained model minus downloaded model.
         examples: int64, shape (n,): samples each client holds.
         loss: float64, shape (n,): mean training loss over the client's last local epoch.
-        holds: bool, shape (n, d): the coordinates that each update speaks about; None = all.
+        holds: bool, shape (n, d): the coordinates over whose holders each is averaged; None = all.
+        arrays: float64 sums over the clients of the further arrays that they have uploaded, by name.
         row: sums over the clients of what their variant adds to rounds.csv.
     """
 
@@ -78,6 +79,7 @@ class Updates:
     loss: NDArray[np.float64]
     holds: NDArray[np.bool_] | None = None
     row: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def mean_loss(self) -> float | None:

@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.columns import Column
+from simfl.payload import MODEL, UPDATE, Download, Part, Upload, dense_bytes
 from simfl.registry import Registry
 from simfl.types import Arrays, Job
 
-__all__ = ["CLIENTS", "PERSONAL", "Begun", "ClientVariant", "Conclusion", "Done", "Parameter", "Visit"]
+__all__ = [
+    "CLIENTS", "PERSONAL", "UPDATE", "Begun", "ClientVariant", "Conclusion", "Done", "Download", "Parameter", "Part",
+    "Upload", "Visit",
+]  # fmt: skip
 
 Vector = NDArray[np.float32]
 
@@ -51,18 +55,16 @@ class Visit(NamedTuple):
 
     Attributes:
         job: its job.
-        downloaded: the global model it received, (d,); not to be changed.
+        download: all that came to it with the job.
         own: the arrays it kept from earlier jobs, empty at first.
-        common: the server's arrays, as they were for the job's version.
         accuracy: share of its own validation samples that a model (d,) classifies rightly; of its training samples
             where it keeps none for validation.
         samples: training samples that it holds now.
     """
 
     job: Job
-    downloaded: Vector
+    download: Download
     own: Mapping[str, NDArray[Any]]
-    common: Mapping[str, NDArray[Any]]
     accuracy: Callable[[Vector], float]
     samples: int = 0
 
@@ -95,17 +97,13 @@ class Done:
     """A client's work, finished.
 
     Attributes:
-        delta: its update, (d,): what is added up, relative to the downloaded model.
+        upload: all that leaves the client; the kinds of its parts are declared in :attr:`ClientVariant.sends`.
         own: the arrays it keeps; None = as they were.
-        report: added up over the clients for the server's arrays.
-        holds: bool (d,): coordinates the update speaks about; None = all.
-        row: added up over the clients for the variant's columns.
+        row: added up over the clients for the variant's columns; what the simulator measures, not sent.
     """
 
-    delta: Vector
+    upload: Upload
     own: Arrays | None = None
-    report: Arrays = field(default_factory=dict)
-    holds: NDArray[np.bool_] | None = None
     row: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -133,7 +131,10 @@ class ClientVariant(Protocol):
     Attributes:
         momentum: whether clients may use momentum.
         needs_rounds: it assumes synchronous rounds.
-        partial: updates may speak about some coordinates only.
+        sends: the parts of all that leaves a client, in jobs and before the first one (:mod:`simfl.payload`); empty =
+            nothing does. Read of the plugin that the scenario names, before it is fitted to a model.
+        receives: the parts of all that comes to a client.
+        partial: a coordinate is averaged over those clients whose upload's mask holds it.
         dense: messages have the same sizes for all clients and versions.
         sized_by_training: the size of an upload is known only after training; such jobs are trained when they start.
         passes: how often a job makes its epochs, where that is known before training.
@@ -147,6 +148,8 @@ class ClientVariant(Protocol):
 
     momentum: bool = True
     needs_rounds: bool = False
+    sends: tuple[Part, ...] = (UPDATE,)
+    receives: tuple[Part, ...] = (MODEL,)
     partial: bool = False
     dense: bool = True
     sized_by_training: bool = False
@@ -174,7 +177,7 @@ class ClientVariant(Protocol):
 
     def begin(self, visit: Visit) -> Begun:
         """The first pass of a client's work."""
-        return Begun(visit.downloaded)
+        return Begun(visit.download.model)
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
         """What comes after a pass: the end, or another pass.
@@ -186,14 +189,15 @@ class ClientVariant(Protocol):
             steps: SGD steps of the pass.
             rate: their learning rate.
         """
-        return Done(delta if begun.start is visit.downloaded else delta + (begun.start - visit.downloaded))
+        model = visit.download.model
+        return Done(Upload(delta if begun.start is model else delta + (begun.start - model)))
 
     def absorb(self, common: Mapping[str, NDArray[Any]], reported: Arrays, clients: int) -> Arrays:
         """The server's arrays for the next version.
 
         Args:
             common: as they were.
-            reported: float64 sums of the clients' reports since then.
+            reported: float64 sums of the arrays that clients have uploaded since then.
             clients: number of all clients, N.
         """
         return dict(common)
@@ -204,11 +208,11 @@ class ClientVariant(Protocol):
 
     def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
         """Size of what is sent to a client that keeps ``own``, where a dense model has ``dense`` bytes."""
-        return dense
+        return dense_bytes(self.receives, dense, self.private)
 
     def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
-        """Size of its update; ``done`` is known where the variant is ``sized_by_training``."""
-        return dense
+        """Size of all that it sends; ``done`` is known where the variant is ``sized_by_training``."""
+        return dense_bytes(self.sends, dense, self.private) if done is None else done.upload.size_bytes(self.private)
 
     def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
         """The model a client itself uses, (d,), given the global one; None = the global one."""

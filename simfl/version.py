@@ -4,6 +4,6 @@ __all__ = ["RESULTS", "VERSION"]
 
 VERSION = "0.1.0"
 
-RESULTS = 4
+RESULTS = 5
 """Counts the changes that alter results of existing scenarios (CHANGELOG.md, Results); it is part of every digest, so
 that results of an older simfl are never taken for complete."""

@@ -7,7 +7,7 @@ from test_learning import aggregate, build, jobs
 from simfl.learning.clients.scaffold import Scaffold
 from simfl.learning.memory import Memory
 from simfl.types import Job
-from simfl.variant import Visit
+from simfl.variant import Download, Visit
 
 SMALL = {"data": {"name": "synthetic", "samples": 90, "shape": [6], "classes": 3}, "model": "logistic"}
 
@@ -58,11 +58,14 @@ class Variates:
 
     def begin(self, client, version):
         self.memory.begin(version)
-        visit = Visit(Job(0, client, version, 0.0), self.zero, self.memory.own(client), self.memory.common, None)
+        download = Download(self.zero, self.memory.common)
+        visit = Visit(Job(0, client, version, 0.0), download, self.memory.own(client), None)
         return visit, self.scaffold.begin(visit)
 
     def report(self, visit, begun, delta, steps, rate):
-        self.memory.end(visit.job.client, self.scaffold.end(visit, begun, delta, steps, rate))
+        done = self.scaffold.end(visit, begun, delta, steps, rate)
+        self.memory.end(visit.job.client, done)
+        self.memory.collect(done.upload.arrays)
 
 
 def test_scaffold_of_two_quadratics_by_hand():

@@ -249,7 +249,11 @@ ASYNC = "training={{name: fedbuff, rounds: 2, weighting: equal{}}}"
 @pytest.mark.parametrize(
     "secagg, overrides, message",
     [
-        ("secagg", ("training.client=scaffold",), "would travel in clear; use client: plain or fedprox"),
+        (
+            "secagg",
+            ("training.client=scaffold",),
+            "control variate, which secagg: secagg does not cover; use client: plain or",
+        ),
         ("secagg", ("training.aggregate=median",), "needs single updates, which secagg hides; use mean"),
         ("secagg", (ASYNC.format(""),), "needs one cohort from its first phase to its last"),
         ("secagg", ("selection.k=1",), "one update is not hidden; use secagg: plain"),
@@ -283,7 +287,7 @@ def test_a_variant_that_trains_parts_is_refused(tmp_path):
         "@CLIENTS('halves')\n@dataclass(frozen=True)\nclass Halves(ClientVariant):\n    partial = True\n"
     )
     text = TEXT.format(n=10, d=10, secagg="secagg") + "plugins: [parts.py]\n"
-    with pytest.raises(InvalidScenario, match="halves trains parts of the model; use secagg: plain"):
+    with pytest.raises(InvalidScenario, match="halves sends the mask of the coordinates .* use secagg: plain"):
         Scenario.parse(text, "costs", ["training.client=halves"], folder=tmp_path)
 
 

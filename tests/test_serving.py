@@ -240,18 +240,18 @@ def test_impossible_clients_outside_are_refused_by_name(change, message):
 
 
 def test_every_variant_that_says_it_keeps_nothing_keeps_nothing():
-    from simfl.variant import CLIENTS, PERSONAL, Done, Visit
+    from simfl.variant import CLIENTS, PERSONAL, Done, Download, Visit
 
     model = np.arange(5, dtype=np.float32)
     for registry in (CLIENTS, PERSONAL):
         for name in registry:
             variant = registry.of({"name": name, **registry[name].example})
             if variant.stateless:
-                visit = Visit(Job(0, 0, 0, 0.0), model, {}, {}, lambda model: 0.5, 3)
+                visit = Visit(Job(0, 0, 0, 0.0), Download(model, {}), {}, lambda model: 0.5, 3)
                 begun = variant.begin(visit)
                 assert begun.start is model and begun.shift is None and begun.mask is None, name
                 end = variant.end(visit, begun, model, 3, 0.1)
-                assert isinstance(end, Done) and end.own is None and not end.report and end.holds is None, name
+                assert isinstance(end, Done) and end.own is None and end.upload.kinds == {"update"}, name
                 assert not variant.common([], 5) and variant.dense and not variant.concludes, name
 
 

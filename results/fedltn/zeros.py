@@ -33,4 +33,5 @@ class WithZeros(Drawers):
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
         done = super().end(visit, begun, delta, steps, rate)
-        return replace(done, delta=np.where(begun.mask, done.delta, -visit.downloaded), holds=None)
+        change = np.where(begun.mask, done.upload.update, -visit.download.model)
+        return replace(done, upload=replace(done.upload, update=change))

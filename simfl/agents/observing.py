@@ -78,9 +78,8 @@ def seen_of(
     parts: Parts, t: int, now_s: float, found: Sum, before: NDArray[np.float32], model: NDArray[np.float32]
 ) -> Seen:
     """An aggregation as the server sees it."""
-    given, d = found.given, parts.learner.dimension
-    coded = any(stage.whole or stage.length(d) != d for stage in parts.stages)
+    given = found.given
     sent = {job.version: parts.learner.get(job.version) for job in given.jobs}
-    vectors = given.vectors if parts.protocol.shows_updates and not coded else None
-    read = found.change if coded else found.total.vector
+    vectors = given.vectors if parts.protocol.shows_updates and not parts.coded else None
+    read = found.change if parts.coded else found.total.vector
     return Seen(t, now_s, found.total, given.jobs, sent, vectors, model, before, read)

@@ -49,11 +49,18 @@ class Parts:
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """Coordinates of an update as training makes it (also where no learner makes any), and after each stage."""
+        """Coordinates of an update as it leaves training (also where no learner makes any), and after each stage."""
         found = [self.learner.dimension or self.learner.model_bytes // 4]
+        if self.learner.private is not None:
+            found[0] -= int(np.count_nonzero(self.learner.private))
         for stage in self.stages:
             found.append(stage.length(found[-1]))
         return tuple(found)
+
+    @property
+    def coded(self) -> bool:
+        """Whether a stage codes what clients send: whole numbers, or vectors of another length."""
+        return any(stage.whole for stage in self.stages) or len(set(self.lengths)) > 1
 
     @property
     def elements(self) -> int:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from simfl.agents.parts import Parts
 from simfl.agents.state import Arrays, prefixed, under
-from simfl.errors import SimflError
 from simfl.privacy.base import NOT_FINITE, Members
 from simfl.secagg.base import Contributions, Summed
 from simfl.types import Job, Total, Updates
@@ -49,7 +48,8 @@ class Sum:
 class Summing:
     """The one way from jobs to an aggregate, for every server.
 
-    A client without samples is in no sum: it counts with weight 0 and is no member of the total.
+    A client without samples is in no sum: it counts with weight 0 and is no member of the total. Coordinates that never
+    leave a client are in no vector that stages and protocols see; in the aggregate they are 0.
 
     Args:
         parts: the built scenario.
@@ -90,6 +90,9 @@ class Summing:
         if not held.any():
             return None
         total = parts.protocol.add(done, given, streams)
+        if not parts.coded:
+            given = given._replace(vectors=self._whole(given.vectors))
+            total = total._replace(vector=self._whole(total.vector))
         held &= total.weights != 0
         if not held.any():
             return None
@@ -105,9 +108,10 @@ class Summing:
         if factor is not None and mask is None:
             total = total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:]))
         facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
-        change = total.vector
+        change = total.vector if parts.coded else self._sent(total.vector)
         for i in reversed(range(len(parts.stages))):
             change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
+        change = self._whole(change)
         shown = {column.name for stage in parts.stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
         if NOT_FINITE.name in shown:
@@ -119,8 +123,7 @@ class Summing:
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
     ) -> Contributions:
         rule, learner = self.parts.rule, self.parts.learner
-        if updates.holds is not None and any(stage.observer for stage in self.parts.stages):
-            raise SimflError("noise is for whole updates, but some clients train parts of the model; use client: plain")
+        vectors = self._sent(vectors)
         for stage, state in zip(self.parts.stages, self.states, strict=True):
             vectors = stage.client(vectors, tuple(jobs), state, self.parts.streams)
         examples = updates.examples
@@ -134,6 +137,20 @@ class Summing:
         secrets = tuple(map(tuple, drawn)) if sharing else ()
         row = rule.row(staleness)
         return Contributions(tuple(jobs), vectors, updates.holds, weights, row, divisor, combine, secrets)
+
+    def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The coordinates that leave the clients, (..., d) -> (..., d')."""
+        private = self.parts.learner.private
+        return values if private is None else values[..., ~private]
+
+    def _whole(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Undoes :meth:`_sent`: the private coordinates are 0."""
+        private = self.parts.learner.private
+        if private is None:
+            return values
+        whole = np.zeros((*values.shape[:-1], len(private)), dtype=values.dtype)
+        whole[..., ~private] = values
+        return whole
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+FORMS = {"masked": "only sums are seen", "noisy": "noised by the client", "clear": "in clear"}
+"""How each part of what a client sends reaches the server, in words."""
+
 OPTIONAL = ("mode", "family_size", "left_out")
 """What may be missing though theory knows everything."""
 
@@ -42,6 +45,7 @@ def command(
     everybody there.
     """
     from simfl.attacking.theory import windows
+    from simfl.coverage import forms
     from simfl.selection.theory import theory
 
     scenario = load(file, overrides, plugins)
@@ -49,7 +53,8 @@ def command(
     if epsilon is not None:
         known |= _noise(scenario, epsilon, delta, known["expected_cardinality"])
     if as_json:
-        print_json(known | {"secagg": {"protocol": scenario.secagg.name, **sums}, "least_squares": seen})
+        known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
+        print_json(known | {"least_squares": seen})
         return
     for name, value in known.items():
         if value is None or value == []:
@@ -64,6 +69,8 @@ def command(
         click.echo(f"theory                not known: {known['policy']} declares no family of rows")
     elif unknown := [name for name, value in known.items() if value is None and name not in OPTIONAL]:
         click.echo(f"not known             {', '.join(unknown)}")
+    for part, form in forms(scenario).items():
+        click.echo(f"{'each client sends':<22}{part} ({FORMS[form]})")
     click.echo(f"{'secagg':<22}{scenario.secagg.name}")
     for name, text in _lines(sums):
         click.echo(f"{name:<22}{text}")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from simfl.learning.base import Sizes
 from simfl.learning.own import OwnSamples
+from simfl.payload import Download
 from simfl.types import Arrays, Job
 from simfl.variant import ClientVariant, Done, Visit
 
@@ -53,7 +54,7 @@ class Apart:
             visits = [self._visit(turn, client) for client in clients]
             for client, (done, made) in zip(clients, play(visits, variant), strict=True):
                 self.own[client], ends[client] = done.own or {}, done
-                model = self.models[client] + done.delta
+                model = self.models[client] + done.upload.update
                 own = variant.personal(model, self.own[client])
                 self.models[client] = model if own is None else own
                 passes[client] += made
@@ -65,9 +66,8 @@ class Apart:
 
     def _visit(self, turn: int, client: int) -> Visit:
         job = Job(turn << 32 | client, client, 0, 0.0)
-        return Visit(
-            job, self.models[client], self.own[client], {}, lambda model: self.validated.accuracy(model, client)
-        )
+        download = Download(self.models[client], {})
+        return Visit(job, download, self.own[client], lambda model: self.validated.accuracy(model, client))
 
     def best(self, heard: NDArray[np.bool_]) -> int | None:
         """The client, of those heard, whose model has the best mean accuracy over all clients' validation samples."""

@@ -40,6 +40,7 @@ class Learner(Protocol):
         sizes_vary: whether :meth:`sizes` depends on the client or the version.
         samples: int64, shape (clients,): training samples of each client; where data grow, all it will ever hold.
         concludes: whether :meth:`conclude` is asked.
+        private: bool (d,): coordinates that never leave a client; None = there are none.
         labels: the classes of these samples; None where they have none.
         tensors: where each of the model's parameters lies in its vector.
     """
@@ -50,6 +51,7 @@ class Learner(Protocol):
     samples: NDArray[np.int64]
     tensors: Sequence[slice]
     concludes: bool
+    private: NDArray[np.bool_] | None
 
     @property
     def labels(self) -> Labels | None: ...

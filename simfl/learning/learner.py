@@ -27,7 +27,8 @@ from simfl.learning.own import OwnSamples, Record
 from simfl.learning.partitions.base import Split
 from simfl.learning.settle import settle
 from simfl.learning.tested import Tested
-from simfl.learning.visits import Finished, Visits
+from simfl.learning.visits import Finished, Visits, declared
+from simfl.payload import Upload
 from simfl.rng import Streams
 from simfl.setting import Means, Setting
 from simfl.types import Job, Labels, Predictions, Updates
@@ -73,6 +74,7 @@ class SupervisedLearner:
         self.sizes_vary = not self.variant.dense
         self.tensors = tuple(parameter.elements for parameter in parameters(module))
         self.concludes = self.variant.concludes
+        self.private = self.variant.private
         self.early: dict[int, Finished] = {}
         self.models: dict[int, NDArray[np.float32]] = {}
         self.tested = self._tested()
@@ -183,8 +185,11 @@ class SupervisedLearner:
             if (left := known[job.id].left) is not None:
                 self.record.left(job.client, left)
         loss = np.array([known[job.id].loss for job in jobs])
-        deltas = np.stack([end.delta for end in ends])
-        return Updates(deltas, examples, loss, _holds(ends, deltas.shape), dict(row))
+        deltas = np.stack([end.upload.update for end in ends])
+        holds = _holds(ends, deltas.shape) if self.variant.partial else None
+        arrays = _summed_arrays(ends)
+        self.memory.collect(arrays)
+        return Updates(deltas, examples, loss, holds, dict(row), arrays)
 
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         return self.partition.counts(clients, np.full(len(clients), version, dtype=np.int64))
@@ -194,6 +199,8 @@ class SupervisedLearner:
         for i, (job, end) in enumerate(zip(jobs, ends, strict=True)):
             own, leaving[i] = self.variant.conclude(end, self.memory.own(job.client))
             self.memory.keep(job.client, own)
+        if leaving.any():
+            declared(self.local.variant, {"departure"})
         return leaving
 
     def forget(self, jobs: Iterable[Job]) -> None:
@@ -204,6 +211,7 @@ class SupervisedLearner:
         if (alone := self.variant.apart()) is None:
             return None
         rounds, variant = alone
+        declared(self.local.variant, {"model", "score"})
 
         def play(visits: Sequence[Visit], variant: ClientVariant) -> list[tuple[Done, float]]:
             return [(end.done, end.passes) for end in self.visits.play(visits, variant, "apart/")]
@@ -214,7 +222,7 @@ class SupervisedLearner:
     def begin_with(self, apart: Apart, client: int) -> NDArray[np.float32]:
         first = self.variant.handed_on(apart.own[client])
         for each in range(len(self.samples)):
-            self.memory.end(each, Done(self.start, dict(first)))
+            self.memory.end(each, Done(Upload(self.start), dict(first)))
         return apart.models[client]
 
     def evaluate(self, version: int) -> dict[str, float]:
@@ -266,6 +274,19 @@ class SupervisedLearner:
 
 def _holds(ends: Sequence[Done], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
     """The coordinates that each update speaks about; None where each speaks about all."""
-    if all(end.holds is None for end in ends):
+    masks = [end.upload.mask for end in ends]
+    if all(mask is None for mask in masks):
         return None
-    return np.stack([np.ones(shape[1], dtype=bool) if end.holds is None else end.holds for end in ends])
+    return np.stack([np.ones(shape[1], dtype=bool) if mask is None else mask for mask in masks])
+
+
+def _summed_arrays(ends: Sequence[Done]) -> dict[str, NDArray[np.float64]]:
+    """The sums of the further arrays that clients have uploaded, client by client."""
+    total: dict[str, NDArray[np.float64]] = {}
+    for end in ends:
+        for name, value in end.upload.arrays.items():
+            if name in total:
+                total[name] += value
+            else:
+                total[name] = np.array(value, dtype=np.float64)
+    return total

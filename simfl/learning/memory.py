@@ -15,8 +15,8 @@ __all__ = ["Memory"]
 class Memory:
     """Keeps a variant's arrays between jobs; a client that has never finished a job takes no room.
 
-    What clients report reaches the server's arrays when a job of a later version is trained, so that all jobs of one
-    version meet the same ones, in whatever batches they come.
+    What clients upload for the server's arrays reaches them when a job of a later version is trained, so that all jobs
+    of one version meet the same ones, in whatever batches they come.
 
     Args:
         variant: whose arrays they are.
@@ -43,10 +43,13 @@ class Memory:
             self._version = version
 
     def end(self, client: int, done: Done) -> None:
-        """A client's work counts: its arrays are kept, its report is added."""
+        """A client's work counts: its arrays are kept."""
         if done.own is not None:
             self._own[client] = done.own
-        for name, value in done.report.items():
+
+    def collect(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Adds up arrays that clients have uploaded."""
+        for name, value in arrays.items():
             if name in self._reported:
                 self._reported[name] += value
             else:

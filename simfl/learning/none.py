@@ -49,6 +49,7 @@ class IdleLearner:
     tensors: tuple[slice, ...] = field(default=(), init=False)
     sizes_vary: bool = field(default=False, init=False)
     concludes: bool = field(default=False, init=False)
+    private: None = field(default=None, init=False)
 
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)

@@ -1,22 +1,24 @@
 """Clients' visits played: every pass of many clients' work in one call of the engine."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.errors import PluginError
 from simfl.learning.augment import Augment
 from simfl.learning.backends import Engine
 from simfl.learning.memory import Memory
 from simfl.learning.partitions.base import Split
 from simfl.learning.work import Work, work
 from simfl.local import LocalTraining
+from simfl.payload import Download, Upload
 from simfl.rng import Streams
 from simfl.types import Job
 from simfl.variant import Begun, ClientVariant, Done, Visit
 
-__all__ = ["Finished", "Visits"]
+__all__ = ["Finished", "Visits", "declared"]
 
 Vector = NDArray[np.float32]
 
@@ -93,6 +95,8 @@ class Visits:
                 else:
                     found[i] = Finished(end, loss, passes[i], this.start + delta if self.keeps else None)
             begun, turn = again, turn + 1
+        for end in found.values():
+            declared(self.local.variant, end.done.upload.kinds)
         return [found[i] for i in range(len(visits))]
 
     def tuned(self, jobs: Sequence[Job], model: Vector) -> dict[int, Vector]:
@@ -109,9 +113,8 @@ class Visits:
         """What a client has before it works."""
         return Visit(
             job,
-            model,
+            Download(model, self.memory.common),
             self.memory.own(job.client),
-            self.memory.common,
             lambda trained: self.validated(trained, job.client),
             samples,
         )
@@ -127,4 +130,20 @@ class Visits:
 
     @staticmethod
     def _idle(model: Vector) -> Finished:
-        return Finished(Done(np.zeros(len(model), dtype=np.float32)), np.nan, 1.0, None)
+        return Finished(Done(Upload(np.zeros(len(model), dtype=np.float32))), np.nan, 1.0, None)
+
+
+def declared(algorithm: ClientVariant, kinds: Iterable[str]) -> None:
+    """Nothing leaves a client that its algorithm has not declared.
+
+    Args:
+        algorithm: the client algorithm that the scenario names.
+        kinds: of the parts that leave a client.
+
+    Raises:
+        PluginError: one of them is not declared.
+    """
+    known = {part.kind for part in algorithm.sends} or {"update"}  # an algorithm that sends nothing has an update of 0
+    if secret := sorted(set(kinds) - known):
+        why = f"sends a part of the kind '{secret[0]}' that it does not declare; list it in `sends`"
+        raise PluginError(algorithm, why)

@@ -20,6 +20,7 @@ from simfl.privacy.losses import losses, released
 from simfl.privacy.zero_out import Delta, loose
 from simfl.rng import Streams
 from simfl.setting import Setting
+from simfl.types import SERVER
 
 __all__ = ["Accounting"]
 
@@ -78,8 +79,9 @@ class Accounting:
     def evaluated(self, history: History) -> Iterable[float | None]:
         """Epsilon at the rounds that are due."""
         wanted, noise = due(history.shape[0], self.every), list(losses(history))
-        if not noise:
-            return [0.0 if it else None for it in wanted]
+        if not noise or history.exposing:  # what is not noised tells everything of whoever took part
+            nobody = np.cumsum(np.diff(history.participation[SERVER].indptr)) == 0
+            return [0.0 if it and none else None for it, none in zip(wanted, nobody, strict=True)]
         worst = _Worst(history, noise)
         found = [self._epsilon(history, noise, worst, t) if it else None for t, it in enumerate(wanted.tolist())]
         return [None if value is None or not np.isfinite(value) else float(value) for value in found]

@@ -92,6 +92,9 @@ class Stage(Protocol):
         whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
             part gets what the sum is there, divided as any other. Only the last stage can.
         seeds: secrets that each client shares with others so that they can be opened after the upload.
+        covers: the kinds of parts (:data:`simfl.payload.Kind`) of what leaves a client that it changes; those that it
+            does not cover pass it as they are.
+        certificate: its column that holds an epsilon of its own; empty = none does.
     """
 
     columns: tuple[Column, ...] = ()
@@ -100,6 +103,8 @@ class Stage(Protocol):
     amplifies: bool = False
     whole: bool = False
     seeds: int = 0
+    covers: frozenset[str] = frozenset({"update"})
+    certificate: str = ""
 
     def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
         """The :attr:`seeds` secrets of a job, of 32 bytes each; the server's part gets those that were opened."""
@@ -149,6 +154,8 @@ class History:
         samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
             ``participation``; None where they do not.
         stages: in the order of their facts.
+        exposing: names of parts that leave each client and that neither sums nor noise cover.
+        silent: nothing leaves a client.
     """
 
     participation: Mapping[int, Any]
@@ -156,6 +163,8 @@ class History:
     single: bool = False
     samples: NDArray[np.int64] | None = None
     stages: tuple[Stage, ...] = ()
+    exposing: tuple[str, ...] = ()
+    silent: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -168,9 +177,12 @@ class Accountant(Protocol):
 
     Attributes:
         columns: what it fills in rounds.csv.
+        covers: the kinds of parts (:data:`simfl.payload.Kind`) of what leaves a client that its numbers speak of, where
+            they are summed or noised; beside others it says 1, or an infinite epsilon.
     """
 
     columns: tuple[Column, ...]
+    covers: frozenset[str] = frozenset({"update", "samples"})
 
     @abstractmethod
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:

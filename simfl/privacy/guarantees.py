@@ -25,8 +25,9 @@ class Guarantees(Privacy):
     """Strong, semi-strong and weak multi-round privacy of the aggregates. Reference: So et al., arXiv 2106.03328.
 
     Where clients aggregate, each is an observer of its own sums, who knows its own updates; the columns hold the
-    smallest guarantee against any of them. Where single updates are needed for the aggregate (a median), nobody hides:
-    all columns are 1 from the first one on.
+    smallest guarantee against any of them. Where single updates are needed for the aggregate (a median), or more
+    leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all columns
+    are 1 from the first aggregate on. Where nothing leaves them, the columns are empty.
     """
 
     every: Annotated[
@@ -47,13 +48,15 @@ class Guarantees(Privacy):
     columns: ClassVar[tuple[Column, ...]] = COLUMNS
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
+        if history.silent:
+            return {column.name: [None] * history.shape[0] for column in COLUMNS}
         least = _worst([self._seen(_foreign(P, who), history) for who, P in history.participation.items()])
         kinds = (int, float, int, int)
         return {column.name: _listed(values, kind) for column, values, kind in zip(COLUMNS, least, kinds, strict=True)}
 
     def _seen(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
-        if history.single:
+        if history.single or history.exposing:
             values = np.ones((len(COLUMNS), P.shape[0]))
             values[1:, ~due(P.shape[0], self.every)] = np.nan
         else:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
+from simfl import coverage
 from simfl.attacks import OBSERVERS
 from simfl.devices import Devices
 from simfl.errors import ScenarioError
@@ -221,10 +222,21 @@ class Scenario:
         if not found:
             found = [*plugins.checked(scenario), *scenario._missing_files(), *scenario._not_named()]
             found += owned.clashes(scenario)
+            found += scenario._uncovered()
         located = [scenario._problem(path, message) for path, message in found]
         if located or document.problems:
             raise InvalidScenario(in_order([*document.problems, *located]))
         return scenario
+
+    def _uncovered(self) -> Iterator[tuple[KeyPath, str]]:
+        """What the client algorithm sends although a certificate does not cover it."""
+        name = self.training.variant.name
+        yield from ((self._algorithm, f"{name} {message}") for message in coverage.uncovered(self))
+
+    @property
+    def _algorithm(self) -> KeyPath:
+        """Where the client algorithm stands."""
+        return next((path for path, plugin in plugins.walk(self) if plugin is self.training.variant), ("training",))
 
     def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
         for path, name in datafiles.named(self):
@@ -269,7 +281,7 @@ class Scenario:
 
     def cautions(self) -> list[str]:
         """What works, but is perhaps not what was meant."""
-        return plugins.cautions(self)
+        return [*plugins.cautions(self), *(f"{dotted(self._algorithm)}: {text}" for text in coverage.cautions(self))]
 
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
         """The scenario as plain data, all defaults and automatic fields filled in.

@@ -8,7 +8,7 @@ from simfl.scenario.places import KeyPath, dotted
 
 __all__ = ["accountants", "added", "clashes"]
 
-RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error")
+RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear")
 """What stands in summaries and in ``index.csv`` beside the columns."""
 
 

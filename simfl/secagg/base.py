@@ -170,7 +170,9 @@ class Protocol(Interface):
         joint: it needs one cohort from the first phase to the last. Such a protocol is refused where clients come and
             go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
         shows_updates: the server sees each update, not only their sum.
+        covers: the kinds of parts (:data:`simfl.payload.Kind`) of what leaves a client that it shows as sums only.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
+        certificate: its column that holds an epsilon; empty = none does.
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
         opens_seeds: it lets clients share further secrets, and opens those that are no longer needed: its totals hold
@@ -182,6 +184,8 @@ class Protocol(Interface):
     joint: bool = False
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
+    covers: ClassVar[frozenset[str]] = frozenset({"update", "samples"})
+    certificate: ClassVar[str] = ""
     columns: ClassVar[tuple[Column, ...]] = ()
 
     @property

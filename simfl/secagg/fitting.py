@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.secagg.keys import ELEMENT
 from simfl.setting import Setting
 
 __all__ = ["differ", "own_weights", "summands", "unmaskable"]
@@ -27,15 +26,8 @@ def own_weights(setting: Setting, *samples: int) -> NDArray[np.float64]:
 
 
 def unmaskable(setting: Setting) -> Iterator[str]:
-    """Why a rule's or a client variant's updates cannot be summed under masks, whatever the protocol."""
-    rule, client = setting.training, setting.training.client
-    if client.partial:
-        yield f"sums whole updates, but training.client: {client.name} trains parts of the model; use secagg: plain"
-    elif client.dense and client.bytes_up(ELEMENT, {}, None) > ELEMENT:
-        yield (
-            f"masks updates only, but training.client: {client.name} sends more than that, which would travel in "
-            "clear; use client: plain or fedprox, or secagg: plain"
-        )
+    """Why a rule's updates cannot be summed under masks, whatever the protocol."""
+    rule = setting.training
     if not np.allclose(own := own_weights(setting, 1, 2, 3), np.rint(own), rtol=1e-9, atol=0):
         yield f"adds whole numbers, but a client with one sample weighs {own[0]:g}; use weighting: equal or samples"
     if rule.asynchronous and _looks_ahead(rule):

@@ -69,6 +69,7 @@ class Oblivious(Masked, Protocol):
 
     joint = True
     phases = ("noise",)
+    certificate: ClassVar[str] = "epsilon_weight"
     columns: ClassVar[tuple[Column, ...]] = (
         *MASKED_COLUMNS,
         failing("noise"),

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from simfl.coverage import exposing, sent
 from simfl.rng import Streams
 from simfl.selection.base import Policy
 from simfl.selection.families import Family
@@ -93,7 +94,8 @@ def guarantee(setting: Setting) -> dict[str, int] | None:
     """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds.
 
     None where the policy declares no family, or the rule breaks up its units: it rests on units that are aggregated
-    whole, with one weight. 1 where the rule needs single updates.
+    whole, with one weight. 1 where the rule needs single updates, or more leaves the clients than updates that are
+    summed.
     """
     policy: Policy = setting.selection  # type: ignore[assignment]
     family = policy.family(setting.clients)
@@ -104,7 +106,9 @@ def guarantee(setting: Setting) -> dict[str, int] | None:
 
 
 def _guarantee(setting: Setting, family: Family, present: NDArray[np.float64] | None) -> dict[str, int] | None:
-    if not setting.training.aggregate.sum_only:
+    if not sent(setting):
+        return None
+    if not setting.training.aggregate.sum_only or exposing(setting):
         return {"strong": 1, "semi_strong": 1, "weak": 1}
     if not setting.training.keeps_units:
         return None

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.local import PlainSgd
 from simfl.registry import Registry
 from simfl.types import Arrays
+from simfl.variant import ClientVariant
 
 __all__ = ["RULES", "BufferedRule", "Losses", "Progress", "Rule", "State", "SynchronousRule"]
 
@@ -59,6 +61,7 @@ class Rule(Protocol):
         by_samples: an update's weight is what its row says times its client's samples; else the row's alone.
         losses: where every aggregation is of one selection, what it may lose of it; else None.
         aggregate: how updates become one, see :class:`simfl.training.aggregates.Aggregate`.
+        variant: the client algorithm, :class:`simfl.variant.ClientVariant`.
     """
 
     server: str
@@ -69,6 +72,7 @@ class Rule(Protocol):
     by_samples: bool
     losses: Losses | None
     aggregate: Any
+    variant: ClientVariant = PlainSgd()
 
     @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:

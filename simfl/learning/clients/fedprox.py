@@ -21,4 +21,4 @@ class FedProx(ClientVariant):
     example = {"mu": 0.1}
 
     def begin(self, visit: Visit) -> Begun:
-        return Begun(visit.downloaded, proximal=self.mu)
+        return Begun(visit.download.model, proximal=self.mu)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.payload import DEPARTURE, UPDATE, Part, Upload
 from simfl.types import Arrays
 from simfl.variant import CLIENTS, Begun, ClientVariant, Conclusion, Done, Visit
 
@@ -40,17 +41,22 @@ class PrivacyFL(ClientVariant):
     needs_rounds = True
     concludes = True
 
+    @property
+    def sends(self) -> tuple[Part, ...]:  # type: ignore[override]
+        """Its update and, where it may leave, that it does."""
+        return (UPDATE,) if self.tolerance is None else (UPDATE, DEPARTURE._replace(instead="tolerance: null"))
+
     def begin(self, visit: Visit) -> Begun:
         if self.from_scratch:
-            return Begun(np.zeros_like(visit.downloaded))
-        return Begun(self._seen(visit.downloaded, visit.own))
+            return Begun(np.zeros_like(visit.download.model))
+        return Begun(self._seen(visit.download.model, visit.own))
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
         model = begun.start + delta
         if self.from_scratch and "samples" in visit.own and visit.own["samples"] == visit.samples:
             model = visit.own["model"]
         kept = {"model": model, "samples": np.int64(visit.samples)}
-        return Done(model - visit.downloaded, {**visit.own, **kept})
+        return Done(Upload(model - visit.download.model), {**visit.own, **kept})
 
     def conclude(self, end: Conclusion, own: Mapping[str, NDArray[Any]]) -> tuple[Arrays, bool]:
         kept = {**own, "noise": ((end.sent - end.delta) * np.float32(end.share)).astype(np.float32)}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.payload import MODEL, UPDATE, Part, Upload
 from simfl.types import Arrays
 from simfl.variant import CLIENTS, Begun, ClientVariant, Done, Parameter, Visit
 
@@ -28,15 +29,17 @@ class Scaffold(ClientVariant):
 
     momentum = False
     needs_rounds = True
+    sends = (UPDATE, Part("the change of its control variate", "array", 1.0, "client: plain"))
+    receives = (MODEL, Part("the server's control variate", "array", 1.0))
 
     def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:
         return {"variate": np.zeros(dimension, dtype=np.float32)}
 
     def begin(self, visit: Visit) -> Begun:
-        shift = visit.common["variate"]
+        shift = visit.download.arrays["variate"]
         if "variate" in visit.own:
             shift = shift - visit.own["variate"]
-        return Begun(visit.downloaded, shift if shift.any() else None)
+        return Begun(visit.download.model, shift if shift.any() else None)
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
         new = delta * np.float32(-1 / (steps * rate))
@@ -45,13 +48,7 @@ class Scaffold(ClientVariant):
         change = new.astype(np.float64)
         if "variate" in visit.own:
             change -= visit.own["variate"]
-        return Done(delta, {"variate": new}, {"variate": change})
+        return Done(Upload(delta, {"variate": change}), {"variate": new})
 
     def absorb(self, common: Mapping[str, NDArray[Any]], reported: Arrays, clients: int) -> Arrays:
         return {"variate": (common["variate"] + reported["variate"] / clients).astype(np.float32)}
-
-    def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
-        return 2 * dense
-
-    def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
-        return 2 * dense

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.payload import Upload
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["Ditto"]
@@ -41,14 +42,14 @@ class _Fitted(ClientVariant):
     passes = 2.0
 
     def begin(self, visit: Visit) -> Begun:
-        return Begun(visit.downloaded)
+        return Begun(visit.download.model)
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
         if begun.memo is not None:
-            return Done(begun.memo, {"model": begun.start + delta})
+            return Done(Upload(begun.memo), {"model": begun.start + delta})
         start = visit.own.get("model", self.initial)
         # the engines' proximal term pulls towards the start of the pass; the rest of the pull does not change in it
-        shift = self.strength * (start - visit.downloaded) if self.strength else None
+        shift = self.strength * (start - visit.download.model) if self.strength else None
         return Begun(start, shift, proximal=float(self.strength), memo=delta, repeats=True)
 
     def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from simfl.learning.personal.masks import Mask, prunable, pruned
 from simfl.learning.personal.private_layers import merged, norms
-from simfl.learning.personal.sparse import COLUMNS, Sparse, hidden, kept, told
+from simfl.learning.personal.sparse import COLUMNS, MASK, Sparse, kept, measured
+from simfl.payload import UPDATE, Part, Upload
 from simfl.setting import Setting
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
@@ -49,13 +50,15 @@ class FedLtn(ClientVariant):
 
     columns = COLUMNS
 
+    @property
+    def sends(self) -> tuple[Part, ...]:  # type: ignore[override]
+        """Its update and, where messages are compressed, its mask."""
+        return (UPDATE, MASK._replace(instead="compress: false")) if self.compress else (UPDATE,)
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = []
-        if self.target and not setting.learning.validates:
-            problems.append(("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}"))
-        if self.compress and (why := hidden(setting)):
-            problems.append(("compress", why))
-        return problems
+        if not self.target or setting.learning.validates:
+            return []
+        return [("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}")]
 
     def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
         return Tickets(self, prunable(parameters), initial, norms(parameters, len(initial)))
@@ -69,7 +72,7 @@ class Tickets(Sparse):
 
     def begin(self, visit: Visit) -> Begun:
         mask = self.mask(visit.own)
-        return Begun(self._start(visit.downloaded, visit.own, mask), mask=mask, proximal=self.rule.pull)
+        return Begun(self._start(visit.download.model, visit.own, mask), mask=mask, proximal=self.rule.pull)
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done | Begun:
         trained = begun.start + delta
@@ -86,9 +89,12 @@ class Tickets(Sparse):
         own = {"private": trained[self.private]} if self.private.any() else {}
         if begun.mask is not None:
             own |= kept(begun.mask, self.private)
-            delta = delta + (begun.start - visit.downloaded)
-        row = told(own, len(delta) - int(self.private.sum()), begun.memo is not None, self.weights)
-        return Done(np.where(self.private, np.float32(0), delta), own, row=row)
+            delta = delta + (begun.start - visit.download.model)
+        update = np.where(self.private, np.float32(0), delta)
+        upload = Upload(update)
+        if self.rule.compress:
+            upload = Upload(update, mask=begun.mask, mask_bytes=self.mask_bytes(begun.memo is not None))
+        return Done(upload, own, row=measured(own, len(delta) - int(self.private.sum()), upload.mask_bytes))
 
     def _start(self, model: Vector, own: Own, mask: Mask | None) -> Vector:
         """The global model's weights that the mask leaves, with the client's norm layers."""
@@ -97,9 +103,6 @@ class Tickets(Sparse):
 
     def bytes_down(self, dense: int, own: Own) -> int:
         return Sparse.bytes_down(self, dense, own if self.rule.compress else {})
-
-    def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
-        return Sparse.bytes_up(self, dense, own, done if self.rule.compress else None)
 
     def personal(self, model: Vector, own: Own) -> Vector | None:
         return self._start(model, own, self.mask(own)) if own else None

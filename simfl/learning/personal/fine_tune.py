@@ -24,4 +24,4 @@ class FineTune(ClientVariant):
     stateless = True
 
     def tune(self, visit: Visit) -> Begun:
-        return Begun(visit.downloaded, epochs=self.epochs)
+        return Begun(visit.download.model, epochs=self.epochs)

@@ -11,7 +11,7 @@ from pydantic import Field
 from simfl.learning.personal.fedltn import FedLtn, Share, Tickets
 from simfl.learning.personal.masks import prunable
 from simfl.learning.personal.private_layers import norms
-from simfl.setting import Setting
+from simfl.payload import MODEL, Part
 from simfl.types import Arrays
 from simfl.variant import PERSONAL, ClientVariant, Parameter
 
@@ -32,14 +32,14 @@ class JumpStart(FedLtn):
     alone_target: Annotated[Share, Field(description="share of the weights that shall be pruned meanwhile")] = 0.3
 
     needs_rounds = True
+    receives = (MODEL, Part("the models of all clients before the first round", "model"))
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = FedLtn.check(self, setting)
-        if not setting.secagg.shows_updates:
-            name = setting.secagg.name
-            problems.append(("", f"shows single models to the server and to everybody, which secagg: {name} hides; use "
-                                 "fedltn"))  # fmt: skip
-        return problems
+    @property
+    def sends(self) -> tuple[Part, ...]:  # type: ignore[override]
+        """What FedLTN's clients send, and before the first round a model and its scores of all models."""
+        first = Part("its whole model before the first round", "model", instead="personal: fedltn")
+        scores = Part("the accuracies of all models on its samples", "score", instead="personal: fedltn")
+        return (*FedLtn.sends.fget(self), first, scores)
 
     def fitted(self, parameters: Sequence[Parameter], initial: NDArray[np.float32]) -> ClientVariant:
         return _Jumping(self, prunable(parameters), initial, norms(parameters, len(initial)))

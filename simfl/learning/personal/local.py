@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.payload import Upload
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["Local"]
@@ -19,6 +20,9 @@ Vector = NDArray[np.float32]
 class Local(ClientVariant):
     """Every client trains a model of its own from the common initial values, and sends nothing."""
 
+    sends = ()
+    receives = ()
+
     def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
         return _Alone(np.ones(len(initial), dtype=bool))
 
@@ -28,16 +32,10 @@ class _Alone(ClientVariant):
     private: NDArray[np.bool_]
 
     def begin(self, visit: Visit) -> Begun:
-        return Begun(visit.own.get("model", visit.downloaded))
+        return Begun(visit.own.get("model", visit.download.model))
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
-        return Done(np.zeros_like(delta), {"model": begun.start + delta})
-
-    def bytes_down(self, dense: int, own: Mapping[str, NDArray[Any]]) -> int:
-        return 0
-
-    def bytes_up(self, dense: int, own: Mapping[str, NDArray[Any]], done: Done | None) -> int:
-        return 0
+        return Done(Upload(np.zeros_like(delta)), {"model": begun.start + delta})
 
     def personal(self, model: Vector, own: Mapping[str, NDArray[Any]]) -> Vector | None:
         return own.get("model")

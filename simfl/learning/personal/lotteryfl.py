@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.learning.personal.masks import Mask, prunable, pruned
-from simfl.learning.personal.sparse import COLUMNS, Sparse, kept, told
+from simfl.learning.personal.sparse import COLUMNS, MASK, Sparse, kept, measured
+from simfl.payload import UPDATE, Upload
 from simfl.setting import Setting
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
@@ -36,18 +37,12 @@ class LotteryFl(ClientVariant):
     threshold: Annotated[float, Field(ge=0, le=1, description="validation accuracy above which a client prunes")] = 0.5
 
     columns = COLUMNS
+    sends = (UPDATE, MASK._replace(instead="personal: {name: fedltn, compress: false}"))
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = []
-        if not setting.learning.validates:
-            problems.append(("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}"))
-        if not setting.secagg.shows_updates:
-            name = setting.secagg.name
-            problems.append(
-                ("", f"averages each weight over those who keep it, which needs their masks; secagg: {name} adds dense "
-                     "vectors without them, and the compression is lost; use fedltn with compress: false")
-            )  # fmt: skip
-        return problems
+        if setting.learning.validates:
+            return []
+        return [("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}")]
 
     def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
         return Drawers(self, prunable(parameters), initial)
@@ -61,7 +56,7 @@ class Drawers(Sparse):
 
     def begin(self, visit: Visit) -> Begun:
         mask = self._mask(visit.own)
-        left = np.where(mask, visit.downloaded, np.float32(0))
+        left = np.where(mask, visit.download.model, np.float32(0))
         if self.unfinished(mask) and visit.accuracy(left) > self.rule.threshold:
             mask = pruned(left, mask, self.layers, self.rule.step)
             return Begun(np.where(mask, self.initial, np.float32(0)), mask=mask, memo="pruned")
@@ -70,9 +65,9 @@ class Drawers(Sparse):
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
         assert begun.mask is not None
         own = kept(begun.mask, None)
-        row = told(own, len(delta), begun.memo is not None, self.weights)
-        change = np.where(begun.mask, delta + (begun.start - visit.downloaded), np.float32(0))
-        return Done(change, own, holds=begun.mask, row=row)
+        change = np.where(begun.mask, delta + (begun.start - visit.download.model), np.float32(0))
+        upload = Upload(change, mask=begun.mask, mask_bytes=self.mask_bytes(begun.memo is not None))
+        return Done(upload, own, row=measured(own, len(delta), upload.mask_bytes))
 
     def _mask(self, own: Own) -> Mask:
         mask = self.mask(own)

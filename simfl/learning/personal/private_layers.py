@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.errors import ScenarioError
+from simfl.payload import UPDATE, Part, Upload
 from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
 
 __all__ = ["KeptApart", "PrivateLayers", "merged", "norms"]
@@ -30,6 +31,11 @@ class PrivateLayers(ClientVariant):
     keep: Annotated[
         tuple[str, ...], Field(min_length=1, description="norm, head, all, or how names of parameters begin")
     ] = ("head",)
+
+    @property
+    def sends(self) -> tuple[Part, ...]:  # type: ignore[override]
+        """Nothing where all layers stay with the clients."""
+        return () if "all" in self.keep else (UPDATE,)
 
     def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
         private = np.zeros(len(initial), dtype=bool)
@@ -57,17 +63,11 @@ class KeptApart(ClientVariant):
     private: NDArray[np.bool_]
 
     def begin(self, visit: Visit) -> Begun:
-        return Begun(merged(visit.downloaded, self.private, visit.own))
+        return Begun(merged(visit.download.model, self.private, visit.own))
 
     def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
         kept = {"private": (begun.start + delta)[self.private]}
-        return Done(np.where(self.private, np.float32(0), delta), kept)
-
-    def bytes_down(self, dense: int, own: Own) -> int:
-        return dense - 4 * int(self.private.sum())
-
-    def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
-        return self.bytes_down(dense, own)
+        return Done(Upload(np.where(self.private, np.float32(0), delta)), kept)
 
     def personal(self, model: Vector, own: Own) -> Vector | None:
         return merged(model, self.private, own) if "private" in own else None

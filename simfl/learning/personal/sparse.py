@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from simfl.columns import Column
 from simfl.learning.personal.masks import Mask, packed, unpacked
-from simfl.setting import Setting
+from simfl.payload import Part
 from simfl.types import Arrays
-from simfl.variant import ClientVariant, Done
+from simfl.variant import ClientVariant
 
-__all__ = ["COLUMNS", "Sparse", "hidden", "kept", "told"]
+__all__ = ["COLUMNS", "MASK", "Sparse", "kept", "measured"]
+
+MASK = Part("the mask of the weights that it keeps, which depends on its samples", "mask")
+"""Without it nobody could place the surviving values of a sparse model."""
 
 COLUMNS = (
     Column("bytes_mask", "Mask bytes", "bytes", "Bytes of the masks in the updates aggregated, part of bytes_up.", -1,
@@ -63,10 +66,9 @@ class Sparse(ClientVariant):
     def bytes_down(self, dense: int, own: Own) -> int:
         return _sent_bytes(dense, own, self.private)
 
-    def bytes_up(self, dense: int, own: Own, done: Done | None) -> int:
-        if done is None:
-            return _sent_bytes(dense, {}, self.private)
-        return _sent_bytes(dense, done.own or {}, self.private) + int(done.row.get("bytes_mask", 0))
+    def mask_bytes(self, changed: bool) -> int:
+        """Bytes that tell the server a mask which is new to it: one bit for each weight that can be pruned."""
+        return -(-self.weights // 8) if changed else 0
 
 
 def kept(mask: Mask, private: NDArray[np.bool_] | None) -> Arrays:
@@ -82,25 +84,13 @@ def _sent_bytes(dense: int, own: Own, private: NDArray[np.bool_] | None) -> int:
     return dense - (0 if private is None else 4 * int(private.sum()))
 
 
-def told(own: Own, dimension: int, changed: bool, weights: int) -> dict[str, float]:
+def measured(own: Own, dimension: int, mask_bytes: int) -> dict[str, float]:
     """The cells of an update.
 
     Args:
         own: what the client keeps.
         dimension: values that a client without a mask sends.
-        changed: its mask is new to the server: one bit for each of the prunable ``weights``.
-        weights: their number.
+        mask_bytes: what its upload takes to tell its mask.
     """
     values = int(own["values"]) if "values" in own else dimension
-    return {"bytes_mask": -(-weights // 8) if changed else 0, "published_mb": 4 * values / 1e6}
-
-
-def hidden(setting: Setting) -> str | None:
-    """Why secure aggregation loses the compression; None without any."""
-    protocol = setting.secagg
-    if protocol.shows_updates:
-        return None
-    return (
-        f"is true, but secagg: {protocol.name} adds dense vectors and must see no mask, so that compression is "
-        "lost; the nearest valid value is false"
-    )
+    return {"bytes_mask": mask_bytes, "published_mb": 4 * values / 1e6}
