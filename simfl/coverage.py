@@ -38,7 +38,7 @@ def exposing(setting: Setting) -> tuple[Part, ...]:
 def forms(setting: Setting) -> dict[str, str]:
     """In which form each part reaches the server: ``masked``, ``noisy`` or ``clear``, by the part's name."""
     protocol, hidden = setting.secagg, frozenset[str]()
-    noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if stage.observer == "server"))
+    noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if stage.at_client))
     if not protocol.shows_updates:
         hidden = protocol.covers
     return {

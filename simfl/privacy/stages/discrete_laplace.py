@@ -56,6 +56,7 @@ class DiscreteLaplace(Stage):
     ] = None
 
     observer = "server"
+    at_client = True
     whole = True
     columns = (NOISE, NOT_FINITE)
 

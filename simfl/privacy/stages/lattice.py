@@ -130,6 +130,7 @@ class Distributed(Stage):
     ] = 4.0
 
     observer = "server"
+    at_client = True
     whole = True
     columns = (
         NOISE, NOT_FINITE,

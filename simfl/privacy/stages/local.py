@@ -20,6 +20,7 @@ class Local:
     """Nobody is trusted: what a client sends is private by itself, whoever sees it and however it is added up."""
 
     observer = "server"
+    at_client = True
     columns = (NOT_FINITE,)
 
     def check(self, setting: Setting) -> list[tuple[str, str]]:
