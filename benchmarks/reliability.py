@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from bars import (  # noqa: E402
+    certificates,
     code,
     damage,
     events,
@@ -37,7 +38,21 @@ from bars import (  # noqa: E402
 )
 from bars.check import SIZES, Check, Figure, Plan  # noqa: E402
 
-BARS = traces, killing, damage, mutants, hostile, code, events, protocols, numbers, streams, sweeps, published
+BARS = (
+    traces,
+    killing,
+    damage,
+    mutants,
+    hostile,
+    code,
+    events,
+    protocols,
+    numbers,
+    certificates,
+    streams,
+    sweeps,
+    published,
+)
 CHECKS: tuple[Check, ...] = tuple(check for bar in BARS for check in bar.CHECKS)
 HEADINGS = "bar", "check", "what is done, and what must come out", "how many", "failed", "besides", "processor s"
 

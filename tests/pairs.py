@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from simfl import coverage
 from simfl.errors import SimflError
 from simfl.registry import FAMILIES
 from simfl.scenario import Scenario
 
-__all__ = ["FAMILIES_HERE", "Cell", "Plugin", "cell", "pairs", "plugins", "sample", "text"]
+__all__ = ["FAMILIES_HERE", "Cell", "Plugin", "cell", "pairs", "plugins", "sample", "text", "triples"]
 
 PLACES = {
     "client": "training.client",
@@ -134,6 +136,16 @@ def sample(share: int) -> list[tuple[Plugin, Plugin]]:
     return [pair for pair in pairs() if zlib.crc32(" ".join(map(str, pair)).encode()) % share == 0]
 
 
+def triples(number: int, seed: int = 0) -> tuple[Plugin, ...]:
+    """Three plugins drawn at random that one scenario can name."""
+    rng, every = np.random.default_rng([seed, number]), plugins()
+    while True:
+        chosen = tuple(every[i] for i in sorted(rng.choice(len(every), 3, replace=False)))
+        families = [it.family for it in chosen if it.family not in LISTS]
+        if len(set(families)) == len(families):
+            return chosen
+
+
 def text(chosen: tuple[Plugin, ...], variant: dict[str, Any]) -> str:
     """A scenario with these plugins, as JSON, which is YAML."""
     scenario = json.loads(json.dumps(SMALL))
@@ -214,8 +226,8 @@ INTRODUCTION = """# Every two plugins
 
 Two plugins of simfl in one scenario: **✓** works, **−** is refused when the scenario is read, **1** works, but the
 privacy columns and theory's guarantee are withdrawn (they say 1), because more leaves each client than updates that are
-summed ([what leaves a client](what-leaves-a-client.md)). Below each table: the lines that the user gets, and what is not
-covered. Tests run the pairs that work for three rounds under a recorder of the simulated wire, kill them and resume
+summed ([what leaves a client](what-leaves-a-client.md)). Below each table: the lines that the user gets, and what is
+not covered. Tests run the pairs that work for three rounds under a recorder of the simulated wire, kill them and resume
 them.
 """
 SIGNS = {"works": "✓", "refused": "−", "withdrawn": "1"}

@@ -1,123 +1,10 @@
 """Two systems in one run: what leaves a client, who covers it, and what the certificates then say."""
 
-import csv
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from kills import Killed, counted
-from pairs import cell, page, pairs, sample
-from wiretap import Tape, recorded
-
-from simfl import coverage
-from simfl.run import run
-from simfl.scenario import Scenario
-
-GUARANTEES = "privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper"
-EPSILONS = "epsilon_max", "epsilon_median", "epsilon_rdp", "epsilon_pld"
-
-
-def table(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
-    """What a finished run prints and its recording denies, in words.
-
-    Nothing here asks simfl how it comes to its certificates: they are held against what crossed the wire.
-    """
-    wrong, rows = [], table(folder / "rounds.csv")
-    declared = {part.kind for part in coverage.sent(scenario)} - {"samples"}
-    crossed = tape.kinds()
-    if crossed - declared:
-        wrong.append(f"sends {crossed - declared}, which is not declared")
-    wrong += [f"declares {kind} and never sends it" for kind in declared - crossed - {"departure"} if tape.uploads]
-    summary = json.loads((folder / "summary.json").read_text())
-    called_clear = {part.kind for part in coverage.sent(scenario) if part.name in summary["in_clear"]} - {"samples"}
-    seen_clear = (crossed - {"update"}) | ({"update"} if tape.uploads and in_clear(tape) else set())
-    if "update" in crossed and tape.sums and called_clear & crossed != seen_clear:
-        wrong.append(f"calls {called_clear} clear; on the wire {seen_clear} is")
-    alone = any(s.holds is not None and (s.holds[s.weights > 0].sum(axis=0) == 1).any() for s in tape.sums)
-    exposed = bool(crossed - {"update"}) or alone or not scenario.training.aggregate.sum_only
-    for row in rows:
-        values = [float(row[name]) for name in GUARANTEES if row[name]]
-        if exposed and any(value != 1 for value in values):
-            wrong.append(f"round {row['round']}: single clients can be told, but the columns say {values}")
-        if not crossed and values:
-            wrong.append(f"round {row['round']}: nothing was sent, but the columns say {values}")
-        said = [name for name in EPSILONS if row.get(name)]
-        if said and crossed - {"update"}:
-            wrong.append(f"round {row['round']}: {said} say {[row[name] for name in said]} beside {crossed}")
-        if any(float(row[name]) for name in said) and not scenario.privacy.protects:
-            wrong.append(f"round {row['round']}: an epsilon without noise")
-        if any(float(row[name]) == 0 for name in said) and not scenario.privacy.protects and tape.sums:
-            wrong.append(f"round {row['round']}: an epsilon of 0 without noise")
-    return wrong + unequal_bytes(scenario, folder, tape, rows)
-
-
-def in_clear(tape: Tape) -> bool:
-    """Whether some client's update crossed the wire as training made it, but for a factor (clipping is one)."""
-    for found in tape.sums:
-        for i, made in enumerate(found.made):
-            norm = float(np.linalg.norm(made))
-            if not norm or not found.weights[i]:
-                continue
-            if found.wire:
-                sent = found.wire[i].astype(np.float64)
-                whole = np.where(sent > 2**31, sent - (2**32 - 5), sent)[-len(made) :]
-            else:
-                whole = found.staged[i][: len(made)].astype(np.float64)
-            likeness = abs(float(whole @ made)) / (norm * max(float(np.linalg.norm(whole)), 1e-300))
-            if likeness > 0.999:
-                return True
-    return False
-
-
-def unequal_bytes(scenario: Scenario, folder: Path, tape: Tape, rows: list[dict[str, str]]) -> list[str]:
-    """The bytes of the updates beside those on the tape; of synchronous rounds in which nobody failed."""
-    if scenario.training.server != "synchronous" or any(int(row["failed"]) for row in rows):
-        return []
-    phases = table(folder / "phases.csv") if (folder / "phases.csv").exists() else []
-    charged = sum(int(row["bytes_up"]) for row in rows) - sum(int(row["bytes_up"]) for row in phases)
-    n = scenario.clients
-    charged -= 8 * len(tape.alone) * n + sum(size(tape, upload) for upload in tape.alone) if tape.alone else 0
-    counted_here = 0
-    for found in tape.sums:
-        for i, job in enumerate(found.jobs):
-            if found.wire:
-                counted_here += 4 * len(found.wire[i])
-            elif job.id in tape.uploads:
-                counted_here += tape.upload_bytes(job.id) + 4 * (found.staged.shape[1] - found.made.shape[1])
-    summed = sum(len(found.jobs) for found in tape.sums)
-    if summed != sum(int(row["cardinality"]) for row in rows):
-        return []
-    return [] if charged == counted_here else [f"{charged} bytes of updates are charged, {counted_here} crossed"]
-
-
-def size(tape, upload):
-    tape.uploads[-1] = upload
-    return tape.upload_bytes(-1)
-
-
-def played(text: str, out: Path) -> tuple[Scenario, Path, Tape]:
-    scenario = Scenario.parse(text, "pair")
-    with recorded() as tape:
-        folder = run(scenario, out).path
-    return scenario, folder, tape
-
-
-def gone_on(scenario: Scenario, out: Path) -> Path:
-    """The folder of the same run, killed in the middle of its writing and gone on with."""
-    with counted() as steps:
-        run(scenario, out / "whole")
-    try:
-        with counted(steps.done // 2):
-            run(scenario, out / "killed")
-    except Killed:
-        pass
-    return run(scenario, out / "killed").path
+from judge import gone_on, judged, played
+from pairs import cell, page, pairs, sample, triples
 
 
 @pytest.mark.parametrize("pair", sample(40), ids=lambda pair: " + ".join(map(str, pair)))
@@ -146,6 +33,13 @@ def test_every_pair_keeps_what_it_promises(first, tmp_path):
             if problems := judged(scenario, folder, tape) + ["not the same after a kill"] * (not same):
                 wrong[" + ".join(map(str, pair))] = problems
     assert not wrong
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_triple_keeps_what_it_promises(number, tmp_path):
+    found = cell(*triples(number))
+    if found.outcome != "refused":
+        assert judged(*played(found.scenario, tmp_path)) == []
 
 
 def test_the_page_is_made_of_the_registries():

@@ -332,9 +332,7 @@ def test_two_passes_take_twice_the_time(tmp_path):
 
 @pytest.mark.parametrize("personal", ["fedltn", "lotteryfl", "jump_start"])
 def test_secure_aggregation_loses_the_compression_and_says_so(personal):
-    with pytest.raises(
-        InvalidScenario, match="mask of the weights .* secagg: secagg does not cover; use .*: f"
-    ):
+    with pytest.raises(InvalidScenario, match="mask of the weights .* secagg: secagg does not cover; use .*: f"):
         scenario(f"training.personal={personal}", "secagg=secagg")
     scenario("training.personal={name: fedltn, compress: false}", "secagg=secagg")
     with pytest.raises(

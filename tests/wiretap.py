@@ -16,6 +16,7 @@ from simfl.agents import summing
 from simfl.learning import learner, visits
 from simfl.payload import Download, Upload
 from simfl.secagg import coded, masking, oblivious, pairwise_ratchet
+from simfl.secagg.field import Q
 from simfl.types import Job
 
 __all__ = ["Sum", "Tape", "recorded"]
@@ -33,7 +34,8 @@ class Sum:
         staged: as the clients' stages left them, (n, d').
         holds: bool (n, d): over whose holders each coordinate is averaged; None = all.
         weights: (n,).
-        wire: what the protocol's sessions sent, n arrays in its field; empty where vectors went as they were.
+        wire: of the protocol's sessions, n pairs of the whole numbers that a client had to send and what it sent in
+            their place, in the protocol's field; empty where vectors went as they were.
     """
 
     jobs: tuple[Job, ...]
@@ -41,7 +43,7 @@ class Sum:
     staged: np.ndarray
     holds: np.ndarray | None
     weights: np.ndarray
-    wire: list[np.ndarray] = field(default_factory=list)
+    wire: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
 
 @dataclass
@@ -85,7 +87,7 @@ class Tape:
 @contextmanager
 def recorded() -> Iterator[Tape]:
     """While this lasts, runs of this process write on the tape."""
-    tape, session = Tape(), list[np.ndarray]()
+    tape, session = Tape(), list[tuple[np.ndarray, np.ndarray]]()
     played, given, summed = visits.Visits.play, summing.Summing._given, summing.Summing.sum
     left, sending = learner.SupervisedLearner.conclude, summing.Summing._sent
 
@@ -123,14 +125,14 @@ def recorded() -> Iterator[Tape]:
 
         def method(self, *arguments):
             sent = before(self, *arguments)
-            session.append(sent.copy())
+            session.append((arguments[-1] % Q, sent.copy()))
             return sent
 
         return mock.patch.object(owner, name, method)
 
     def dealt(*arguments):
         found = oblivious_play(*arguments)
-        session.extend(found.vectors)
+        session.extend(zip(arguments[2] % Q, found.vectors, strict=True))
         return found
 
     oblivious_play = oblivious.play

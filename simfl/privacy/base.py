@@ -92,7 +92,7 @@ class Stage(Protocol):
         whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
             part gets what the sum is there, divided as any other. Only the last stage can.
         seeds: secrets that each client shares with others so that they can be opened after the upload.
-        at_client: each client adds noise, or a share of it, to what it sends.
+        at_client: each client adds noise that protects its update by itself; shares of noise do not.
         covers: the kinds of parts (:data:`simfl.payload.Kind`) of what leaves a client that it changes; those that it
             does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.

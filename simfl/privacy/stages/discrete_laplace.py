@@ -56,7 +56,6 @@ class DiscreteLaplace(Stage):
     ] = None
 
     observer = "server"
-    at_client = True
     whole = True
     columns = (NOISE, NOT_FINITE)
 

@@ -42,7 +42,6 @@ class LaplaceShares(Stage):
     colluders: Colluders = 0
 
     observer = "outside"
-    at_client = True
     columns = (NOT_FINITE,)
 
     def resolve(self, setting: Setting) -> Self:

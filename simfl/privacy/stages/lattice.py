@@ -130,7 +130,6 @@ class Distributed(Stage):
     ] = 4.0
 
     observer = "server"
-    at_client = True
     whole = True
     columns = (
         NOISE, NOT_FINITE,

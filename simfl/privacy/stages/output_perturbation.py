@@ -69,7 +69,6 @@ class OutputPerturbation(Stage):
         Column("epsilon_model", "ε of the model", "number",
                "Epsilon of this round's whole mean, for one replaced sample; rounds add up.", -1, "sum"),
     )  # fmt: skip
-    at_client = True
     certificate = "epsilon_model"
     example = {"epsilon": 1.0, "samples": 30}
 

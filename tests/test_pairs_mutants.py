@@ -1,0 +1,105 @@
+"""Wrong plugins, planted: the recorder and its judge find each of them."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from judge import judged, played
+from pairs import Plugin, cell
+
+from simfl import accounting, coverage
+from simfl.errors import PluginError
+from simfl.learning.clients.scaffold import Scaffold
+from simfl.learning.personal.jump_start import JumpStart
+from simfl.learning.personal.sparse import Sparse
+from simfl.payload import MASK, UPDATE
+from simfl.privacy import zero_out
+from simfl.privacy.losses import Course
+from simfl.privacy.stages import clip
+from simfl.privacy.stages.local_gaussian import LocalGaussian
+from simfl.secagg import masking, pairwise_ratchet
+from simfl.secagg.masked import Masked
+from simfl.secagg.secagg import SecAgg
+
+SCAFFOLD, LOTTERY, JUMP = (
+    Plugin("client", "scaffold"),
+    Plugin("personal", "lotteryfl"),
+    Plugin("personal", "jump_start"),
+)
+NOISE, SECAGG = Plugin("stage", "local_gaussian"), Plugin("secagg", "secagg")
+ZERO_OUT, RATCHET, LAYERS = (
+    Plugin("accountant", "zero_out"),
+    Plugin("secagg", "pairwise_ratchet"),
+    Plugin("personal", "private_layers"),
+)
+
+
+def no_noise(self, vectors, jobs, state, streams):
+    return clip.clipped(vectors, self.clip_norm)
+
+
+noised, masked = LocalGaussian.client, masking.Client.mask
+
+
+def half_noised(self, vectors, jobs, state, streams):
+    sent, half = noised(self, vectors, jobs, state, streams), vectors.shape[1] // 2
+    sent[:, half:] = clip.clipped(vectors, self.clip_norm)[:, half:]
+    return sent
+
+
+def half_masked(self, vector):
+    sent, half = masked(self, vector), len(vector) // 2
+    sent[half:] = vector[half:] % (2**32 - 5)
+    return sent
+
+
+def unmasked(self, number, vector):
+    return vector % (2**32 - 5)
+
+
+def first_in_clear(self, vector):
+    sent = masked(self, vector)
+    sent[0] = vector[0] % (2**32 - 5)
+    return sent
+
+
+def no_loss(history, delta):
+    rounds, clients = history.shape
+    return Course(np.zeros(rounds), np.zeros(rounds), np.zeros(clients))
+
+
+EVERY = coverage.KINDS
+MUTANTS = {
+    "a stage that adds no noise": ((NOISE,), LocalGaussian, "client", no_noise),
+    "a stage that noises half of the update": ((NOISE,), LocalGaussian, "client", half_noised),
+    "a stage that says it covers arrays": ((SCAFFOLD, NOISE), LocalGaussian, "covers", EVERY),
+    "a protocol that masks nothing": ((RATCHET,), pairwise_ratchet.Member, "mask", unmasked),
+    "a protocol that sums half of the update in clear": ((SECAGG,), masking.Client, "mask", half_masked),
+    "a protocol that shows the first number": ((SECAGG,), masking.Client, "mask", first_in_clear),
+    "a protocol that says it covers arrays": ((SCAFFOLD, SECAGG), SecAgg, "covers", EVERY),
+    "a protocol that charges half of its bytes": ((SECAGG,), Masked, "upload_bytes", lambda self, bytes, d: 2 * d),
+    "guarantees that ignore masks": ((LOTTERY,), accounting, "exposing", lambda setting: ()),
+    "guarantees that ignore control variates": ((SCAFFOLD,), accounting, "exposing", lambda setting: ()),
+    "guarantees that ignore whole models": ((JUMP,), accounting, "exposing", lambda setting: ()),
+    "an accountant that needs no noise": ((ZERO_OUT,), zero_out, "course", no_loss),
+    "an algorithm that does not declare its whole model": ((JUMP,), JumpStart, "sends", (UPDATE, MASK)),
+    "an algorithm that does not declare its array": ((SCAFFOLD,), Scaffold, "sends", (UPDATE,)),
+    "an algorithm whose masks cost nothing": ((LOTTERY,), Sparse, "bytes_up", lambda self, dense, own, done: 4 * 10),
+    "an algorithm that sends what it keeps": ((LAYERS, SECAGG), Summing, "_sent", lambda self, values: values),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_mistake_is_found(name, tmp_path):
+    chosen, owner, attribute, wrong = MUTANTS[name]
+    place = mock.patch.object(owner, attribute, wrong)
+    with place:
+        cell.__globals__["_tried"].cache_clear()
+        found = cell(*chosen)
+        assert found.scenario, found.reason
+        try:
+            problems = judged(*played(found.scenario, tmp_path / "mutant"))
+        except PluginError as error:
+            problems = [str(error)]
+    cell.__globals__["_tried"].cache_clear()
+    assert problems, name
