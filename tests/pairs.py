@@ -83,6 +83,7 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"secagg": {"name": "secagg"}},
     {"secagg": {"name": "secagg"}, "training": {"personal": {"compress": False}}},
     BUFFERED | {"secagg": {"name": "basecagg"}},
+    BUFFERED | {"secagg": {"name": "basecagg"}, "training": BUFFERED["training"] | {"personal": {"compress": False}}},
     {"learning": {"holdout": None}},
     RESNET | {"secagg": {"name": "secagg"}},
     RESNET | BUFFERED | {"secagg": {"name": "basecagg"}},

@@ -8,6 +8,7 @@ from judge import judged, played
 from pairs import Plugin, cell
 
 from simfl import accounting, coverage
+from simfl.agents.summing import Summing
 from simfl.errors import PluginError
 from simfl.learning.clients.scaffold import Scaffold
 from simfl.learning.personal.jump_start import JumpStart

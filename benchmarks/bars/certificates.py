@@ -46,8 +46,8 @@ def three(plan: Plan) -> Case:
 
 
 CHECKS = (
-    Check(9, "pairs", "every two plugins (five minutes: 40 of the pairs) in one scenario: refused in one line, or played "
-          "for three rounds; parts, forms and bytes on the wire are those that the certificates speak of; killed, the "
-          "same bytes", "pairs", (4, 40, 1772), two),
+    Check(9, "pairs", "every two plugins (five minutes: 40 of the pairs) in one scenario: refused in one line, or run "
+          "for three rounds; parts, forms and bytes on the wire are those that the certificates speak of; killed and "
+          "resumed, the same bytes", "pairs", (4, 40, 1772), two),
     Check(9, "triples", "three plugins drawn at random, likewise", "triples", (4, 30, 3000), three),
 )  # fmt: skip

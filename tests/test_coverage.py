@@ -1,0 +1,119 @@
+"""The rule of what leaves a client: who covers it, what is refused, what a certificate says that does not cover it."""
+
+import csv
+import itertools
+import json
+
+import pytest
+from pairs import Plugin, cell, plugins, text
+
+from simfl import coverage
+from simfl.payload import KINDS
+from simfl.registry import FAMILIES
+from simfl.run import build, run
+from simfl.scenario import InvalidScenario, Scenario
+from simfl.selection.theory import guarantee, theory
+
+ALGORITHMS = [it for it in plugins() if it.family in ("client", "personal")]
+NOISE = [it for it in plugins() if it.family == "stage" and FAMILIES["stage"][it.name].observer]
+HIDING = [it for it in plugins() if it.family == "secagg"]
+
+
+def ids(value):
+    return str(value)
+
+
+def scenario(*chosen, **more):
+    return Scenario.parse(json.dumps(json.loads(text(chosen, {})) | more), "covered")
+
+
+def parts_of(algorithm):
+    return {part.kind for part in coverage.sent(scenario(algorithm, selection="all")) if part.kind != "samples"}
+
+
+def last(folder):
+    with open(folder / "rounds.csv", newline="") as file:
+        return list(csv.DictReader(file))[-1]
+
+
+def test_the_registries_have_parts_of_every_kind():
+    """Else the tests below would pass over something."""
+    kinds = set().union(*map(parts_of, ALGORITHMS))
+    assert kinds == KINDS - {"samples"}
+
+
+@pytest.mark.parametrize("algorithm, other", itertools.product(ALGORITHMS, NOISE + HIDING), ids=ids)
+def test_a_promise_covers_all_that_leaves_a_client_or_is_refused(algorithm, other):
+    """An epsilon, or sums only: with one line that names the part, the algorithm, and the certificate."""
+    kinds, found = parts_of(algorithm), cell(algorithm, other)
+    allowed = {"update"} if other.family == "stage" else {"update", "departure"}
+    compressed = FAMILIES[algorithm.family][algorithm.name].__dataclass_fields__.get("compress")
+    if compressed is not None and kinds - {"mask"} == {"update"}:
+        assert found.outcome == "works" and '"compress": false' in found.scenario
+    elif kinds and kinds <= allowed:
+        assert found.outcome != "refused" or "does not cover" not in found.reason
+    else:
+        assert found.outcome == "refused"
+        assert f"training.{algorithm.family}: {algorithm.name} sends" in found.reason
+        assert other.name in found.reason or "zero_out" in found.reason
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=ids)
+def test_a_guarantee_for_any_number_of_rounds_is_withdrawn(algorithm):
+    """The batches' T = 2 of updates; 1 where more is sent than updates, nothing where nothing is."""
+    kinds, found = parts_of(algorithm), scenario(algorithm)
+    known = {None: None, 1: {"strong": 1, "semi_strong": 1, "weak": 1}, 2: {"strong": 2, "semi_strong": 2, "weak": 2}}
+    T = None if not kinds else 2 if kinds == {"update"} else 1
+    assert guarantee(found) == theory(found)["guarantee"] == known[T]
+
+
+def test_noise_without_an_accountant_promises_nothing_and_may_stand_beside_anything_dense(tmp_path):
+    found = scenario(Plugin("client", "scaffold"), privacy={"stages": [{"name": "local_gaussian"}], "accountants": []})
+    row = last(run(found, tmp_path).path)
+    assert "epsilon_max" not in row and row["privacy_strong"] == "1"
+
+
+@pytest.mark.parametrize("stage", ["local_gaussian", "central_gaussian", "clipping"])
+def test_no_stage_stands_beside_masks_not_even_without_an_accountant(stage):
+    """It changes every coordinate, so that the surviving values are no whole message any more."""
+    with pytest.raises(InvalidScenario, match=f"lotteryfl sends the mask .* privacy.stages: {stage} does not cover"):
+        scenario(Plugin("personal", "lotteryfl"), privacy={"stages": [{"name": stage}], "accountants": []})
+
+
+@pytest.mark.parametrize("accountant", ["zero_out", "rdp", "pld"])
+def test_an_epsilon_without_noise_is_infinite(accountant, tmp_path):
+    found = scenario(privacy={"accountants": [{"name": accountant}]})
+    row = last(run(found, tmp_path).path)
+    assert [row[column.name] for column in FAMILIES["accountant"][accountant].columns] != []
+    assert all(row[column.name] == "" for column in FAMILIES["accountant"][accountant].columns)
+
+
+def test_what_stays_with_a_client_is_neither_masked_nor_noised_nor_charged(tmp_path):
+    """The head of digits' small network: 4 x 10 weights and 10 biases."""
+    d = build(scenario()).learner.dimension
+    for more, element in (
+        ({"secagg": {"name": "secagg"}}, 4),
+        ({"privacy": {"stages": [{"name": "local_laplace"}]}}, 4),
+    ):
+        found = scenario(Plugin("personal", "private_layers"), **more)
+        parts = build(found)
+        assert parts.elements == d - 50
+        folder = run(found, tmp_path / str(len(more))).path
+        phases = folder / "phases.csv"
+        besides = 0
+        if phases.exists():
+            with open(phases, newline="") as file:
+                besides = sum(int(row["bytes_up"]) for row in csv.DictReader(file))
+        with open(folder / "rounds.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        updates = sum(int(row["cardinality"]) for row in rows)
+        assert sum(int(row["bytes_up"]) for row in rows) - besides == updates * element * (d - 50)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=ids)
+def test_theory_and_summary_name_what_reaches_the_server_in_clear(algorithm, tmp_path):
+    training = json.loads(text((algorithm,), {}))["training"] | {"weighting": "samples"}
+    found = scenario(algorithm, training=training)
+    said = json.loads((run(found, tmp_path).path / "summary.json").read_text())["in_clear"]
+    kinds = {part.kind for part in coverage.sent(found) if part.name in said}
+    assert kinds == (parts_of(algorithm) | {"samples"} if parts_of(algorithm) else set())
