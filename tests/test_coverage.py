@@ -31,9 +31,15 @@ def parts_of(algorithm):
     return {part.kind for part in coverage.sent(scenario(algorithm, selection="all")) if part.kind != "samples"}
 
 
+def table(path):
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def last(folder):
-    with open(folder / "rounds.csv", newline="") as file:
-        return list(csv.DictReader(file))[-1]
+    return table(folder / "rounds.csv")[-1]
 
 
 def test_the_registries_have_parts_of_every_kind():
@@ -91,29 +97,21 @@ def test_an_epsilon_without_noise_is_infinite(accountant, tmp_path):
 def test_what_stays_with_a_client_is_neither_masked_nor_noised_nor_charged(tmp_path):
     """The head of digits' small network: 4 x 10 weights and 10 biases."""
     d = build(scenario()).learner.dimension
-    for more, element in (
-        ({"secagg": {"name": "secagg"}}, 4),
-        ({"privacy": {"stages": [{"name": "local_laplace"}]}}, 4),
-    ):
+    for more in ({"secagg": {"name": "secagg"}}, {"privacy": {"stages": [{"name": "local_laplace"}]}}):
         found = scenario(Plugin("personal", "private_layers"), **more)
-        parts = build(found)
-        assert parts.elements == d - 50
-        folder = run(found, tmp_path / str(len(more))).path
-        phases = folder / "phases.csv"
-        besides = 0
-        if phases.exists():
-            with open(phases, newline="") as file:
-                besides = sum(int(row["bytes_up"]) for row in csv.DictReader(file))
-        with open(folder / "rounds.csv", newline="") as file:
-            rows = list(csv.DictReader(file))
+        assert build(found).elements == d - 50
+        folder = run(found, tmp_path / next(iter(more))).path
+        besides = sum(int(row["bytes_up"]) for row in table(folder / "phases.csv"))
+        rows = table(folder / "rounds.csv")
         updates = sum(int(row["cardinality"]) for row in rows)
-        assert sum(int(row["bytes_up"]) for row in rows) - besides == updates * element * (d - 50)
+        assert sum(int(row["bytes_up"]) for row in rows) - besides == updates * 4 * (d - 50)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=ids)
 def test_theory_and_summary_name_what_reaches_the_server_in_clear(algorithm, tmp_path):
-    training = json.loads(text((algorithm,), {}))["training"] | {"weighting": "samples"}
-    found = scenario(algorithm, training=training)
+    document = json.loads(cell(algorithm).scenario)
+    document["training"]["weighting"] = "samples"
+    found = Scenario.parse(json.dumps(document), "covered")
     said = json.loads((run(found, tmp_path).path / "summary.json").read_text())["in_clear"]
     kinds = {part.kind for part in coverage.sent(found) if part.name in said}
     assert kinds == (parts_of(algorithm) | {"samples"} if parts_of(algorithm) else set())
