@@ -5,11 +5,15 @@ from typing import Any
 
 from simfl.columns import unknown
 from simfl.compare.beside_plain import HIDES, TOLD, beside_plain
+from simfl.payload import SAMPLES, UPDATE
 from simfl.report.measures import Measure, Scale, measures
 from simfl.report.study import Group, Study
 from simfl.report.tables import ROUNDING, Cell, Head, Row, Table
 
 __all__ = ["beside_table", "in_clear", "masked"]
+
+SUMMED = (UPDATE.name, SAMPLES.name)
+"""Parts that sums hide, where there is secure aggregation."""
 
 
 def beside_table(study: Study) -> Table | None:
@@ -89,7 +93,24 @@ def masked(study: Study) -> list[str]:
 
 
 def in_clear(study: Study) -> list[str]:
-    """That beside groups with secure aggregation others show the server everything."""
+    """What the server sees beside sums: every update, where others have secure aggregation; and what else is sent."""
+    return [*_besides(study), *_shown(study)]
+
+
+def _besides(study: Study) -> list[str]:
+    """Parts of what each client sends, other than its update and sample count, that reach the server as they are."""
+    found = {}
+    for group in study.groups:
+        sent = {name for run in group.runs for name in run.summary.get("in_clear") or () if name not in SUMMED}
+        if sent:
+            found[group.label] = " and ".join(sorted(sent))
+    return [
+        f"In {label} each client also sends {what}: nobody hides among others there, whatever is summed."
+        for label, what in found.items()
+    ]
+
+
+def _shown(study: Study) -> list[str]:
     open_ = [group.label for group in study.groups if not group.hides]
     if not open_ or not any(HIDES in run.finals for run in study.runs):
         return []
