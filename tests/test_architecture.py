@@ -10,7 +10,7 @@ import simfl
 
 HOME = Path(simfl.__file__).parent
 VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local", "lab"}
-VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version", "outside", "addresses"}
+VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version", "outside", "addresses", "processor"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
