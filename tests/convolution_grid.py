@@ -74,6 +74,12 @@ class Hidden(Model):
         return ByFunction(self.channels, self.stride, classes)
 
 
+def upsampled(inputs, outputs):
+    """A transposed convolution, behind another one because images are in channels-last layout for those only."""
+    last = nn.ConvTranspose2d(inputs, outputs, 1, stride=2, output_padding=1, bias=False)
+    return nn.Sequential(nn.Conv2d(6, inputs, 3, padding=1, bias=False), last)
+
+
 def materialised(model, shape):
     """A model whose lazy layers know their sizes."""
 
@@ -99,8 +105,9 @@ def cases():
         for groups in (2, 4):
             layer = partial(nn.Conv2d, channels, 8, 1, stride=2, groups=groups)
             yield f"{channels} channels, {groups} groups", Layers(layer), (channels, 16, 16), False
-        layer = partial(nn.ConvTranspose2d, 6, channels, 1, stride=2, output_padding=1, bias=False)
-        yield f"transposed to {channels} channels", Layers(layer), (6, 32, 32), False
+        for inputs in (1, 6):
+            layer = partial(upsampled, inputs, channels)
+            yield f"transposed, {inputs} to {channels} channels", Layers(layer), (6, 32, 32), False
         yield f"function of {channels} channels", Hidden(channels, 2), (channels, 64, 64), False
         layer = partial(nn.Conv2d, channels, 6, 1, stride=2, bias=False)
         yield f"{channels} channels, augmented", Layers(layer), (channels, 64, 64), True

@@ -18,16 +18,17 @@ from simfl.learning.models.convolutions import BLOCK, StridedConvolutions, guard
 GRID = Path(__file__).with_name("convolution_grid.py")
 SMALLER = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 TOLERANCE = 3e-5
-DANGEROUS = re.compile(r"_ic(\d+)oc.*kh1sh(\d+)dh0ph0.*kw1sw(\d+)dw0pw0")
+DANGEROUS = re.compile(r"_ic(\d+)oc(\d+)_.*kh1sh(\d+)dh0ph0.*kw1sw(\d+)dw0pw0")
 
 
 def dangerous(line):
     """Whether oneDNN says that it computed what it computes wrongly (its issue 6035)."""
-    if "convolution,jit_1x1" not in line or "backward_weights" not in line or "src:f32::blocked:acdb" not in line:
+    if "jit_1x1" not in line or "backward_weights" not in line or "src:f32::blocked:acdb" not in line:
         return False
     if not (shape := DANGEROUS.search(line)):
         return False
-    channels, down, across = map(int, shape.groups())
+    inputs, outputs, down, across = map(int, shape.groups())
+    channels = outputs if ",deconvolution," in line else inputs  # a transposed one exchanges them
     return channels < BLOCK and (down, across) != (1, 1)
 
 
@@ -42,6 +43,10 @@ def test_what_is_dangerous_is_recognised():
     assert not dangerous(logged.replace("sh2", "sh1").replace("sw2", "sw1"))
     assert dangerous(logged.replace("sh2", "sh1"))
     assert not dangerous(logged.replace("acdb", "aBcd8b"))
+    transposed = logged.replace("convolution,jit", "deconvolution,conv:any+jit").replace(
+        "ic4oc6_ih8oh4", "ic6oc4_ih4oh8"
+    )
+    assert dangerous(transposed) and not dangerous(transposed.replace("oc4", "oc16"))
 
 
 @pytest.mark.parametrize("smaller", [{}, SMALLER], ids=["as it is", "AVX2"])
