@@ -32,7 +32,7 @@ class Plugin(Protocol):
         return []
 
     def cautions(self, setting: Setting) -> list[str]:
-        """What works, but is perhaps not what was meant; ``simfl validate`` says it."""
+        """What works, but is perhaps not what was meant; ``simfl validate`` and ``run`` say it."""
         return []
 
     def resolve(self, setting: Setting) -> Self:

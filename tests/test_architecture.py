@@ -11,7 +11,7 @@ import simfl
 HOME = Path(simfl.__file__).parent
 VALUES = {"types", "rng", "columns", "variant", "registry", "trace", "errors", "files", "distributions", "local", "lab"}
 VALUES |= {"answers", "cache", "disk", "packages", "plugin", "setting", "version", "outside", "addresses"}
-VALUES |= {"payload", "coverage"}
+VALUES |= {"payload", "coverage", "processor"}
 RULES = {"selection", "training", "learning", "secagg", "privacy", "attacks", "network", "devices", "metrics"}
 RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}

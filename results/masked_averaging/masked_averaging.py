@@ -56,6 +56,7 @@ def play(arm: str, seed: int, changes: dict[str, str], options: argparse.Namespa
         "training.aggregate": ARMS[arm],
         "training.rounds": str(options.rounds),
         "learning.evaluate": "2",
+        "learning.backend": "grouped",
     } | changes
     scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()])
     if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():

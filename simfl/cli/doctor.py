@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from simfl.cli.shared import as_json, print_json
+from simfl.processor import processor
 from simfl.version import VERSION
 
 __all__ = ["command", "examine"]
@@ -38,8 +39,9 @@ def command(context: click.Context, rates: bool, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        for section in ("simfl", "python", "machine", "threads", "data"):
-            click.echo(f"{section:12} {_words(found[section])}")
+        for section in ("simfl", "python", "machine", "processor", "threads", "data"):
+            words = _processor_words if section == "processor" else _words
+            click.echo(f"{section:12} {words(found[section])}")
         for package in found["packages"]:
             click.echo(f"{package['name']:12} {_state(package)}")
         for name, state in found["imports"].items():
@@ -70,6 +72,7 @@ def examine() -> dict[str, Any]:
     from simfl.files import data_root
     from simfl.report import figures
 
+    here = processor()
     lame = [f"{problem.group} {problem}" for problem in (*registry.broken(), *figures.broken())]
     packages, extras = _requirements()
     imports = {name: _imports(name) for name in ("torch", "torchvision", "cryptography")}
@@ -78,6 +81,12 @@ def examine() -> dict[str, Any]:
         "simfl": VERSION,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
+        "processor": {
+            "instructions": here.widest,
+            "torch_uses": _torch_capability(),
+            "onednn_limit": here.limit,
+            "bf16": here.bf16,
+        },
         "threads": {"cores": os.cpu_count(), **{name: os.environ.get(name) for name in THREADS}},
         "data": str(data_root()) if data_root() else None,
         "packages": packages,
@@ -124,6 +133,14 @@ def _fits(installed: str, bounds: str) -> bool:
     return SpecifierSet(bounds.strip("() ")).contains(installed, prereleases=True)
 
 
+def _torch_capability() -> str | None:
+    """The instructions that torch's own kernels were chosen for, None where torch cannot be asked."""
+    try:
+        return str(import_module("simfl.learning.device").instructions())
+    except Exception:  # a broken installation may raise anything; "imports" says what
+        return None
+
+
 def _imports(name: str) -> str:
     """``ok``, or why the import fails. torchvision is imported the way the learner does it, if that is installed."""
     helper = "simfl.learning.torchvision_import"
@@ -141,6 +158,17 @@ def _words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {'unset' if item is None else item}" for name, item in value.items())
     return "none (see SIMFL_DATA)" if value is None else str(value)
+
+
+def _processor_words(found: dict[str, Any]) -> str:
+    bf16 = {True: "bfloat16 in hardware", False: "no bfloat16 instructions: bf16 is slower than float32"}
+    parts = [
+        f"{found['instructions'] or 'unknown instructions'}",
+        f"torch uses {found['torch_uses'] or 'unknown'}",
+        f"oneDNN {'uses what there is' if found['onednn_limit'] is None else 'at most ' + found['onednn_limit']}",
+        bf16.get(found["bf16"], "bfloat16 unknown"),
+    ]
+    return ", ".join(parts)
 
 
 def _state(package: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ import torch
 
 from simfl.errors import MissingError
 
-__all__ = ["device"]
+__all__ = ["device", "instructions"]
 
 
 def device(name: str) -> torch.device:
@@ -23,3 +23,8 @@ def device(name: str) -> torch.device:
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = name == "cuda_tf32"
     return torch.device("cuda")
+
+
+def instructions() -> str:
+    """The vector instructions that torch's own kernels on the processor are compiled for, such as AVX2."""
+    return str(torch.backends.cpu.get_cpu_capability())

@@ -19,6 +19,7 @@ from simfl.learning.partitions.iid import Iid
 from simfl.learning.scores import COLUMNS
 from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.unchanged import Unchanged
+from simfl.processor import BF16_CAUTION, processor
 from simfl.rng import Streams
 from simfl.setting import Setting
 
@@ -46,9 +47,9 @@ class Supervised:
         Literal["auto", "cpu", "cuda", "cuda_tf32"],
         Field(description="where tensors live; auto = cuda where there is one; cuda_tf32 = with products in TF32"),
     ] = "cpu"
-    bf16: Annotated[bool, Field(description="compute products in bfloat16: faster on many machines, less exact")] = (
-        False
-    )
+    bf16: Annotated[
+        bool, Field(description="compute products in bfloat16: faster where the processor can, else much slower")
+    ] = False
 
     norm_statistics: Annotated[
         Literal["private", "averaged"],
@@ -63,6 +64,11 @@ class Supervised:
             return []
         why = f"sets samples aside once, but partition: {self.partition.name} gives clients others over time"
         return [("holdout", f"{why}; leave one of the two out")]
+
+    def cautions(self, setting: Setting) -> list[str]:
+        """A precision that the processor of this machine has no instructions for."""
+        slow = self.bf16 and self.device == "cpu" and processor().bf16 is False
+        return [BF16_CAUTION] if slow else []
 
     @property
     def external(self) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from simfl.learning.backends.copies import Copies
+from simfl.learning.models.convolutions import StridedConvolutions
 from simfl.learning.models.dropout import KeyedDropout
 from simfl.learning.models.margin import Margin
 from simfl.learning.models.resnet import Block
@@ -61,7 +62,8 @@ class GroupedNetwork(Copies):
         self.masks.hand([mask.transpose(0, 1).flatten(1, 2) if mask.dim() == 5 else mask for mask in masks])
         leaves = [block.detach().requires_grad_() for block in blocks[: self.trained]]
         with torch.enable_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
-            logits = self._forward(leaves, blocks[self.trained :], x, weight).float()
+            with StridedConvolutions():  # one copy is a convolution without groups
+                logits = self._forward(leaves, blocks[self.trained :], x, weight).float()
             row = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(weight)
             loss = (row * weight).sum(1)
             gradients = torch.autograd.grad(loss.sum(), leaves)

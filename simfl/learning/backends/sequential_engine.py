@@ -26,7 +26,9 @@ class SequentialEngine:
         self.trained = [slot for slot in self.slots if slot.trained]
         self.parameters = attach(task.module, self.flat)
         self.masks = Masks(task.module)
-        self.images = task.x.dim() == 4 and any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
+        self.images = task.x.dim() == 4
+        seen = any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
+        self.layout = torch.channels_last if seen else torch.contiguous_format
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         deltas = np.empty((len(works), len(self.flat)), dtype=np.float32)
@@ -53,7 +55,7 @@ class SequentialEngine:
             chosen = order[now]
             x = take(task.x, chosen, None if versions is None else versions[now], task.crop)
             if self.images:
-                x = x.to(memory_format=torch.channels_last)  # .contiguous() would leave one channel as it is
+                x = x.to(memory_format=self.layout)  # .contiguous() would leave one channel as it is
             if rng is not None:
                 masks = self.masks.draw(rng, len(chosen))
                 self.masks.hand([torch.from_numpy(mask).to(device) for mask in masks])

@@ -10,6 +10,7 @@ from torch import nn
 
 from simfl.errors import ScenarioError
 from simfl.learning.models.base import check_size
+from simfl.learning.models.convolutions import guard
 from simfl.learning.models.dropout import keyed, tried
 from simfl.variant import Parameter
 
@@ -19,6 +20,8 @@ __all__ = ["build", "refuse_shared_statistics", "refuse_single_samples"]
 def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     """The module of a model choice, tried on two blank samples; its dropout layers are handed their masks.
 
+    Its strided convolutions are computed as :mod:`simfl.learning.models.convolutions` says.
+
     Raises:
         ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
             draws random numbers in other ways than torch's dropout layers.
@@ -27,6 +30,7 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
         module = model.build(shape, classes)
         keyed(module)
+        guard(module)
         module.train()
         _refuse_cumulative(module)
         before = {name: buffer.clone() for name, buffer in _own_buffers(module)}
