@@ -270,13 +270,17 @@ def _criterion(study, pick, other):
     worth = [min(run.summary[name] for run in group.runs) for group in (pick, other)]
     if worth[0] != worth[1]:
         return ("guarantee" if known[0] else "observed") if worth[0] > worth[1] else None
-    rivals = [group.label for group in study.groups if _criterion_before_time(study, group, pick, best, p, accuracy, level)]
+    rivals = [
+        group.label for group in study.groups if _criterion_before_time(study, group, pick, best, p, accuracy, level)
+    ]
     if all(len(times[label]) == len(study.group(label).runs) for label in rivals):
         quickest = min(rivals, key=lambda label: mean(times[label]))
         slow = [label != quickest and p(times, label, quickest) <= level for label in (pick.label, other.label)]
         if slow[0] != slow[1]:
             return "time" if slow[1] else None
-    return "mean" if mean(accuracy[pick.label]) >= mean(accuracy[other.label]) and study.baseline != other.label else None
+    return (
+        "mean" if mean(accuracy[pick.label]) >= mean(accuracy[other.label]) and study.baseline != other.label else None
+    )
 
 
 def _criterion_before_time(study, group, pick, best, p, accuracy, level):

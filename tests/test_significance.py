@@ -148,7 +148,9 @@ def test_holm_rejects_what_the_procedure_rejects():
         assert np.array_equal(p <= holm(p.tolist(), 0.05), p <= order[adjusted <= 0.05].max(initial=-1))
 
 
-@pytest.mark.parametrize(("seeds", "effect", "single", "family"), [(5, 3, 0.90, 0.24), (6, 3, 0.96, 0.45), (10, 2, 0.95, 0.60)])
+@pytest.mark.parametrize(
+    ("seeds", "effect", "single", "family"), [(5, 3, 0.90, 0.24), (6, 3, 0.96, 0.45), (10, 2, 0.95, 0.60)]
+)
 def test_effects_on_normal_measures_are_found(seeds, effect, single, family):
     """No power is given away on continuous measures: shares are those of Student's test, from its noncentral law."""
     rng = np.random.default_rng(6)
@@ -157,4 +159,6 @@ def test_effects_on_normal_measures_are_found(seeds, effect, single, family):
     for level, most in ((0.05, single), (0.05 / 20, family)):
         law = stats.nct(seeds - 1, effect / np.sqrt(2) * np.sqrt(seeds))
         edge = stats.t.isf(level / 2, seeds - 1)
-        assert np.mean(p <= level) == pytest.approx(law.sf(edge) + law.cdf(-edge), abs=0.04) and np.mean(p <= level) > most
+        assert (
+            np.mean(p <= level) == pytest.approx(law.sf(edge) + law.cdf(-edge), abs=0.04) and np.mean(p <= level) > most
+        )

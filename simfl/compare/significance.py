@@ -21,8 +21,8 @@ FEWEST_PAIRS = 3
 """Pairs below which no difference is called more than chance: of two, the spread is hardly known."""
 
 NORMAL_FROM = 5
-"""Pairs below which p is at least 2 / 4^n: the greatest probability with which n independent pairs of a measure that has
-two values show the same difference, other than zero; 0.031 for three pairs, 0.0078 for four, below 0.002 from five on."""
+"""Pairs below which p is at least 2 / 4^n: the greatest probability with which n independent pairs of a measure of two
+values show the same difference, other than zero; 0.031 for three pairs, 0.0078 for four, below 0.002 from five on."""
 
 SIGN_FLIPS_FROM = 8
 """Pairs from which on the sign-flip test is made for values on a grid: with fewer, its p value is hardly below 5 %."""

@@ -77,7 +77,8 @@ def advise(study: Study) -> Advice | None:
 
     Of those not told apart from the most accurate one: if some hide updates in sums, these; then those whose guarantee
     for any number of rounds is strongest (semi-strong, then weak, then strong), where a guarantee that theory knows
-    comes before any that was only observed; then those not told apart from the quickest; then the highest mean accuracy.
+    comes before any that was only observed; then those not told apart from the quickest; then the highest mean
+    accuracy.
 
     None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
     network, its data), which nobody can choose.
@@ -96,10 +97,8 @@ def advise(study: Study) -> Advice | None:
         best = max(left, key=lambda group: _up(measure.over(group).mean))
         shared = [group for group in left if group is best or len(_shared(measure, group, best)) >= needed]
         if len(shared) < 2 and len(left) > 1:
-            return _nobody(
-                f"with fewer than {needed} shared seeds the accuracies of {len(study.groups)} groups cannot be told apart",
-                rule,
-            )
+            accuracies = f"the accuracies of {len(study.groups)} groups"
+            return _nobody(f"with fewer than {needed} shared seeds {accuracies} cannot be told apart", rule)
         left = _best(measure, shared, level)
     if any(group.hides for group in left) and not all(group.hides for group in left):
         rule.append("updates that are hidden in sums")
