@@ -210,8 +210,14 @@ def test_the_advice_agrees_with_its_printed_rule_about_every_pair():
     assert decided == {"accuracy", "seeds", "sums", "known", "guarantee", "observed", "time", "mean"}
 
 
-PRINTED = {"accuracy": "the most accurate one", "sums": "hidden in sums", "known": "theory knows before any that was only",
-           "guarantee": "the strongest guarantee", "time": "then the shortest", "mean": "the highest mean accuracy"}  # fmt: skip
+PRINTED = {
+    "accuracy": "the most accurate one",
+    "sums": "hidden in sums",
+    "known": "theory knows before any that was only",
+    "guarantee": "the strongest guarantee",
+    "time": "then the shortest",
+    "mean": "the highest mean accuracy",
+}
 
 
 def _any_study(rng):
@@ -270,9 +276,7 @@ def _criterion(study, pick, other):
     worth = [min(run.summary[name] for run in group.runs) for group in (pick, other)]
     if worth[0] != worth[1]:
         return ("guarantee" if known[0] else "observed") if worth[0] > worth[1] else None
-    rivals = [
-        group.label for group in study.groups if _criterion_before_time(study, group, pick, best, p, accuracy, level)
-    ]
+    rivals = [group.label for group in study.groups if _criterion_before_time(group, pick, best, p, accuracy, level)]
     if all(len(times[label]) == len(study.group(label).runs) for label in rivals):
         quickest = min(rivals, key=lambda label: mean(times[label]))
         slow = [label != quickest and p(times, label, quickest) <= level for label in (pick.label, other.label)]
@@ -283,7 +287,7 @@ def _criterion(study, pick, other):
     )
 
 
-def _criterion_before_time(study, group, pick, best, p, accuracy, level):
+def _criterion_before_time(group, pick, best, p, accuracy, level):
     """Whether a choice stands where the pick stands by all criteria before the time."""
     summary = group.first.summary
     name = "guarantee_semi_strong" if "guarantee_semi_strong" in pick.first.summary else "privacy_semi_strong"

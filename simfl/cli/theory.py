@@ -127,10 +127,8 @@ def _least_squares(seen: list[dict[str, Any]]) -> None:
         click.echo("\nleast squares over   rank   error: uncorrelated   alike   noise times (90 %)")
     for row in seen:
         noise = f"{row['noise_amplification']:.3g} ({row['noise_amplification_90']:.3g})"
-        click.echo(
         errors = f"{row['error_uncorrelated']:>21.3f} {row['error_alike']:>7.3f}"
         click.echo(f"{row['rounds']:>7} rounds      {row['rank']:>6g} {errors}   {noise}")
-        )
     if seen:
         click.echo("errors without noise; updates with a mean cosine of c: (1 - c) x uncorrelated + c x alike")
 
