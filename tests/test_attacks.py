@@ -229,6 +229,27 @@ def test_what_separates_has_area_one():
     assert found_.auc == 1 and found_.balanced == 1 and tpr_at(found_, 0.01)[0] == 1
 
 
+def test_balanced_accuracy_of_noise_is_one_half_on_average():
+    """M8: at the best threshold of the same samples it was .52 where the area under the curve is .498."""
+    rng = np.random.default_rng(7)
+    for members, others in ((100, 100), (30, 90), (7, 8)):
+        member = np.arange(members + others) < members
+        measured = np.array([rates(rng.normal(size=len(member)), member).balanced for _ in range(400)])
+        assert abs(measured.mean() - 0.5) < 4 * measured.std() / 20
+    assert np.isnan(rates(rng.normal(size=5), np.arange(5) < 1).balanced)
+    assert rates(np.zeros(40), np.arange(40) < 20).balanced == 0.5, "a statistic that is always the same"
+
+
+def test_balanced_accuracy_is_that_of_the_best_threshold_where_there_is_something_to_know():
+    """Two normal laws d apart: at best Phi(d / 2)."""
+    from scipy.stats import norm
+
+    rng, member = np.random.default_rng(8), np.arange(40_000) < 20_000
+    for distance in (0.5, 2.0):
+        measured = rates(rng.normal(size=40_000) + distance * member, member).balanced
+        assert measured == pytest.approx(norm.cdf(distance / 2), abs=0.01)
+
+
 def test_likelihood_ratios_beat_a_threshold():
     target, told, inside, member = shadow_world(5, 0.6)
     loss = rates(target, member).auc

@@ -321,8 +321,14 @@ def test_nothing_is_called_certain_and_the_family_has_its_word(compared):
     """A10: 40 intervals of 95 %, none of them corrected, are not "certain"."""
     text = "\n".join(printed(compared.document, 1000))
     count = sum(row["lower"] is not None for row in compared.document["paired"] if shown_better(row["metric"]))
-    assert "certain" not in text and "excludes zero" in text and "family-wise" in text
-    assert f"of these {count} intervals, about {0.05 * count:.2g} would by chance alone" in text
+    assert "certain" not in text and "family-wise" not in text
+    assert f"of {count} differences between equals, about {0.05 * count:.2g} would have a star by chance alone" in text
+    assert f"3 seeds cannot show more among {count} differences; 5 can" in text
+    more, fewer = (re.sub(r'"pairs": 3', f'"pairs": {n}', json.dumps(compared.document)) for n in (5, 2))
+    text = "\n".join(printed(json.loads(more), 1000))
+    assert f"** family-wise: among all {count} together (Holm)" in text
+    text = "\n".join(printed(json.loads(fewer), 1000))
+    assert "Not settled: 2 seeds cannot show a difference; stars need 3." in text and "significant" not in text
 
 
 def shown_better(name):
@@ -342,9 +348,10 @@ def test_a_second_star_is_for_the_family():
     def form(x):
         return f"{x:g}"
 
-    assert _difference(row(0.02), form, 5, 0.01) == "+2 ±1 [1.5]*"
-    assert _difference(row(0.005), form, 6, 0.01) == "+2 ±1 [1.5]** (5/6)"
-    assert _difference(row(0.5) | {"lower": -1.0}, form, 5, 0.01).endswith("]")
+    assert _difference(row(0.02), form, 5, (0.05, 0.01)) == "+2 ±1 [1.5]*"
+    assert _difference(row(0.005), form, 6, (0.05, 0.01)) == "+2 ±1 [1.5]** (5/6)"
+    assert _difference(row(0.0), form, 5, (0.05, -1.0)) == "+2 ±1 [1.5]*", "none is significant among all"
+    assert _difference(row(0.5), form, 5, (0.05, 0.01)).endswith("]"), "an interval without width is no star"
 
 
 def test_never_is_said_of_targets_only(compared):

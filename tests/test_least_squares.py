@@ -8,7 +8,7 @@ import pytest
 
 from simfl.attacking.theory import windows
 from simfl.attacks.base import Seen, Truth
-from simfl.attacks.least_squares import LeastSquares
+from simfl.attacks.least_squares import LeastSquares, cosine
 from simfl.attacks.linear import expected, solve
 from simfl.audit import audit
 from simfl.audit.exposure import exposures
@@ -91,7 +91,41 @@ def test_orthonormal_updates_are_missed_by_one_minus_rank_over_clients(name):
     np.testing.assert_allclose(off, np.diag(guess.solution.miss), atol=1e-9)  # e_i = R_ii
     for value in ("recovery_error", "recovery_expected", "recovery_expected_orthogonal", "recovery_weighted"):
         assert found[value] == pytest.approx(1 - rank / N, abs=1e-9), value
-    assert found["recovery_floor"] == pytest.approx(1 - rank / N, abs=1e-12)
+    assert found["recovery_uncorrelated"] == pytest.approx(1 - rank / N, abs=1e-12)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+@pytest.mark.parametrize("name", CHOICES)
+def test_updates_that_point_the_same_way_are_missed_by_less(name, ridge):
+    """M7: 1 - rank / N was called the error without noise; it is that of uncorrelated updates, and no floor.
+
+    Beside the least squares of numpy: vectors of length 1 with the same cosine c between any two of them.
+    """
+    rows, solution = matrix(name), solve(matrix(name).T @ matrix(name), ridge)
+    wide = np.vstack([rows, np.sqrt(ridge) * np.eye(N)])
+    for c in (-1 / (N - 1), 0.0, 0.3, 0.9, 1.0):
+        values, vectors = np.linalg.eigh((1 - c) * np.eye(N) + c)
+        deltas = vectors * np.sqrt(np.maximum(values, 0))
+        sums = np.vstack([rows @ deltas, np.zeros((N, N))])
+        off = np.square(np.linalg.lstsq(wide, sums, rcond=1e-10)[0] - deltas).sum(axis=1).mean()
+        assert off == pytest.approx((1 - c) * solution.uncorrelated + c * solution.alike, abs=1e-9)
+        assert cosine(deltas)["update_cosine"] == pytest.approx(c, abs=1e-9)
+    if name == "all" and not ridge:
+        assert (solution.uncorrelated, solution.alike) == pytest.approx((1 - 1 / N, 0), abs=1e-9)
+
+
+def test_of_any_updates_the_mean_cosine_decides_on_average():
+    """Updates of one length with any cosines, given to the clients in any order."""
+    rng, rows = np.random.default_rng(12), matrix("half 6", 5)
+    deltas = rng.normal(size=(N, 3)) + 0.5
+    deltas /= np.linalg.norm(deltas, axis=1, keepdims=True)
+    deltas[0] *= -1
+    solution, c = solve(rows.T @ rows), cosine(deltas)["update_cosine"]
+    off = [np.square(solution.miss @ rng.permutation(deltas)).sum(axis=1).mean() for _ in range(4000)]
+    expectation = (1 - c) * solution.uncorrelated + c * solution.alike
+    assert abs(np.mean(off) - expectation) < 4 * np.std(off) / np.sqrt(4000) and expectation < solution.uncorrelated
+    pairs = [deltas[i] @ deltas[j] for i in range(N) for j in range(i)]
+    assert c == pytest.approx(np.mean(pairs)) and cosine(np.eye(3)[:1]) == cosine(np.zeros((4, 2))) == {}
 
 
 @pytest.mark.parametrize("name, rank", [("random", N), ("partition", N // K), ("batch 2", N // 2), ("batch 3", N // 3),
@@ -231,7 +265,7 @@ def test_noise_is_multiplied_most_where_rounds_are_as_many_as_clients():
     assert times[40] > 5 and times[40] == max(times.values())
     for rounds, published in ((60, 0.30), (80, 0.15), (120, 0.074), (200, 0.037)):
         assert times[rounds] == pytest.approx(published, rel=0.1)
-    assert all(row["error"] == 0 for row in rows)
+    assert all(row["error_uncorrelated"] == 0 for row in rows)
 
 
 # -- in a run ------------------------------------------------------------------------------------------------
@@ -270,7 +304,7 @@ def test_attacks_move_nothing_else(training, tmp_path):
     assert with_it.summary["sha256"]["model.npy"] == without.summary["sha256"]["model.npy"]
     rows, plain = table(with_it.path, "rounds.csv"), table(without.path, "rounds.csv")
     assert [{key: row[key] for key in plain[0]} for row in rows] == plain
-    assert float(rows[-1]["recovery_floor"]) == pytest.approx(0.5)
+    assert float(rows[-1]["recovery_uncorrelated"]) == pytest.approx(0.5)
     assert 0 < with_it.summary["recovery_error"] < 2 and with_it.summary["public_recovery_error"] > 0
     page_of = page(read_study([with_it.path]))
     assert "Recovery error" in page_of

@@ -7,18 +7,16 @@ import re
 import shutil
 from html.parser import HTMLParser
 
-import numpy as np
 import pandas
 import pytest
 from chromium import chromium, executable
 from click.testing import CliRunner
 from damages import reseal
-from scipy import stats
 
 from simfl.cli import simfl
 from simfl.report import draw, read_study
 from simfl.report.advice import advise
-from simfl.report.measures import Scale, measures
+from simfl.report.measures import Scale
 from simfl.report.page import page
 from simfl.report.statistics import Interval
 
@@ -99,20 +97,9 @@ def test_what_users_wrote_is_escaped(comparison, tmp_path):
 def test_the_advice_follows_its_rule(comparison):
     study = read_study([comparison])
     advice = advise(study)
-    known = {m.name: m for m in measures(study)}
-    seeds = known["test_accuracy"].by_seed
-    best = max(study.groups, key=lambda group: np.mean(list(seeds(group).values())))
-    level = 0.05 / (3 * 6)  # three pairs, six measures
-    eligible = [best]
-    for group in study.groups:
-        if group is not best:
-            test = stats.ttest_rel(list(seeds(group).values()), list(seeds(best).values()))
-            eligible += [group] if test.pvalue > level else []
-    units = {"random": 1, "batch_partition:T=2": 2, "partition": 4}
-    assert advice.pick.label == max((group.label for group in eligible), key=lambda label: units[label])
-    for change in advice.changes:
-        effect = change.measure.over(advice.pick).mean - change.measure.over(study.groups[0]).mean
-        assert change.verdict in (0, 1 if effect * change.measure.better > 0 else -1)
+    assert min(len(group.runs) for group in study.groups) < 5
+    assert advice.pick is None and not advice.changes, "so few seeds tell no accuracies of three groups apart"
+    assert "Not settled: with fewer than 5 shared seeds the accuracies of 3 groups cannot be told apart." in page(study)
 
 
 def test_numbers_are_written_for_readers():

@@ -67,7 +67,7 @@ def recovered(rounds: list[Seen], truth: np.ndarray) -> tuple[pandas.DataFrame, 
     noise = max(left, 0.0) / guess.rows * guess.solution.spread
     hidden = np.square(guess.solution.miss @ truth).sum(axis=1)
     table = {"error": off / norms, "expected": (hidden + noise) / norms, "rank": guess.solution.rank,
-             "floor": guess.solution.floor, "amplification": guess.solution.amplification}  # fmt: skip
+             "floor": guess.solution.uncorrelated, "amplification": guess.solution.amplification}  # fmt: skip
     return pandas.DataFrame(table), estimates
 
 

@@ -123,8 +123,8 @@ def cells(scenario: Scenario, played: Played, block: str) -> list[dict]:
         rows.append(
             {
                 "view": view,
-                "rank": round(N * (1 - played.last(f"{prefix}recovery_floor"))),
-                "floor": played.last(f"{prefix}recovery_floor"),
+                "rank": round(N * (1 - played.last(f"{prefix}recovery_uncorrelated"))),
+                "floor": played.last(f"{prefix}recovery_uncorrelated"),
                 "error": played.last(f"{prefix}recovery_error"),
                 "expected": played.last(f"{prefix}recovery_expected"),
                 "weighted": played.last(f"{prefix}recovery_weighted"),

@@ -26,21 +26,23 @@ def windows(setting: Setting) -> list[dict[str, Any]]:
     """For some numbers of rounds what solving their sums tells; everybody is available, and nobody fails.
 
     Returns:
-        Each with ``rounds``, ``rank``, ``error`` (1 - rank / N) and ``noise_amplification`` (tr(G^+) / N, by what the
-        variance of a sum's noise is multiplied), medians over some draws, and its 90th percentile
-        ``noise_amplification_90``. Empty for more than :data:`MOST_CLIENTS` clients.
+        Each with ``rounds``, ``rank``, the mean errors without noise of equally long updates that are uncorrelated
+        (``error_uncorrelated``, 1 - rank / N) and all the same (``error_alike``), and ``noise_amplification``
+        (tr(G^+) / N, by what the variance of a sum's noise is multiplied), medians over some draws, and its 90th
+        percentile ``noise_amplification_90``. With a mean cosine of c between updates expect an error of
+        (1 - c) error_uncorrelated + c error_alike. Empty for more than :data:`MOST_CLIENTS` clients.
     """
     n, streams = setting.clients, Streams(setting.seed)
     if n > MOST_CLIENTS:
         return []
     policy: Policy = setting.selection  # type: ignore[assignment]
     sizes = sorted({round(n * factor) for factor in WINDOWS})
-    found: dict[int, list[tuple[int, float]]] = {size: [] for size in sizes}
+    found: dict[int, list[tuple[int, float, float]]] = {size: [] for size in sizes}
     for draw in range(DRAWS):
         rows = _rows(policy, n, sizes[-1], streams, draw)
         for size in sizes:
             solution = solve(rows[:size].T @ rows[:size])
-            found[size].append((solution.rank, solution.amplification))
+            found[size].append((solution.rank, solution.amplification, solution.alike))
     return [_row(size, n, np.array(values)) for size, values in found.items()]
 
 
@@ -62,7 +64,8 @@ def _row(rounds: int, clients: int, values: NDArray[np.float64]) -> dict[str, An
     return {
         "rounds": rounds,
         "rank": rank,
-        "error": 1 - rank / clients,
+        "error_uncorrelated": 1 - rank / clients,
+        "error_alike": float(np.median(values[:, 2])),
         "noise_amplification": low,
         "noise_amplification_90": high,
     }

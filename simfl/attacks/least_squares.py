@@ -29,9 +29,14 @@ COLUMNS = (
     Column("recovery_expected", "Recovery error, theory", "share",
            "What the projector onto the sums' null space leaves of the updates, and the noise that was there, expect.",
            1, shown=False),
-    Column("recovery_floor", "Recovery error without noise", "share",
-           "1 - rank / clients: the mean error where nothing but the selection protects and updates are equally long.",
-           1, shown=False),
+    Column("recovery_uncorrelated", "Recovery error, uncorrelated updates", "share",
+           "1 - rank / clients: the mean error without noise if updates are equally long and uncorrelated. No lower "
+           "bound: updates that point the same way are recovered better.", 1, shown=False),
+    Column("recovery_alike", "Recovery error, equal updates", "share",
+           "The mean error without noise if all updates are the same. With a mean cosine of c between updates of equal "
+           "length expect (1 - c) of the error for uncorrelated ones and c of this.", 1, shown=False),
+    Column("update_cosine", "Mean cosine of updates", "number",
+           "Between the mean updates of every two clients, mean over the pairs.", 0, shown=False),
     Column("recovery_weighted", "Recovery error, weighted", "share",
            "Sum of the squared errors over the sum of the squared lengths of the updates.", 1, shown=False),
     Column("recovered_clients", "Recovered clients", "share",
@@ -157,7 +162,8 @@ class LeastSquares:
     def error(self, guess: Guess, truth: Truth) -> Mapping[str, float]:
         solution, counts = guess.solution, truth.memory["counts"]
         found = {
-            "recovery_floor": solution.floor,
+            "recovery_uncorrelated": solution.uncorrelated,
+            "recovery_alike": solution.alike,
             "noise_amplification": solution.amplification,
             "recovery_rank": float(solution.rank),
         }
@@ -205,7 +211,18 @@ def scores(guess: Guess, own: NDArray[np.float64], drift: NDArray[np.float64]) -
         "recovery_error_50": median,
         "recovery_error_90": high,
         "noise_per_coordinate": noise / own.shape[1],
+        **cosine(own),
     }
+
+
+def cosine(own: NDArray[np.float64]) -> dict[str, float]:
+    """The mean cosine between every two vectors other than zero, (N, c); nothing for fewer than two."""
+    lengths = np.sqrt(np.square(own).sum(axis=1))
+    some = int((lengths > 0).sum())
+    if some < 2:
+        return {}
+    total = (own[lengths > 0] / lengths[lengths > 0, None]).sum(axis=0)
+    return {"update_cosine": float((np.square(total).sum() - some) / (some * (some - 1)))}
 
 
 @cache

@@ -6,6 +6,13 @@ that are orthogonal to each other and noise of variance s^2 a coordinate,
     E |estimate_i - delta_i|^2 = sum_j M_ij^2 |delta_j|^2 + d s^2 (H H')_ii.
 
 Without a ridge M projects onto P's null space: equal norms give M_ii without noise, and 1 - rank(P) / N on average.
+That is no lower bound. Updates of equal length with a cosine of c between any two, and no noise, are missed by
+
+    (1 - c) |M|^2 / N + c |M 1|^2 / N
+
+on average, because their Gram matrix is (1 - c) I + c 1 1'. Sums that tell the mean update (M 1 = 0) miss 1 - c of what
+they would miss of uncorrelated updates. For any other updates of equal length it holds in expectation, c their mean
+cosine, where it is left to chance which client has which update.
 """
 
 from collections.abc import Iterator
@@ -38,9 +45,17 @@ class Solution(NamedTuple):
     spread: Floats
 
     @property
-    def floor(self) -> float:
-        """Mean relative error without noise and with equal norms: 1 - rank / N."""
-        return 1 - self.rank / len(self.miss)
+    def uncorrelated(self) -> float:
+        """Mean relative error without noise of updates that are equally long and orthogonal; 1 - rank / N if no ridge.
+
+        No lower bound: updates that point the same way are missed by less (:attr:`alike`).
+        """
+        return float(np.square(self.miss).sum() / len(self.miss))
+
+    @property
+    def alike(self) -> float:
+        """Mean relative error without noise of updates that are all the same."""
+        return float(np.square(self.miss.sum(axis=1)).sum() / len(self.miss))
 
     @property
     def amplification(self) -> float:

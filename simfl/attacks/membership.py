@@ -30,7 +30,8 @@ FINALS = (
            "Share of the training samples found while at most 1 % of the others are accused; empty with fewer than "
            "1,000 others.", -1, None),
     Column("membership_balanced_accuracy", "Membership, balanced accuracy", "share",
-           "Balanced accuracy of membership inference at its best threshold.", -1, None, shown=False),
+           "Balanced accuracy of membership inference, with a threshold that was chosen on other samples; 0.5 = it "
+           "knows nothing.", -1, None, shown=False),
 )  # fmt: skip
 
 

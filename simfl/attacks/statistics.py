@@ -80,7 +80,8 @@ class Rates(NamedTuple):
     Attributes:
         auc: area under the curve.
         auc_error: its standard error where members and others do not differ.
-        balanced: balanced accuracy at the best threshold.
+        balanced: balanced accuracy, the threshold of each half of the samples being the best one of the other half;
+            NaN for fewer than two members or others.
         curve: the rates of false and of true alarms.
         members, others: their numbers.
     """
@@ -96,7 +97,7 @@ class Rates(NamedTuple):
 def rates(statistic: Floats, member: NDArray[np.bool_], title: str = "") -> Rates:
     """
     Args:
-        statistic: of each sample, (n,); larger = said to be a member.
+        statistic: of each sample, (n,), members and others each in random order; larger = said to be a member.
         member: whether it is one.
         title: of the curve.
     """
@@ -105,8 +106,37 @@ def rates(statistic: Floats, member: NDArray[np.bool_], title: str = "") -> Rate
     false, true, _ = roc_curve(member, statistic, drop_intermediate=True)
     inside, outside = int(member.sum()), int((~member).sum())
     error = float(np.sqrt((inside + outside + 1) / (12 * inside * outside)))
-    balanced = float(((true + 1 - false) / 2).max())
-    return Rates(float(roc_auc_score(member, statistic)), error, balanced, Curve(title, false, true), inside, outside)
+    return Rates(
+        float(roc_auc_score(member, statistic)),
+        error,
+        _balanced(statistic, member),
+        Curve(title, false, true),
+        inside,
+        outside,
+    )
+
+
+def _balanced(statistic: Floats, member: NDArray[np.bool_]) -> float:
+    """Balanced accuracy by cross-fitting: on the samples of a threshold's own choice even noise scores above 0.5."""
+    half, found = np.zeros(len(member), dtype=bool), []
+    for who in (member, ~member):
+        half[who] = np.arange(who.sum()) % 2
+    for judged in (half, ~half):
+        if not (member[judged].any() and member[~judged].any()) or member[judged].all() or member[~judged].all():
+            return float("nan")
+        said = statistic[judged] > _threshold(statistic[~judged], member[~judged])
+        found.append((said[member[judged]].mean() + 1 - said[~member[judged]].mean()) / 2)
+    return float(np.mean(found))
+
+
+def _threshold(statistic: Floats, member: NDArray[np.bool_]) -> float:
+    """Midway between two neighbouring values, where balanced accuracy is best; infinite: nobody, or everybody."""
+    values = np.unique(statistic)
+    inside, outside = (np.sort(statistic[who]) for who in (member, ~member))
+    false, true = (1 - np.searchsorted(who, values, side="right") / len(who) for who in (outside, inside))
+    gain = np.append(0.0, true - false)  # of the threshold above each value; 0: everybody
+    cuts = np.concatenate([[-np.inf], (values[:-1] + values[1:]) / 2, [np.inf]])
+    return float(cuts[int(np.argmax(gain))])
 
 
 def tpr_at(found: Rates, false: float) -> tuple[float, float, float]:

@@ -59,7 +59,7 @@ class Report:
 
     @property
     def predicted_error(self) -> float | None:
-        """1 - rank / N, the mean of ``hidden``."""
+        """1 - rank / N, the mean of ``hidden``: for uncorrelated updates of equal length; no lower bound."""
         return None if self.hidden is None else float(self.hidden.mean())
 
     def exposed_by_round(self) -> NDArray[np.int64]:

@@ -83,7 +83,8 @@ def recovery(report: Report) -> list[str]:
         return []
     low, high = value(float(report.hidden.min())), value(float(report.hidden.max()))
     spread = f" on average, from {low} to {high} a client" if low != high else ""
-    return [f"Least squares over all sums misses {value(report.predicted_error)} of an update's square{spread}."]
+    return [f"Least squares over all sums misses {value(report.predicted_error)} of an update's square{spread}",
+            "(of uncorrelated updates of equal length; less of updates that point the same way)."]  # fmt: skip
 
 
 def doubt(report: Report) -> str:

@@ -40,9 +40,9 @@ def command(
     computation of its clients and its server, the dropouts that it tolerates, and its time. With --epsilon, the noise
     multiplier (standard deviation of the Gaussian noise in a sum over the clip norm) for a client in every round, and
     for one in its share of them. For up to 150 clients, what a server
-    recovers that solves the sums of so many rounds by least squares: the mean error of an update without noise,
-    1 - rank / clients, and by what the variance of noise in a sum is multiplied; medians of simulated rows, with
-    everybody there.
+    recovers that solves the sums of so many rounds by least squares: the mean error of an update without noise, if
+    updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance of noise
+    in a sum is multiplied; medians of simulated rows, with everybody there.
     """
     from simfl.attacking.theory import windows
     from simfl.coverage import forms
@@ -131,10 +131,13 @@ def _time(sums: dict[str, Any]) -> str:
 
 def _least_squares(seen: list[dict[str, Any]]) -> None:
     if seen:
-        click.echo("\nleast squares over   rank   error   noise times (90 %)")
+        click.echo("\nleast squares over   rank   error: uncorrelated   alike   noise times (90 %)")
     for row in seen:
         noise = f"{row['noise_amplification']:.3g} ({row['noise_amplification_90']:.3g})"
-        click.echo(f"{row['rounds']:>7} rounds      {row['rank']:>6g} {row['error']:>7.3f}   {noise}")
+        errors = f"{row['error_uncorrelated']:>21.3f} {row['error_alike']:>7.3f}"
+        click.echo(f"{row['rounds']:>7} rounds      {row['rank']:>6g} {errors}   {noise}")
+    if seen:
+        click.echo("errors without noise; updates with a mean cosine of c: (1 - c) x uncorrelated + c x alike")
 
 
 def _noise(scenario: Any, epsilon: float, delta: float, cardinality: float | None) -> dict[str, float]:

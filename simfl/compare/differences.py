@@ -5,7 +5,8 @@ from statistics import stdev
 from typing import Any
 
 from simfl.columns import TARGET_COLUMNS
-from simfl.compare.intervals import mean, p_value, paired, unpaired
+from simfl.compare.intervals import mean, paired, unpaired
+from simfl.compare.significance import p_value
 
 __all__ = ["DIFFERENCES", "MEANS", "Measured", "differences", "means", "metrics"]
 
@@ -17,7 +18,7 @@ DIFFERENCES = (
     "unpaired_lower", "unpaired_upper", "width_ratio", "p_value",
 )  # fmt: skip
 """Columns of paired.csv; ``width_ratio`` is the unpaired interval's width over the paired one's, ``p_value`` that of
-the paired t-test."""
+:mod:`simfl.compare.significance`."""
 
 Measured = Mapping[int, Mapping[str, float]]
 """A choice's numbers by seed and by name."""

@@ -7,15 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CONFIDENCE", "Interval", "half_width", "mean", "p_value", "paired", "unpaired"]
+__all__ = ["CONFIDENCE", "Interval", "half_width", "mean", "paired", "unpaired"]
 
 CONFIDENCE = 0.95
-
-CONSTANT = 3
-"""Equal values from which on a measure counts as one that does not depend on the seed."""
-
-EQUAL = 1e-12
-"""Relative spread below which differences are equal but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -52,26 +46,6 @@ def mean(values: Sequence[float]) -> Interval:
 def paired(values: Sequence[float], baseline: Sequence[float]) -> Interval:
     """Mean of ``values - baseline``, pair by pair: with common random numbers, what both share cancels."""
     return mean(np.subtract(values, baseline))  # type: ignore[arg-type]
-
-
-def p_value(values: Sequence[float], baseline: Sequence[float]) -> float:
-    """How probable a mean difference at least so large is where there is none, of Student's paired t-test, two-sided.
-
-    1 for fewer than two pairs: nothing is told by one. Where all differences are equal, Student's test knows no
-    spread; the probability is then that of n equal signs, unless both samples are constant and have at least
-    :data:`CONSTANT` values: such a measure is not random.
-    """
-    differences = np.subtract(values, baseline)
-    n = len(differences)
-    if n < 2 or not differences.any():
-        return 1.0
-    error = float(np.std(differences, ddof=1)) / sqrt(n)
-    if error <= EQUAL * float(np.abs(differences).max()):
-        constant = np.ptp(values) == 0 and np.ptp(baseline) == 0
-        return 0.0 if constant and n >= CONSTANT else 2.0 ** (1 - n)
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(n - 1, -abs(float(np.mean(differences))) / error))
 
 
 def unpaired(values: Sequence[float], baseline: Sequence[float]) -> Interval:

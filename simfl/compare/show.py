@@ -1,4 +1,4 @@
-"""A comparison in the terminal: a row a choice, and below it which differences exclude zero."""
+"""A comparison in the terminal: a row a choice, and below it which differences are more than chance."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 from simfl.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.compare.budgets import BUDGETS
 from simfl.compare.measures import diverged
+from simfl.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
 
 __all__ = ["lost", "show", "skipped"]
 
@@ -134,15 +135,26 @@ def _differences(
     columns = [column for column in columns if column.better]
     found = [row for row in paired.values() if row["lower"] is not None and row["metric"] in {c.name for c in columns}]
     seeds, confidence = len(document["seeds"]), document["confidence"]
-    family = (1 - confidence) / max(1, len(found))  # Bonferroni
+    levels = 1 - confidence, holm([row.get("p_value", 1.0) for row in found], 1 - confidence)
     console.print()
     _line(console, f"difference to {document['baseline']}, same seeds", "italic")
-    _print(console, limit, rows, [_cells(column, rows, paired, seeds, family) for column in columns])
+    _print(console, limit, rows, [_cells(column, rows, paired, seeds, levels) for column in columns])
     if found:
-        by_chance = (1 - confidence) * len(found)
-        _line(console, f"* the {100 * confidence:g} % interval excludes zero, taken for itself: of these {len(found)} "
-              f"intervals, about {by_chance:.2g} would by chance alone. ** so does the family-wise one (Bonferroni, "
-              f"all {len(found)}). In brackets: half-width if seeds were not shared.", "dim")  # fmt: skip
+        _line(console, _legend(len(found), max(row["pairs"] for row in found), 1 - confidence), "dim")
+
+
+def _legend(count: int, pairs: int, level: float) -> str:
+    """What the stars of so many differences mean, and which cannot be given with so few pairs."""
+    brackets = "In brackets: half-width if seeds were not shared."
+    if pairs < FEWEST_PAIRS:
+        return f"Not settled: {pairs} seeds cannot show a difference; stars need {FEWEST_PAIRS}. {brackets}"
+    text = (
+        f"* significant at {100 * level:g} %, taken for itself: of {count} differences between equals, about "
+        f"{level * count:.2g} would have a star by chance alone. "
+    )
+    if least(pairs) > level / count:
+        return f"{text}{pairs} seeds cannot show more among {count} differences; {NORMAL_FROM} can. {brackets}"
+    return f"{text}** family-wise: among all {count} together (Holm). {brackets}"
 
 
 def _beside_plain(console: Any, limit: int | None, document: dict[str, Any], known: dict[str, Column]) -> None:
@@ -193,13 +205,14 @@ def _mean(row: dict[str, Any] | None, form: Form, seeds: int, missing: str) -> s
     return form(row["mean"]) + spread + (f" ({row['runs']}/{seeds})" if row["runs"] < seeds else "")
 
 
-def _cells(column: Column, labels: Sequence[str], paired: Rows, seeds: int, family: float) -> _Shown:
+def _cells(column: Column, labels: Sequence[str], paired: Rows, seeds: int, levels: tuple[float, float]) -> _Shown:
     unit, form = FORMS[column.unit]
-    cells = [_difference(paired.get((label, column.name)), form, seeds, family) for label in labels]
+    cells = [_difference(paired.get((label, column.name)), form, seeds, levels) for label in labels]
     return _Shown(column.heading + unit, cells)
 
 
-def _difference(row: dict[str, Any] | None, form: Form, seeds: int, family: float) -> str:
+def _difference(row: dict[str, Any] | None, form: Form, seeds: int, levels: tuple[float, float]) -> str:
+    """A difference with a star for each of the levels, ascending in strictness, that its p value keeps."""
     if row is None:
         return "no pair"
     sign = "+" if row["difference"] > 0 else ""
@@ -207,7 +220,7 @@ def _difference(row: dict[str, Any] | None, form: Form, seeds: int, family: floa
     if row["lower"] is None:
         return sign + form(row["difference"]) + pairs
     half, apart = (row["upper"] - row["lower"]) / 2, (row["unpaired_upper"] - row["unpaired_lower"]) / 2
-    stars = "*" * ((row["lower"] > 0 or row["upper"] < 0) * (1 + (row.get("p_value", 1.0) <= family)))
+    stars = "*" * sum(row.get("p_value", 1.0) <= level for level in levels)
     return f"{sign}{form(row['difference'])} ±{form(half)} [{form(apart)}]{stars}{pairs}"
 
 

@@ -51,9 +51,9 @@ class Format:
         return x * 2.0 ** (2 - self.bits)
 
     def short(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether x has so few digits that it is meant as it stands."""
+        """Whether x has so few digits, binary or decimal, that it is meant as it stands; of decimals, if all are."""
         if self.decimals is not None:
-            return np.full(len(x), self.decimals == 1)
+            return (np.rint(x * 10) / 10 == x) | (bits_of(x) <= self.bits - SPARE)
         return bits_of(x) <= (8 if self.bits < 24 else self.bits - SPARE)
 
 

@@ -2,7 +2,8 @@
 
 n_i / sum(n), 1 / (1 + staleness) and its square root are rounded when they are written down. Taken as binary numbers
 such weights look independent where they are not, so the number that was rounded is looked for, and taken only if
-chance would hardly make a number like it. What remains is taken as it stands, and is not sure.
+chance would hardly make a number like it. Decimals are meant as they stand if each of them has one digit or is a short
+binary number: .5, .25, .2, but not .5, .33, .2. What remains is taken as it stands, and is not sure.
 """
 
 from dataclasses import dataclass
@@ -70,6 +71,8 @@ def read(
     numbers, short = _as_written(x, form), form.short(x)
     if form.bits < 24:  # so few bits that even a short number may be the rounding of another
         short &= (d == 0) | ((numbers.numerator == n) & (numbers.denominator == d))
+    if form.decimals is not None:  # one long number tells that all of them may be rounded
+        short[:] = short.all()
     numbers.kind[short] = KINDS.index("as written")
     fixed = np.all(x == np.rint(x)) and x.max(initial=0.0) < 2.0 ** (form.bits - 3)
     _take(numbers, np.full(len(x), fixed) | (doubt <= EVIDENCE), n, d, "fraction")

@@ -1,21 +1,24 @@
 """What a comparison says: which choice to make, what it gains and what it costs, in words computed from the numbers.
 
-Nothing is claimed that the numbers do not carry: differences need shared seeds and a family-wise 95 % interval that
-excludes zero; guarantees are those that hold for any number of rounds.
+Nothing is claimed that the numbers do not carry: differences need shared seeds and a p value that counts family-wise;
+guarantees are those that hold for any number of rounds.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 from simfl.columns import GUARANTEES
-from simfl.compare.intervals import CONFIDENCE, p_value
+from simfl.compare.intervals import CONFIDENCE
 from simfl.compare.measures import diverged
+from simfl.compare.significance import FEWEST_PAIRS, least, p_value
 from simfl.report.measures import Measure, Scale, with_values
 from simfl.report.statistics import Interval, interval, paired
 from simfl.report.study import Group, Run, Study, eligible
 
-__all__ = ["Advice", "Change", "advise", "change", "cautions", "family_level"]
+__all__ = ["Advice", "Change", "advise", "change", "cautions", "family_level", "fewest_pairs"]
 
 NOTIONS = ("semi_strong", "weak", "strong")
 """Guarantees, the one that decides first."""
@@ -65,14 +68,17 @@ def family_level(study: Study) -> float:
     """The probability below which one of the advice's p-values counts: Bonferroni over all pairs of groups and all
     measures of :data:`CLAIMED`.
     """
-    count = len(study.groups)
-    return (1 - CONFIDENCE) / max(1, count * (count - 1) // 2 * len(CLAIMED))
+    groups = len(study.groups)
+    return (1 - CONFIDENCE) / max(1, groups * (groups - 1) // 2 * len(CLAIMED))
 
 
 def advise(study: Study) -> Advice | None:
-    """The group to choose: of those not told apart from the most accurate one, and if there are any of those that hide
-    updates in sums, the one whose guarantee for any number of rounds is strongest (semi-strong, then weak, then
-    strong), then the quickest to the common target.
+    """The group to choose, by the rule that ``docs/how-to-report.md`` prints.
+
+    Of those not told apart from the most accurate one: if some hide updates in sums, these; then those whose guarantee
+    for any number of rounds is strongest (semi-strong, then weak, then strong), where a guarantee that theory knows
+    comes before any that was only observed; then those not told apart from the quickest; then the highest mean
+    accuracy.
 
     None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
     network, its data), which nobody can choose.
@@ -87,38 +93,64 @@ def advise(study: Study) -> Advice | None:
     level = family_level(study)
     if "test_accuracy" in known:
         rule.append("among those not told apart from the most accurate one")
-        measure = known["test_accuracy"]
+        measure, needed = known["test_accuracy"], fewest_pairs(level)
         best = max(left, key=lambda group: _up(measure.over(group).mean))
-        told = [group for group in left if len(_shared(measure, group, best)) > 1]
-        if len(told) < 2 and len(left) > 1:
-            return _nobody("accuracies are told apart by two shared seeds or more", rule)
-        left = _best(measure, told or left, level)
+        shared = [group for group in left if group is best or len(_shared(measure, group, best)) >= needed]
+        if len(shared) < 2 and len(left) > 1:
+            accuracies = f"the accuracies of {len(study.groups)} groups"
+            return _nobody(f"with fewer than {needed} shared seeds {accuracies} cannot be told apart", rule)
+        left = _best(measure, shared, level)
     if any(group.hides for group in left) and not all(group.hides for group in left):
         rule.append("updates that are hidden in sums")
         left = [group for group in left if group.hides]
-    if "privacy_semi_strong" in known:
+    if any(name in known for name in ("guarantee_semi_strong", "privacy_semi_strong")):
         rule.append("the strongest guarantee for any number of rounds (semi-strong, then weak, then strong)")
-        open_ends = [group for group in left if not _settled(group)]
-        if open_ends and len(left) > 1:
+        promised = [group for group in left if _promised(group) is not None]
+        if promised and len(promised) < len(left):
+            rule.append("one that theory knows before any that was only observed")
+        if not promised and len(left) > 1 and (open_ends := [group for group in left if not _settled(group)]):
             names = ", ".join(group.label for group in open_ends)
             return _nobody(f"the guarantee of {names} still falls, and theory does not know where it ends", rule)
-        strongest = max(map(_guarantee, left))
-        left = [group for group in left if _guarantee(group) == strongest]
+        left = _strongest(promised, _promised) if promised else _strongest(left, _observed)
     quick = next((known[name] for name in ("time_to_target_s", "time_s") if name in known), None)
     if quick is not None and all(len(quick.by_seed(group)) == len(group.runs) for group in left):
         rule.append(f"{'then ' if rule else ''}the shortest {quick.noun}")
         left = _best(quick, left, level)
-    baseline = study.group(study.baseline)
-    if len(left) > 1 and baseline in left:
+    return _last(study, known, quick, left, rule, level)
+
+
+def _last(
+    study: Study,
+    known: Mapping[str, Measure],
+    quick: Measure | None,
+    left: list[Group],
+    rule: list[str],
+    level: float,
+) -> Advice:
+    """The choice among groups that nothing tells apart: never against the baseline, else the highest mean accuracy."""
+    baseline, first = study.group(study.baseline), known.get("test_accuracy") or quick
+    if len(left) > 1:
         others = ", ".join(group.label for group in left if group is not baseline)
-        return _nobody(f"nothing tells {others} apart from {baseline.label}", rule)
-    first = known.get("test_accuracy") or quick
+        if baseline in left:
+            return _nobody(f"nothing tells {others} apart from {baseline.label}", rule)
+        if first is None or min(len(group.runs) for group in left) < FEWEST_PAIRS:
+            return _nobody(f"nothing tells {others} apart", rule)
+        rule.append(f"and, of those still not told apart, the {_extreme(first)} mean {first.noun}")
     pick = max(left, key=lambda g: _up(first.better * first.over(g).mean)) if first else left[0]
     shown = [known[name] for name in CLAIMED if name in known]
     shown = [m for m in shown if m.name != "time_s" or m is quick]
     found = [change(m, pick, baseline, level) for m in shown] if pick is not baseline else []
     ties = tuple(group for group in left if group is not pick)
     return Advice(pick, "", ties, tuple(c for c in found if c), ", ".join(rule))
+
+
+def _extreme(measure: Measure) -> str:
+    return "highest" if measure.better > 0 else "lowest"
+
+
+def fewest_pairs(level: float) -> int:
+    """The fewest pairs that can give a p value up to a level."""
+    return next(pairs for pairs in count(FEWEST_PAIRS) if least(pairs) <= level)
 
 
 def change(measure: Measure, group: Group, baseline: Group, level: float) -> Change | None:
@@ -177,24 +209,33 @@ def _p_value(measure: Measure, first: Group, second: Group) -> float:
     return p_value([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])
 
 
-def _guarantee(group: Group) -> tuple[float, ...]:
-    """For any number of rounds: what theory knows, else the worst value of the group's runs."""
+def _promised(group: Group) -> tuple[float, ...] | None:
+    """What theory knows of the group's guarantee for any number of rounds, the least of its runs; None = nothing."""
+    if any("guarantee_semi_strong" not in run.finals for run in group.runs):
+        return None
+    return tuple(min(run.finals.get(f"guarantee_{notion}", -math.inf) for run in group.runs) for notion in NOTIONS)
 
-    def of(run: Run, notion: str) -> float:
-        simulated = f"privacy_{notion}" + "_lower" * (notion == "weak")
-        return run.finals.get(f"guarantee_{notion}", run.finals.get(simulated, -math.inf))
 
-    return tuple(min(of(run, notion) for run in group.runs) for notion in NOTIONS)
+def _observed(group: Group) -> tuple[float, ...]:
+    """The guarantee that the group's runs had come to when they ended, the least of them."""
+    names = (f"privacy_{notion}" + "_lower" * (notion == "weak") for notion in NOTIONS)
+    return tuple(min(run.finals.get(name, -math.inf) for run in group.runs) for name in names)
+
+
+def _strongest(groups: Sequence[Group], of: Callable[[Group], Any]) -> list[Group]:
+    strongest = max(map(of, groups))
+    return [group for group in groups if of(group) == strongest]
 
 
 def _settled(group: Group) -> bool:
-    """Whether theory knows the group's guarantee, or no run's has fallen in the later half of its rounds."""
-    return all("guarantee_semi_strong" in run.finals or _level(run) for run in group.runs)
+    """Whether no run's guarantee has fallen in the later half of its rounds."""
+    return all(map(_level, group.runs))
 
 
 def _level(run: Run) -> bool:
     for notion in NOTIONS:
-        values = run.rounds[f"privacy_{notion}" + "_lower" * (notion == "weak")].dropna()
+        name = f"privacy_{notion}" + "_lower" * (notion == "weak")
+        values = run.rounds[name].dropna() if name in run.rounds else ()
         if len(values) and values.iloc[-1] > 1 and values.iloc[len(values) // 2 :].nunique() > 1:
             return False
     return True
@@ -224,8 +265,8 @@ def _words(measure: Measure, found: Interval, before: float, after: float, told_
 
 def _censored(measure: Measure, group: Group) -> str:
     """How many seeds have a value, where not all do."""
-    count = len(measure.by_seed(group))
-    return f" (in {count} of {len(group.runs)} seeds)" if count < len(group.runs) else ""
+    some = len(measure.by_seed(group))
+    return f" (in {some} of {len(group.runs)} seeds)" if some < len(group.runs) else ""
 
 
 def _signed(scale: Scale, found: Interval) -> str:

@@ -10,16 +10,18 @@ from simfl.report.study import Study
 COLUMNS = {
     "recovery_error": "-",
     "recovery_expected": "--",
+    "recovery_uncorrelated": ":",
     "recovery_floor": ":",
 }
-"""Drawn over one another, with the dashes of theory's."""
+"""Drawn over one another, with the dashes of theory's; the last one is what older runs call the one before it."""
 
 
 @figure("recovery", "Recovered updates", "Attacks")
 def draw(study: Study) -> Any:
     """Squared error of the updates that a server recovers by solving all sums so far, relative to their own length: 0
     is recovered, 1 no better than guessing nothing. Dashed: what theory expects of the updates and their drift; dotted:
-    1 − rank / clients, without noise.
+    1 − rank / clients, for uncorrelated updates of equal length without noise; updates that point the same way are
+    recovered better.
     """
     from pandas import concat
 
