@@ -233,7 +233,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
     """Reads one request of a connection within the server's limits. Subclasses answer it in ``serve``."""
 
     server: BoundedServer
-    command: str | None = None
+    command = ""
     requestline = ""
     unread_bytes = 0
     """Of the request's body."""
