@@ -6,6 +6,7 @@ milliseconds, so that it is never the oldest, however many others are held open.
 """
 
 import ipaddress
+import signal
 import socket
 import sys
 from collections import Counter
@@ -357,6 +358,22 @@ def _origin(address: str) -> str:
 
 
 @contextmanager
+def _signals_left_to_this_thread() -> Iterator[None]:
+    """Threads started meanwhile, and those that they start, take no signals.
+
+    Python handles signals in the main thread, which does not wake up from waiting if another thread took the signal.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def serving_in_background(server: BoundedServer) -> Iterator[None]:
     """Answers from other threads; at the end, peers that the server waits for are dropped."""
     closing = Event()
@@ -364,8 +381,9 @@ def serving_in_background(server: BoundedServer) -> Iterator[None]:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True),
         Thread(target=server.enforce_time_limits, args=(closing,), daemon=True),
     ]
-    for thread in threads:
-        thread.start()
+    with _signals_left_to_this_thread():
+        for thread in threads:
+            thread.start()
     try:
         yield
     finally:
