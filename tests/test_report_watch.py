@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.errors import SimflError
+from simfl.http_server import Limits
 from simfl.report import growing
 from simfl.report.growing import POINTS, Growing
 from simfl.report.live import Watched
@@ -334,10 +335,9 @@ def test_a_long_table_is_read_once(tmp_path):
     assert [len(call.args[0]) for call in taken.call_args_list] == [1]
 
 
-def test_who_hangs_up_or_falls_silent_leaves_no_traceback(playing, capfd, monkeypatch):
-    monkeypatch.setattr("simfl.report.server._Handler.timeout", 0.5)
+def test_who_hangs_up_or_falls_silent_leaves_no_traceback(playing, capfd):
     state = b"GET /state.json HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
-    with serving(Watched(playing)) as server:
+    with serving(Watched(playing), limits=Limits(request_s=0.5)) as server:
         address = ADDRESS, server.server_port
         for request in (b"", b"GET /", state, state, b"\x00\xff\r\n\r\n"):
             client = socket.create_connection(address)

@@ -18,6 +18,8 @@ __all__ = ["command"]
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port to listen at.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--insecure", is_flag=True, help="Listen also where the network is not this machine's own, in clear.")
+@click.option("--name", "names", multiple=True, metavar="NAME",
+              help="Another name or address by which clients reach this server; can be repeated.")  # fmt: skip
 @click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="The token that lets a process join; by default a new one is printed.")  # fmt: skip
 @click.option("--timeout", "limit_s", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
@@ -34,6 +36,7 @@ def command(
     port: int,
     host: str,
     insecure: bool,
+    names: tuple[str, ...],
     token_file: Path | None,
     limit_s: float,
     replay: Path | None,
@@ -57,9 +60,9 @@ def command(
         with shown(quiet) as (progress, phase):
             from simfl.serving import serve
 
-            finished = serve(scenario, out, token=token, host=host, port=port, insecure=insecure, limit_s=limit_s,
-                             force=force, replay=replay, ready=_ready if token_file is None else _listening,
-                             progress=progress, phase=phase)  # fmt: skip
+            finished = serve(scenario, out, token=token, host=host, port=port, insecure=insecure, names=names,
+                             limit_s=limit_s, force=force, replay=replay, progress=progress, phase=phase,
+                             ready=_ready if token_file is None else _listening)  # fmt: skip
     except ScenarioError as error:
         raise scenario.located(error) from None
     if finished.reused:

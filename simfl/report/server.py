@@ -1,23 +1,20 @@
 """A page on loopback that shows how a run or a sweep gets on. It answers this machine only, and only reads."""
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from simfl.errors import SimflError
+from simfl.http_server import DEFAULT_LIMITS, BoundedHandler, BoundedServer, Limits, serving_in_background
 from simfl.report.live import Watched
 
 __all__ = ["ADDRESS", "serving"]
 
 ADDRESS = "127.0.0.1"
-SILENT_S = 10
-"""A client that says nothing for so many seconds is left."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 HEADERS = {
@@ -30,34 +27,31 @@ HEADERS = {
 }
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, port: int, watched: Watched) -> None:
+class _Server(BoundedServer):
+    def __init__(self, port: int, watched: Watched, limits: Limits) -> None:
         self.watched, self.lock = watched, Lock()
-        super().__init__((ADDRESS, port), _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up or falls silent is no error of ours."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
+        super().__init__(ADDRESS, port, _Handler, limits=limits)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     server: _Server
-    timeout = SILENT_S
 
-    def do_GET(self) -> None:
-        # A page elsewhere may point its own host name at this machine; it then still sends that name.
-        name = self.headers.get("Host", "").rsplit(":", 1)[0]
-        asked = urlsplit(self.path)
-        if name not in (ADDRESS, "localhost"):
+    def serve(self) -> None:
+        self.peer.expect(None)
+        try:
+            asked = urlsplit(self.path)
+            chosen = parse_qs(asked.query, max_num_fields=100).get("run", [])
+        except ValueError:
+            self._answer(400, "text/plain", "this address cannot be read\n")
+            return
+        if not self.is_addressed():
             self._answer(403, "text/plain", "only for this machine\n")
+        elif self.command not in ("GET", "HEAD"):
+            self._answer(405, "text/plain", "only GET\n")
         elif asked.path == "/":
             self._answer(200, "text/html", _page())
         elif asked.path == "/state.json":
-            self._answer(200, "application/json", json.dumps(self._state(parse_qs(asked.query).get("run", []))))
+            self._answer(200, "application/json", json.dumps(self._state(chosen)))
         else:
             self._answer(404, "text/plain", "not here\n")
 
@@ -69,19 +63,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return {"error": str(error)}
 
     def _answer(self, status: int, kind: str, text: str) -> None:
-        data = text.encode()
-        self.send_response(status)
-        for name, value in {
-            "Content-Type": f"{kind}; charset=utf-8",
-            "Content-Length": str(len(data)),
-            **HEADERS,
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
+        self.answer(status, f"{kind}; charset=utf-8", text.encode(), HEADERS)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+    def answer_error(self, status: int, message: str) -> None:
+        self._answer(status, "text/plain", f"{message}\n")
 
 
 def _page() -> str:
@@ -94,27 +79,20 @@ def _page() -> str:
 
 
 @contextmanager
-def serving(watched: Watched, port: int = 0) -> Iterator[_Server]:
+def serving(watched: Watched, port: int = 0, limits: Limits = DEFAULT_LIMITS) -> Iterator[_Server]:
     """A server that answers from another thread.
 
     Args:
         watched: what it shows.
         port: 0 = a free one; ``server.server_port`` is the one taken.
+        limits: what peers can take from the server.
 
     Raises:
         SimflError: the port is taken.
     """
-    from threading import Thread
-
     try:
-        server = _Server(port, watched)
+        server = _Server(port, watched, limits)
     except OSError as error:
         raise SimflError(f"port {port}: {error.strerror or error}; --port 0 takes a free one") from None
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-    thread.start()
-    try:
+    with serving_in_background(server):
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,7 +1,7 @@
 """A run that asks processes outside for the updates of some of its clients."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ def serve(
     host: str = LOOPBACK,
     port: int = 0,
     insecure: bool = False,
+    names: Sequence[str] = (),
     limit_s: float = 600.0,
     force: bool = False,
     replay: Path | None = None,
@@ -41,6 +42,7 @@ def serve(
         token: what lets a process join; None = a new one.
         host, port: where to listen; port 0 = a free one.
         insecure: also at an address that is not this machine's own.
+        names: by which clients may address the server besides its own names and addresses.
         limit_s: seconds of real time that the clients have for the jobs of one aggregation.
         force: play from the start, and ask for every update again.
         replay: folder of a finished run whose clients' updates are taken instead; nobody is asked.
@@ -67,7 +69,7 @@ def serve(
     }
     token = token or secrets.token_urlsafe(24)
     desk = Desk(scenario.learning.external, Updates(folder, anew=force), token, limit_s, about)
-    with listening(desk, host, port, insecure) as address:
+    with listening(desk, host, port, insecure, names) as address:
         if ready is not None:
             ready(address, token)
         try:

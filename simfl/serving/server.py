@@ -2,34 +2,22 @@
 
 import json
 import re
-import socket
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import BoundedSemaphore, Thread
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from simfl.addresses import is_loopback
+from simfl.addresses import check_name, is_loopback
 from simfl.errors import SimflError
+from simfl.http_server import DEFAULT_LIMITS, BoundedHandler, BoundedServer, Limits, serving_in_background
 from simfl.serving.desk import Desk, Refused
 
 __all__ = ["LOOPBACK", "listening"]
 
 LOOPBACK = "127.0.0.1"
 
-SILENT_S = 10
-"""A peer that says nothing for so many seconds is left."""
-
 MOST_JSON = 1 << 16
 """Bytes of a JSON document."""
-
-MOST_LEFT = 1 << 20
-"""Bytes of a refused request that are read away, so that its sender gets to see the answer."""
-
-MOST_AT_ONCE = 512
-"""Connections; more are closed at once."""
 
 PLACES = {
     "GET": (r"/project", r"/jobs", r"/models/(0|[1-9][0-9]{0,18})"),
@@ -38,68 +26,23 @@ PLACES = {
 }
 """What there is, by method."""
 
-CLIENT_ERROR = {501: 405, 505: 400}
-"""What Python's server calls its own fault and is the request's."""
-
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, host: str, port: int, desk: Desk) -> None:
-        self.desk, self.host = desk, host
-        self.places = BoundedSemaphore(MOST_AT_ONCE)
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        super().__init__((host, port), _Handler)
-
-    def server_bind(self) -> None:
-        """Without asking anybody for this machine's name."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self.host, self.server_address[1]
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self.places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that hangs up or falls silent is no error of ours."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
-
-    def called(self, name: str) -> bool:
-        """Whether a Host header names this server: a page elsewhere may point its own name at this machine."""
-        host = name.rpartition(":")[0] if re.search(r":[0-9]*$", name) else name
-        return host.strip("[]").lower() in (self.host, *(("localhost",) if is_loopback(self.host) else ()))
+class _Server(BoundedServer):
+    def __init__(self, host: str, port: int, desk: Desk, names: Sequence[str], limits: Limits) -> None:
+        self.desk = desk
+        super().__init__(host, port, _Handler, names, limits)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     server: _Server
-    timeout = SILENT_S
-    left = 0  # bytes of the request that nobody has read
 
-    def do_GET(self) -> None:
-        self._serve()
-
-    do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = do_OPTIONS = do_GET
-
-    def _serve(self) -> None:
+    def serve(self) -> None:
         try:
-            self.left = self._length()
-            if not self.server.called(self.headers.get("Host", "")):
-                raise Refused(403, "this server goes by another name")
+            self.unread_bytes = self._length()
+            if not self.is_addressed():
+                raise Refused(403, "the Host header does not name this server; simfl serve --name NAME adds a name")
             self._answer(*self._reply())
         except Refused as refused:
             self._answer(refused.status, refused.message)
@@ -126,8 +69,10 @@ class _Handler(BaseHTTPRequestHandler):
         if place in ("project", "clients"):
             if not desk.may_join(self._token()):
                 raise Refused(401, "the project's token is needed")
+            self._admit()
             return (200, desk.about) if place == "project" else self._join()
         client = desk.whose(self._token())
+        self._admit()
         if place == "jobs":
             return 200, desk.jobs(client, _number(query, "wait", 0.0))
         if place == "models":
@@ -153,6 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
         client, token = self.server.desk.join(name, slot)
         return 201, {"slot": client, "token": token}
 
+    def _admit(self) -> None:
+        """The peer has a valid token: it is not evicted, and a job is waited for without a time limit of the peer's."""
+        self.peer.admit()
+        self.peer.expect(None)
+
     # -- reading -------------------------------------------------------------------------------------
 
     def _token(self) -> str:
@@ -174,15 +124,17 @@ class _Handler(BaseHTTPRequestHandler):
         return int(said[0])
 
     def _body(self, room: int) -> bytes:
-        if self.left > room:
+        if self.unread_bytes > room:
             raise Refused(413, f"at most {room} bytes")
         if "Content-Length" not in self.headers:
             raise Refused(411, "Content-Length is missing")
-        data = self.rfile.read(self.left)
-        if len(data) < self.left:
-            self.left = 0
+        self.peer.expect(self.transfer_s(self.unread_bytes))
+        data = self.rfile.read(self.unread_bytes)
+        self.peer.expect(None)
+        if len(data) < self.unread_bytes:
+            self.unread_bytes = 0
             raise Refused(400, "the request ends too early")
-        self.left = 0
+        self.unread_bytes = 0
         return data
 
     def _json(self) -> dict[str, Any]:
@@ -201,49 +153,10 @@ class _Handler(BaseHTTPRequestHandler):
         if status >= 400:
             content = {"error": content}
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **HEADERS}.items():
-            self.send_header(name, value)
-        if status == 401:
-            self.send_header("WWW-Authenticate", "Bearer")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
+        self.answer(status, kind, data, HEADERS | ({"WWW-Authenticate": "Bearer"} if status == 401 else {}))
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What Python's own reading of a request complains about."""
-        self.close_connection = True
-        self.left = MOST_LEFT
-        self._answer(CLIENT_ERROR.get(int(code), int(code)), message or "this request cannot be read")
-
-    def parse_request(self) -> bool:
-        read = super().parse_request()
-        if not read and not self.requestline.split():  # to which Python's server says nothing
-            self.send_error(400)
-        return read
-
-    def send_response_only(self, code: int, message: str | None = None) -> None:
-        """Answers have a status line, also where the request was none of HTTP/1."""
-        self.request_version = "HTTP/1.0"
-        super().send_response_only(code, message)
-
-    def version_string(self) -> str:
-        return "simfl"
-
-    def finish(self) -> None:
-        """Reads what is left of a refused request, or its sender would see a reset instead of the answer."""
-        with suppress(OSError):
-            self.wfile.flush()
-            if self.left:
-                self.connection.shutdown(socket.SHUT_WR)
-                self.connection.settimeout(1)
-                left = min(self.left, MOST_LEFT)
-                while left > 0 and (read := self.connection.recv(min(left, 1 << 16))):
-                    left -= len(read)
-        super().finish()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+    def answer_error(self, status: int, message: str) -> None:
+        self._answer(status, message)
 
 
 def _number(query: dict[str, list[str]], name: str, default: float | None = None) -> float:
@@ -276,7 +189,14 @@ def check_host(host: str, insecure: bool) -> None:
 
 
 @contextmanager
-def listening(desk: Desk, host: str = LOOPBACK, port: int = 0, insecure: bool = False) -> Iterator[str]:
+def listening(
+    desk: Desk,
+    host: str = LOOPBACK,
+    port: int = 0,
+    insecure: bool = False,
+    names: Sequence[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[str]:
     """Answers from other threads.
 
     Args:
@@ -284,23 +204,22 @@ def listening(desk: Desk, host: str = LOOPBACK, port: int = 0, insecure: bool = 
         host: address to listen at.
         port: 0 = a free one.
         insecure: it may be another than this machine's own.
+        names: under which clients may address the server besides its own names and addresses.
+        limits: what peers can take from the server.
 
     Yields:
-        The address, ``http://HOST:PORT``.
+        The address, ``http://HOST:PORT``, with the first of the names if there are any.
 
     Raises:
-        SimflError: the address is refused or taken.
+        SimflError: the address is refused or taken, or a name is none.
     """
     check_host(host, insecure)
+    for name in names:
+        check_name(name)
     try:
-        server = _Server(host, port, desk)
+        server = _Server(host, port, desk, names, limits)
     except OSError as error:
         raise SimflError(f"{host} port {port}: {error.strerror or error}; --port 0 takes a free one") from None
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    shown = (*names, host)[0]
+    with serving_in_background(server):
+        yield f"http://{f'[{shown}]' if ':' in shown else shown}:{server.server_port}"
