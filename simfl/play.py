@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,13 +15,14 @@ from simfl.agents.state import under
 from simfl.attacks.base import Finding, Seen
 from simfl.clients import write_accuracies
 from simfl.columns import ROUND_COLUMNS
+from simfl.disk import remove_folder
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.scenario import Scenario
 from simfl.scenario.owned import added
 from simfl.selection.theory import theory
-from simfl.stored import JOINED, OWN
+from simfl.stored import BEGUN, JOINED, OWN
 from simfl.trace import AGGREGATES, ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, VECTORS, Table
 from simfl.world import World
 
@@ -195,6 +195,7 @@ def leftovers(folder: Path) -> Iterator[Path]:
     yield from folder.glob("checkpoint")
     yield from folder.glob(JOINED)
     yield from folder.glob("*.part")
+    yield from folder.glob(BEGUN)
     for name in OWN:
         yield from folder.glob(f"{name}.*.tmp")
 
@@ -203,6 +204,6 @@ def tidy(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
     for left in list(leftovers(folder)):
         if left.name in ("checkpoint", JOINED):
-            shutil.rmtree(left, ignore_errors=True)
+            remove_folder(left)
         else:
             left.unlink()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.disk import naming, open_own, refuse_link, write_atomically
+from simfl.disk import make_folder, naming, open_own, refuse_link, write_atomically
 from simfl.errors import IntegrityError, SimflError
 from simfl.outside import Asked, OutsideError, Sent
 from simfl.stored import UPDATES, VECTORS_OF, Stored, is_finished, read_update
@@ -97,8 +97,7 @@ class Updates:
         model, update = digest_of(asked.model), sha256(data).hexdigest()
         record = Record(job.id, job.client, job.version, model, update, sent.loss, scores)
         folder = self.folder / VECTORS_OF
-        refuse_link(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, self.folder.parent)
         if not (path := folder / f"{record.update}.npy").exists():
             write_atomically(path, data)
         self._records[job.id] = record
@@ -125,6 +124,7 @@ class Updates:
             self._journal.close()
         rows = [self._records[job] for job in sorted(self._records)]
         write_atomically(self.folder / UPDATES, _table(Record._fields, rows))
+        refuse_link(self.folder / VECTORS_OF)
         wanted = {record.update for record in rows}
         for path in (self.folder / VECTORS_OF).glob("*.npy"):
             if path.stem not in wanted and len(path.stem) == 64:

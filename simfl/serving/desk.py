@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from simfl.disk import write_atomically
+from simfl.disk import make_folder, refuse_link, touch
 from simfl.outside import Asked, OutsideError, Sent
-from simfl.stored import JOINED
+from simfl.stored import JOINED, write_sealed
 from simfl.updates import Record, Updates, encoded
 
 __all__ = ["HEADER_BYTES", "Desk", "Refused"]
@@ -278,13 +278,13 @@ class Desk:
         with self._news:
             path, known = self._file(slot.client), {"client": slot.client, "name": slot.name, "updates": slot.sent,
                                                     "refused": slot.refused, "scores": dict(slot.scores)}  # fmt: skip
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(known).encode())
+        make_folder(path.parent, self.updates.folder.parent)
+        write_sealed(path, known)
 
     def _seen(self, client: int) -> None:
         path = self._file(client)
-        if path.exists():
-            path.touch()
+        refuse_link(path.parent)
+        touch(path)
 
 
 def _vector(data: bytes, dimension: int) -> Any:
