@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256 as sha256_of
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from simfl.columns import FILE as COLUMNS
 from simfl.columns import Column, described
-from simfl.disk import sha256, write_atomically
+from simfl.disk import LOOK_S, sha256, write_atomically
 from simfl.errors import IntegrityError, SimflError
 from simfl.trace import SEALS, VECTORS
 
@@ -347,6 +348,7 @@ class Part:
             if seal is not None and self._fits(*seal):
                 return True
             self.size, self.began, self._hash = 0, self.began + 1, sha256_of()
+            Event().wait(LOOK_S)
             if self._seal() == seal:  # else the run has just been taken up again
                 break
         if is_finished(self.folder):
@@ -363,9 +365,15 @@ class Part:
             return None
         lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
         if not lines:
-            return 0, sha256_of().hexdigest()
+            return None if self._begun() else (0, sha256_of().hexdigest())
         found = re.fullmatch(rb"([0-9]{1,18}) ([0-9a-f]{64})", lines[-1])
         return (int(found[1]), found[2].decode()) if found else None
+
+    def _begun(self) -> bool:
+        try:
+            return self.path.stat().st_size > 0
+        except OSError:
+            return False
 
     def _fits(self, size: int, digest: str) -> bool:
         if size < self.size:

@@ -85,7 +85,6 @@ class Table:
         self._size = 0
         self._columns = columns
         self._sealed = -1
-        self._seals = open_own(path.with_name(path.name + SEALS), "wb")  # first: readers find none, or those that fit
         if keep is None:
             self._file = open_own(self._part, "wb")
             if columns:
@@ -95,6 +94,7 @@ class Table:
                 os.replace(path, self._part)
             self._file = _continue(self._part, *keep, self._hash)
             self._size = keep[0]
+        self._seals = open_own(path.with_name(path.name + SEALS), "wb")
         self.mark()
 
     def append(self, rows: Iterable[Sequence[Any]]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from damages import reseal_sweep
 from click.testing import CliRunner
 
 import simfl
@@ -154,5 +155,6 @@ def test_a_malformed_index_is_named(tmp_path, text):
     from simfl.opening import SweepResult
 
     (tmp_path / "index.csv").write_text(text)
+    reseal_sweep(tmp_path)
     with pytest.raises(SimflError, match="index.csv"):
         SweepResult.open(tmp_path)

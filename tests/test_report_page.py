@@ -12,7 +12,7 @@ import pandas
 import pytest
 from chromium import chromium, executable
 from click.testing import CliRunner
-from damages import reseal
+from damages import reseal, reseal_sweep
 from scipy import stats
 
 from simfl.cli import simfl
@@ -88,6 +88,7 @@ def test_what_users_wrote_is_escaped(comparison, tmp_path):
     table.loc[table.selection == "partition", "selection"] = f'"{evil} $\\frac$'
     table.to_csv(index, index=False)
     (folder / comparison.name / "comparison.json").unlink()
+    reseal_sweep(folder / comparison.name)
     for run in folder.glob("*/scenario.yaml"):
         run.write_text(run.read_text() + f"\n# {evil}\n")
         reseal(run.parent)

@@ -12,6 +12,7 @@ from simfl.report.growing import Growing
 from simfl.report.people import People
 from simfl.report.reading import index_of, place_of, runs_below
 from simfl.stored import BEGUN, FAILURE, SCENARIO, Stored, is_finished, is_swept, read_sealed
+from simfl.trace import SEALS
 
 __all__ = ["Watched", "scenario_of"]
 
@@ -105,7 +106,7 @@ class Watched:
             return run | {"state": "failed", "error": str(error)}
         if failure is not None:
             run |= {"state": "failed", "error": str(failure.get("error", ""))}
-        elif (path / "rounds.csv.part").exists():
+        elif any((path / f"rounds.csv{ending}").exists() for ending in (".part", SEALS)):
             run["state"] = "playing"
             try:
                 planned = self._planned(path)
@@ -185,8 +186,6 @@ def scenario_of(path: Path) -> dict[str, Any]:
         stored = Stored.open(path)
     elif any((path / name).exists() for name in (SCENARIO, BEGUN)):
         stored = Stored.begun(path)
-        if not (path / SCENARIO).exists():  # it begins just now, or the file is gone
-            return {}
     else:
         return {}
     try:
