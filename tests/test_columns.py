@@ -113,6 +113,7 @@ def filled(folder):
             data = (folder / name).read_text()
             tables[name] = Table(folder / name, None)
             tables[name]._write(data)
+    seal_begun(folder, "scenario.yaml", "clients.csv", "latency.csv")
     return finish(folder, scenario, tables, len(rounds), None, summary["expected_cardinality"], EXTRA,
                   summary["no_skill_accuracy"])  # fmt: skip
 
@@ -217,7 +218,6 @@ def test_what_only_has_a_name_is_shown_by_it(single, tmp_path):
     """A run that still plays, or one of before, has no columns.json."""
     folder = tmp_path / "run"
     shutil.copytree(single, folder)
-    seal_begun(folder, "scenario.yaml")
     filled(folder)
     (folder / FILE).unlink()
     reseal(folder, without={FILE})

@@ -267,7 +267,7 @@ def beside(plan: Plan) -> Case:
     grid = axes(["training.buffer=2,3", "seed=0,1"])
 
     def compared(out: Path) -> dict:
-        made = compare(planned(str(plan.scratch / "s.yaml"), grid, None, ()), out, How(jobs=1))
+        made = compare(planned(str(plan.scratch / "s.yaml"), grid, 1, ()), out, How(jobs=1))
         return files(made.path)
 
     whole = compared(plan.scratch / "compared")
@@ -277,8 +277,11 @@ def beside(plan: Plan) -> Case:
 
     def readers(folder: Path) -> dict:
         return {"told": lambda: told(folder), "page": lambda: page(read_study([folder])),
-                "opened": lambda: [found.to_csv() for found in ((one := opening.open(folder)).runs, one.means, one.paired)],
+                "opened": lambda: tables(opening.open(folder)),
                 "exported": lambda: all_rounds(folder).to_csv()}
+
+    def tables(found) -> list:
+        return [table.to_csv() for table in (found.runs, found.means, found.paired)]
 
     truth = {name: ask() for name, ask in readers(comparison).items()}
 
