@@ -5,7 +5,6 @@
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from simfl.errors import IntegrityError

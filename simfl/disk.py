@@ -101,10 +101,12 @@ def refuse_links_of_results(folder: Path) -> None:
     """Refuses a way that leads out of a folder of results; links elsewhere are the user's.
 
     Raises:
-        SimflError: a part of the way to the folder, or itself, is a link that lies in a folder of results or beside one.
+        SimflError: a part of the way to the folder, or itself, is a link in a folder of results or beside one.
     """
     for part in (folder, *folder.parents):
-        if part.is_symlink() and any(any(part.parent.glob(f"{at}{name}")) for name in RESULTS_FILES for at in ("", "*/")):
+        if part.is_symlink() and any(
+            any(part.parent.glob(f"{at}{name}")) for name in RESULTS_FILES for at in ("", "*/")
+        ):
             raise _a_link(part)
 
 

@@ -220,7 +220,9 @@ def _played(
     if anew or is_finished(folder):
         _clear(folder)
     files = {SCENARIO: scenario.to_yaml(folder).encode(), **clients_files(parts)}
-    write_sealed(folder / BEGUN, {"digest": scenario.digest}, {name: sha256(data).hexdigest() for name, data in files.items()})
+    write_sealed(
+        folder / BEGUN, {"digest": scenario.digest}, {name: sha256(data).hexdigest() for name, data in files.items()}
+    )
     for name, data in files.items():
         write_atomically(folder / name, data)
     return Finished(folder, scenario.digest, Play(scenario, parts, folder, events, progress, begins).play(), False)

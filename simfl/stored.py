@@ -4,8 +4,8 @@
 without that entry. ``machine.json`` alone is left out; it may differ between reruns.
 
 A run that still plays, a sweep and a comparison are read in the same way: ``begun.json`` holds the digests of what a run
-writes before its first round, ``NAME.seals.part`` a line for each time that a table was handed to the operating system
-(its bytes then, and their SHA-256), ``contents.json`` the digests of a sweep's files. Small files that stand alone
+writes before its first round, ``NAME.seals.part`` a line for each time that a table was handed to the operating
+system (its bytes then, and their SHA-256), ``contents.json`` the digests of a sweep's files. Small files that stand alone
 (``failed.json``, ``joined/CLIENT.json``) hold their own digest as the summary does.
 """
 
@@ -353,7 +353,9 @@ class Part:
                 break
         if is_finished(self.folder):
             return False
-        raise IntegrityError(f"{self.path}: damaged (it does not match {self.name}{SEALS}, or that is of an older simfl)")
+        raise IntegrityError(
+            f"{self.path}: damaged (it does not match {self.name}{SEALS}, or that is of an older simfl)"
+        )
 
     def _seal(self) -> tuple[int, str] | None:
         """Bytes and SHA-256 of the last whole line of the seals; None where there is none."""

@@ -166,6 +166,9 @@ class Replay:
             self.target.keep(each, found[-1], record.scores)
         return found
 
+    def kept(self) -> int:
+        return len(self.target)
+
     def conclude(self) -> None:
         self.target.conclude()
 
@@ -228,7 +231,9 @@ def _unsealed(path: Path, digest: str) -> Iterator[list[str]]:
         if line + b"\n" != expected:
             if number == 1 and line + b"\n" == _header():
                 raise IntegrityError(f"{path}: of an older simfl, whose rows have no seals; {ANEW}")
-            raise IntegrityError(f"{path}:{number}: damaged (not the row that was written after the one before); {ANEW}")
+            raise IntegrityError(
+                f"{path}:{number}: damaged (not the row that was written after the one before); {ANEW}"
+            )
         if number == 1 and row + b"\n" != _header():
             raise IntegrityError(f"{path}: its columns are those of another simfl; {ANEW}")
         if number > 1:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
-from damages import reseal_sweep
 from click.testing import CliRunner
+from damages import reseal_sweep
 
 import simfl
 from simfl.cli import simfl as group

@@ -272,13 +272,18 @@ def beside(plan: Plan) -> Case:
 
     whole = compared(plan.scratch / "compared")
     (comparison,) = (plan.scratch / "compared").glob("*/compare-*")
-    kinds = [(stopped(text, seed, play), stopped(text, seed + 1, play), text, seed, play)
-             for text, seed, play in ((SYNCHRONOUS, 10, plain), (ASYNCHRONOUS, 20, plain), (SERVED, 30, served))]
+    kinds = [
+        (stopped(text, seed, play), stopped(text, seed + 1, play), text, seed, play)
+        for text, seed, play in ((SYNCHRONOUS, 10, plain), (ASYNCHRONOUS, 20, plain), (SERVED, 30, served))
+    ]
 
     def readers(folder: Path) -> dict:
-        return {"told": lambda: told(folder), "page": lambda: page(read_study([folder])),
-                "opened": lambda: tables(opening.open(folder)),
-                "exported": lambda: all_rounds(folder).to_csv()}
+        return {
+            "told": lambda: told(folder),
+            "page": lambda: page(read_study([folder])),
+            "opened": lambda: tables(opening.open(folder)),
+            "exported": lambda: all_rounds(folder).to_csv(),
+        }
 
     def tables(found) -> list:
         return [table.to_csv() for table in (found.runs, found.means, found.paired)]

@@ -100,6 +100,9 @@ class People:
             return {}
         if found is None:
             return {}
+        if (found["client"], found.get("run", self.folder.name)) != (client, self.folder.name):
+            self.damages.append(f"{path}: of another client or run")
+            return {}
         told = {name: found.get(name) for name in ("updates", "refused", "scores")}
         return told | {"seen_s": seen_s} | ({"name": str(found["name"])} if found.get("name") else {})
 

@@ -114,6 +114,10 @@ class Desk:
                 )
             return [self.updates.read(self._kept[job.id]) for job in jobs]
 
+    def kept(self) -> int:
+        with self._news:
+            return len(self.updates)
+
     def conclude(self) -> None:
         with self._news:
             self.updates.conclude()
@@ -276,7 +280,7 @@ class Desk:
     def _tell(self, slot: _Slot) -> None:
         """Writes what is known of a client for who watches the run; when it was last seen is the file's age."""
         with self._news:
-            path, known = self._file(slot.client), {"client": slot.client, "name": slot.name, "updates": slot.sent,
+            path, known = self._file(slot.client), {"run": self.updates.folder.name, "client": slot.client, "name": slot.name, "updates": slot.sent,
                                                     "refused": slot.refused, "scores": dict(slot.scores)}  # fmt: skip
         make_folder(path.parent, self.updates.folder.parent)
         write_sealed(path, known)
