@@ -98,7 +98,7 @@ class Play:
         outside = self.scenario.means.outside
         if outside is not None and (found := outside.kept()) < kept:
             raise IntegrityError(
-                f"{self.folder / UPDATES}.part: {found} updates, {kept} when the checkpoint was written; its end is gone"
+                f"{self.folder / UPDATES}.part: {found} updates, {kept} at the checkpoint; its end is gone"
             )
 
     def _table(self, name: str, keep: tuple[int, str] | None) -> Table:

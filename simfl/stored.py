@@ -1,12 +1,12 @@
-"""A finished run's folder. Nothing in it is believed before it has been checked.
+"""A folder of results. Nothing in it is believed before it has been checked.
 
 ``summary.json`` holds in ``sha256`` the digest of every other file of the results, and its own: that of the document
-without that entry. ``machine.json`` alone is left out; it may differ between reruns.
+without that entry. ``machine.json`` alone is left out; it may differ between reruns, and holds its own digest alone.
 
-A run that still plays, a sweep and a comparison are read in the same way: ``begun.json`` holds the digests of what a run
-writes before its first round, ``NAME.seals.part`` a line for each time that a table was handed to the operating
-system (its bytes then, and their SHA-256), ``contents.json`` the digests of a sweep's files. Small files that stand alone
-(``failed.json``, ``joined/CLIENT.json``) hold their own digest as the summary does.
+A run that still plays, a sweep and a comparison are read in the same way. ``begun.json`` holds the digests of what a
+run writes before its first round; ``NAME.seals.part`` a line for each time that a table was handed to the operating
+system, its bytes then and their SHA-256; ``contents.json`` the digests of a sweep's files. Small files that stand
+alone (``failed.json``, ``joined/CLIENT.json``) hold their own digest as the summary does.
 """
 
 import csv

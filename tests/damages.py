@@ -22,7 +22,7 @@ def damaged(folder: Path, other: Path, rng: np.random.Generator) -> tuple[Path, 
         other: a folder of the same kind, from which a file may be taken instead.
         rng: decides.
     """
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".lock"))
     path = files[rng.integers(len(files))]
     kind = str(rng.choice(KINDS))
     before = path.read_bytes()

@@ -245,7 +245,7 @@ def torn(path: Path, kind: str) -> bool:
 
 
 def beside(plan: Plan) -> Case:
-    """A file of a run that stopped, of a served one, or of a comparison; watched, listed, opened, exported, gone on with."""
+    """A file of a run that stopped, of a served one or of a comparison; every reader, and going on."""
 
     def stop(done: int, rounds: int, time_s: float) -> None:
         if done == 5:
@@ -363,8 +363,8 @@ CHECKS = (
           "the same bytes, or refused with the file's name, exit 4", "damages", (10, 400, 4_000), resumed),
     Check(3, "finished", "a file of a finished run changed (bits, ends, digits, lines, swapped, removed); each reader "
           "refuses or says what is true", "damages", (1, 60, 1_500), finished),
-    Check(3, "beside", "a file changed of a run that plays, synchronous, asynchronous or served, or of a comparison; watch, "
-          "ls, report, export, reading in Python and going on refuse, say so, or say what is true",
+    Check(3, "beside", "a file changed of a run that plays, synchronous, asynchronous or served, or of a "
+          "comparison; watch, ls, report, export, reading in Python and going on refuse, say so, or say what is true",
           "damages", (1, 40, 3_500), beside),
     Check(3, "cache", "a file of the cache of decoded data changed; decoded again, or true",
           "damages", (5, 200, 2_000), cache),

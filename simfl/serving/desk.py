@@ -280,8 +280,15 @@ class Desk:
     def _tell(self, slot: _Slot) -> None:
         """Writes what is known of a client for who watches the run; when it was last seen is the file's age."""
         with self._news:
-            path, known = self._file(slot.client), {"run": self.updates.folder.name, "client": slot.client, "name": slot.name, "updates": slot.sent,
-                                                    "refused": slot.refused, "scores": dict(slot.scores)}  # fmt: skip
+            path = self._file(slot.client)
+            known = {
+                "run": self.updates.folder.name,
+                "client": slot.client,
+                "name": slot.name,
+                "updates": slot.sent,
+                "refused": slot.refused,
+                "scores": dict(slot.scores),
+            }
         make_folder(path.parent, self.updates.folder.parent)
         write_sealed(path, known)
 
