@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.disk import write_atomically
+from simfl.disk import make_folder, write_atomically
 from simfl.errors import IntegrityError
 
 __all__ = ["save", "load", "stored"]
@@ -30,7 +30,7 @@ def save(folder: Path, round: int, arrays: dict[str, NDArray[Any]], marks: dict[
         arrays: the server's state.
         marks: (bytes, SHA-256) of every table at this moment.
     """
-    folder.mkdir(exist_ok=True)
+    make_folder(folder, folder.parent)
     buffer = io.BytesIO()
     named: dict[str, Any] = {f"state/{key}": value for key, value in arrays.items()}
     np.savez(buffer, **named, marks=np.array(json.dumps(marks)))

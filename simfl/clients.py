@@ -14,7 +14,7 @@ from simfl.disk import write_atomically
 from simfl.stored import ACCURACIES, CLIENTS, LATENCY
 from simfl.types import SERVER
 
-__all__ = ["FEW", "MOST_CELLS", "write_accuracies", "write_clients"]
+__all__ = ["FEW", "MOST_CELLS", "clients_files", "write_accuracies"]
 
 MOST_CELLS = 400_000
 """Cells of clients.csv at most (well under a second to write); of more, label counts are left out, then the table."""
@@ -23,8 +23,8 @@ FEW = 60
 """Clients up to which the latency between any two is told."""
 
 
-def write_clients(folder: Path, parts: Parts) -> None:
-    """Writes what there is to tell about the clients.
+def clients_files(parts: Parts) -> dict[str, bytes]:
+    """What there is to tell about the clients, as the content of files by name.
 
     ``clients.csv`` has a row a client: ``client``, ``name`` (empty where clients have only numbers), ``samples``,
     ``latency_s`` (one-way propagation to the server, without jitter), then one column a label, its training samples,
@@ -33,7 +33,7 @@ def write_clients(folder: Path, parts: Parts) -> None:
     """
     n = parts.clients
     if 4 * n > MOST_CELLS:
-        return
+        return {}
     clients = np.arange(n, dtype=np.int64)
     columns: dict[str, Any] = {
         "client": clients,
@@ -44,14 +44,15 @@ def write_clients(folder: Path, parts: Parts) -> None:
     labels = parts.learner.labels
     if labels is not None and (4 + len(labels.names)) * n <= MOST_CELLS:
         columns |= {f"label {name}": counts for name, counts in zip(labels.names, labels.counts.T, strict=True)}
-    _write(folder / CLIENTS, columns)
+    found = {CLIENTS: _table(columns)}
     if n > FEW:
-        return
+        return found
     ends = np.append(clients, SERVER)
     first, second = (end.ravel() for end in np.meshgrid(ends, ends, indexing="ij"))
     apart = first != second
     first, second = first[apart], second[apart]
-    _write(folder / LATENCY, {"from": first, "to": second, "latency_s": parts.links.latency_s(first, second)})
+    apart_s = parts.links.latency_s(first, second)
+    return found | {LATENCY: _table({"from": first, "to": second, "latency_s": apart_s})}
 
 
 def write_accuracies(folder: Path, parts: Parts) -> None:
@@ -62,12 +63,12 @@ def write_accuracies(folder: Path, parts: Parts) -> None:
     """
     found = parts.learner.accuracies()
     if found is not None and 3 * parts.clients <= MOST_CELLS:
-        _write(folder / ACCURACIES, {"client": np.arange(parts.clients), **found})
+        write_atomically(folder / ACCURACIES, _table({"client": np.arange(parts.clients), **found}))
 
 
-def _write(path: Path, columns: dict[str, Any]) -> None:
+def _table(columns: dict[str, Any]) -> bytes:
     import pandas
 
     text = io.StringIO()
     pandas.DataFrame(columns).to_csv(text, index=False, lineterminator="\n")
-    write_atomically(path, text.getvalue().encode())
+    return text.getvalue().encode()

@@ -5,7 +5,6 @@
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from simfl.errors import IntegrityError
@@ -200,24 +199,22 @@ def document(columns: Iterable[Column]) -> list[dict[str, Any]]:
     return [column._asdict() for column in columns]
 
 
-def described(folder: Path) -> dict[str, Column]:
-    """Every column that the runs in a folder may have, by name: simfl's own, then those of its ``columns.json``.
+def described(theirs_json: bytes | None = None) -> dict[str, Column]:
+    """Every column that a run may have, by name: simfl's own, then those of its ``columns.json``.
+
+    Args:
+        theirs_json: the content of that file; None while the run plays, when there is none.
 
     Raises:
-        IntegrityError: ``columns.json`` is damaged.
+        IntegrityError: the content is no list of columns.
     """
     found = {column.name: column for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)}
-    path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:  # the run still plays
+    if theirs_json is None:
         return found
-    except (OSError, ValueError) as error:
-        raise IntegrityError(f"{path}: cannot be read ({error})") from None
     try:
-        theirs = [_sound(Column(**entry)) for entry in json.loads(text)]
-    except (ValueError, TypeError) as error:
-        raise IntegrityError(f"{path}: not a list of columns ({error})") from None
+        theirs = [_sound(Column(**entry)) for entry in json.loads(theirs_json)]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise IntegrityError(f"{FILE}: not a list of columns ({error})") from None
     return {column.name: column for column in theirs} | found
 
 

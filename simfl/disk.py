@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,13 @@ from typing import IO, Any
 
 from simfl.errors import BusyError, SimflError
 
-__all__ = ["cache_root", "locked", "naming", "open_own", "refuse_link", "sha256", "write_atomically"]
+__all__ = [
+    "cache_root", "locked", "make_folder", "naming", "open_own", "refuse_link",
+    "refuse_links_of_results", "remove_folder", "sha256", "touch", "write_atomically",
+]  # fmt: skip
+
+RESULTS_FILES = "summary.json", "begun.json", "sweep.yaml"
+"""A folder with one of these is one of results."""
 
 LOOK_S = 0.05
 """A lock is tried a second time after so many seconds: somebody may have looked whether it is held."""
@@ -37,9 +44,13 @@ def sha256(path: Path) -> str:
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes a whole file or nothing: temporary file of a name of its own, fsync, rename, fsync of the folder.
 
+    A link of the file's own name is replaced, what lies behind it is left alone.
+
     Raises:
+        SimflError: the way to the file leads through a link inside a folder of results.
         OSError: with the name of the file; the temporary one is gone.
     """
+    refuse_links_of_results(path.parent)
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     with naming(path):
         try:
@@ -84,6 +95,50 @@ def refuse_link(folder: Path) -> None:
     """
     if folder.is_symlink():
         raise _a_link(folder)
+
+
+def refuse_links_of_results(folder: Path) -> None:
+    """Refuses a way that leads out of a folder of results; links elsewhere are the user's.
+
+    Raises:
+        SimflError: a part of the way to the folder, or itself, is a link in a folder of results or beside one.
+    """
+    for part in (folder, *folder.parents):
+        if part.is_symlink() and any(
+            any(part.parent.glob(f"{at}{name}")) for name in RESULTS_FILES for at in ("", "*/")
+        ):
+            raise _a_link(part)
+
+
+def make_folder(folder: Path, below: Path) -> None:
+    """Makes a folder of results, and those on the way to it.
+
+    Args:
+        folder: to be made, if it is not there.
+        below: the root of the results, which may be a link: it is what the user named.
+
+    Raises:
+        SimflError: a part of the way from the root to the folder is a link.
+    """
+    for part in (folder, *folder.parents):
+        if part == below:
+            break
+        refuse_link(part)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder of results with all that is in it; of a link, the link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def touch(path: Path) -> None:
+    """A file that exists was used now; of a link, the link."""
+    with suppress(FileNotFoundError):
+        os.utime(path, follow_symlinks=False)
 
 
 @contextmanager

@@ -25,15 +25,14 @@ from simfl.scenario import Scenario
 from simfl.selection.theory import guarantee
 from simfl.stored import (
     ACCURACIES,
-    CLIENTS,
     FINDINGS,
-    LATENCY,
     MACHINE,
     PRIVACY,
-    SCENARIO,
     SUMMARY,
     UPDATES,
+    Stored,
     sealed,
+    write_sealed,
 )
 from simfl.trace import Table
 
@@ -73,9 +72,8 @@ def finish(
     for name, table in tables.items():
         if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty):
             digests[name] = table.finish()
-    tables["rounds.csv"].mark()
     seen = history(scenario, folder, rounds, samples)
-    text, rows = fill_columns((folder / "rounds.csv.part").read_text(), accounts(scenario, seen))
+    text, rows = fill_columns(tables["rounds.csv"].check().read_text(), accounts(scenario, seen))
     write_atomically(folder / "rounds.csv", text.encode())
     digests["rounds.csv"] = sha256(folder / "rounds.csv")
     if each := of_clients(scenario, seen):
@@ -110,10 +108,12 @@ def finish(
     for metric in scenario.metrics:
         ended = checked_values(metric, metric.end(lambda name: _table(folder / name)), metric.finals, "end")
         summary |= {column.name: cell(ended.get(column.name)) for column in metric.finals}
-    others = (SCENARIO, CLIENTS, LATENCY, ACCURACIES, FILE, FINDINGS, UPDATES)
+    begun = Stored.begun(folder)
+    digests |= {name: sha256(begun.file(name)) for name in begun.files}
+    others = (ACCURACIES, FILE, FINDINGS, UPDATES)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = sealed(summary, digests)
-    write_atomically(folder / MACHINE, _json(_versions(scenario)))
+    write_sealed(folder / MACHINE, _versions(scenario))
     write_atomically(folder / SUMMARY, data)
     return summary
 

@@ -1,7 +1,6 @@
 """What lies in a results folder: runs, sweeps and comparisons, in which state, and in what they differ."""
 
 import fcntl
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,14 +11,12 @@ from simfl.report.axes import labels, varying
 from simfl.report.growing import Growing
 from simfl.report.live import scenario_of
 from simfl.report.reading import index_of
-from simfl.stored import SCENARIO, SUMMARY, Stored, is_finished
+from simfl.stored import BEGUN, FAILURE, SCENARIO, SUMMARY, Stored, is_finished, is_swept, read_sealed
 
 __all__ = ["Entry", "listed"]
 
-MARKS = (SCENARIO, SUMMARY, "failed.json")
+MARKS = (SCENARIO, SUMMARY, BEGUN, FAILURE)
 """A folder with one of these holds a run."""
-
-SWEEP = "sweep.yaml"
 
 
 @dataclass
@@ -77,11 +74,14 @@ def listed(folder: Path) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
     scenarios: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(places, key=lambda path: (path.stat().st_mtime_ns, path)):
-        if (path / SWEEP).exists():
+        if is_swept(path):
             entry = _sweep(path)
         elif any((path / mark).exists() for mark in MARKS):
-            scenario = scenario_of(path)
-            entry = _run(path, scenario)
+            try:
+                scenario = scenario_of(path)
+                entry = _run(path, scenario)
+            except SimflError as error:
+                scenario, entry = {}, Entry("run", path.resolve().parent.name, path, "damaged", error=str(error))
             scenarios.setdefault(entry.name, []).append(scenario)
         else:
             continue
@@ -164,8 +164,5 @@ def _locked(lock: Path) -> bool:
 
 
 def _failure(path: Path) -> str | None:
-    try:
-        found = json.loads((path / "failed.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    return str(found.get("error", "")) if isinstance(found, dict) else ""
+    found = read_sealed(path / FAILURE)
+    return None if found is None else str(found.get("error", ""))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from simfl.columns import described, telling
+from simfl.columns import telling
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
 from simfl.scenario import Scenario
-from simfl.stored import SCENARIO, Stored, is_finished
+from simfl.stored import SCENARIO, Stored, is_finished, is_swept
 from simfl.tidy import html_table, indexed_rounds
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Result:
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
-        known = described(self.path)
+        known = Stored.open(self.path).columns()
         told = [
             column for column in telling(known.values()) if column.shown and self.summary.get(column.name) is not None
         ]
@@ -89,7 +89,7 @@ class SweepResult:
         Raises:
             SimflError: it holds no sweep.
         """
-        index = Path(path, "index.csv")
+        index = Stored.swept(Path(path)).file("index.csv")
         runs = read_table(index)
         if missing := [name for name in ("digest", "seed", "status") if name not in runs]:
             raise SimflError(f"{index}: not the index of a sweep (no column {', '.join(missing)})")
@@ -150,13 +150,13 @@ class ComparisonResult(SweepResult):
         Raises:
             SimflError: it holds no comparison.
         """
-        path = Path(path)
-        try:
-            document = json.loads((path / "comparison.json").read_text())
-        except (OSError, ValueError) as error:
-            raise SimflError(f"{path}: no comparison here ({error})") from None
-        runs, means, paired = (read_table(path / name) for name in ("index.csv", "comparison.csv", "paired.csv"))
-        return cls(path, runs, means, paired, document)
+        stored = Stored.swept(Path(path))
+        if "comparison.json" not in stored:
+            raise SimflError(f"{path}: no comparison here")
+        document = json.loads(stored.read("comparison.json"))
+        names = ("index.csv", "comparison.csv", "paired.csv")
+        runs, means, paired = (read_table(stored.file(name)) for name in names)
+        return cls(stored.path, runs, means, paired, document)
 
     def rounds(self) -> Any:
         """The rounds of all runs that are done, as of a sweep, with the column ``choice`` in front."""
@@ -192,11 +192,9 @@ def open(path: Path | str) -> Result | SweepResult | ComparisonResult:
     """
     if is_finished(Path(path)):
         return Result.open(path)
-    if Path(path, "comparison.json").exists():
-        return ComparisonResult.open(path)
-    if Path(path, "sweep.yaml").exists():
-        return SweepResult.open(path)
-    raise SimflError(f"{path}: no run, sweep or comparison here")
+    if not is_swept(Path(path)):
+        raise SimflError(f"{path}: no run, sweep or comparison here")
+    return (ComparisonResult if "comparison.json" in Stored.swept(Path(path)) else SweepResult).open(path)
 
 
 def _told(row: dict[str, Any] | None) -> str:

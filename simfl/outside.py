@@ -52,6 +52,10 @@ class Outside(Protocol):
         """
         ...
 
+    def kept(self) -> int:
+        """How many updates are on disk: a checkpoint rests on them."""
+        ...
+
     def conclude(self) -> None:
         """No job comes any more: whatever it takes to play the run again is on disk from now on."""
         ...

@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,13 +15,14 @@ from simfl.agents.state import under
 from simfl.attacks.base import Finding, Seen
 from simfl.clients import write_accuracies
 from simfl.columns import ROUND_COLUMNS
+from simfl.disk import remove_folder
 from simfl.errors import IntegrityError
 from simfl.finishing import cell, finish, round_cells
 from simfl.metrics import Tally
 from simfl.scenario import Scenario
 from simfl.scenario.owned import added
 from simfl.selection.theory import theory
-from simfl.stored import JOINED, OWN
+from simfl.stored import BEGUN, JOINED, OWN, UPDATES
 from simfl.trace import AGGREGATES, ATTACKS, FACTS, JOBS, PARTICIPATION, PEERS, PHASES, ROUNDS, VECTORS, Table
 from simfl.world import World
 
@@ -32,6 +32,9 @@ CHECKPOINTS = 50
 """The next checkpoint is due after one in so many rounds: of all or, where only something else ends the run (a target
 accuracy, say) and nobody knows their number, of those so far; but after one at the earliest.
 """
+
+KEPT = "outside_kept"
+"""In a checkpoint: the updates of clients outside that were on disk."""
 
 Progress = Callable[[int, int, float], None]
 Phase = Callable[[str, int], None]
@@ -73,6 +76,7 @@ class Play:
                 state, marks = checkpoint.load(path)
                 if set(marks) != set(self.columns):
                     raise IntegrityError(f"{path}: belongs to a run with other tables; play it again with --force")
+                self._check_outside(int(state.get(KEPT, 0)))
                 self.tables = {name: self._table(name, marks[name]) for name in self.columns}
             except IntegrityError as error:
                 print(f"warning: {error}", file=sys.stderr)
@@ -85,6 +89,17 @@ class Play:
             raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force plays the run from the start")
         self.tables = {name: self._table(name, None) for name in self.columns}
         return self._server(0.0)
+
+    def _check_outside(self, kept: int) -> None:
+        """
+        Raises:
+            IntegrityError: updates that came before a checkpoint are gone; nobody would be asked for them again.
+        """
+        outside = self.scenario.means.outside
+        if outside is not None and (found := outside.kept()) < kept:
+            raise IntegrityError(
+                f"{self.folder / UPDATES}.part: {found} updates, {kept} at the checkpoint; its end is gone"
+            )
 
     def _table(self, name: str, keep: tuple[int, str] | None) -> Table:
         return Table(self.folder / name, self.columns[name], keep)
@@ -124,9 +139,10 @@ class Play:
         if done.number + 1 >= self.due and not done.last:
             self.due = self._next(done.number + 1)
             marks = {name: table.mark() for name, table in self.tables.items()}
-            checkpoint.save(
-                self.folder / "checkpoint", done.number + 1, self.server.state() | self.measuring.state(), marks
-            )
+            state = self.server.state() | self.measuring.state()
+            if (outside := self.scenario.means.outside) is not None:
+                state[KEPT] = np.int64(outside.kept())
+            checkpoint.save(self.folder / "checkpoint", done.number + 1, state, marks)
         if self.progress is not None:
             self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
 
@@ -195,6 +211,7 @@ def leftovers(folder: Path) -> Iterator[Path]:
     yield from folder.glob("checkpoint")
     yield from folder.glob(JOINED)
     yield from folder.glob("*.part")
+    yield from folder.glob(BEGUN)
     for name in OWN:
         yield from folder.glob(f"{name}.*.tmp")
 
@@ -203,6 +220,6 @@ def tidy(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
     for left in list(leftovers(folder)):
         if left.name in ("checkpoint", JOINED):
-            shutil.rmtree(left, ignore_errors=True)
+            remove_folder(left)
         else:
             left.unlink()

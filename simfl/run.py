@@ -3,20 +3,21 @@
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from simfl.agents import Parts
 from simfl.cache import bypassed
-from simfl.clients import write_clients
-from simfl.disk import locked, refuse_link, write_atomically
+from simfl.clients import clients_files
+from simfl.disk import locked, make_folder, refuse_link, write_atomically
 from simfl.errors import BusyError, IntegrityError, ScenarioError
 from simfl.play import Phase, Play, Progress, leftovers, tidy
 from simfl.rng import Streams
 from simfl.scenario import Scenario, datafiles
 from simfl.scenario.places import dotted
 from simfl.selection.base import shuffled
-from simfl.stored import MACHINE, OWN, SCENARIO, SUMMARY, Stored, is_finished
+from simfl.stored import BEGUN, JOINED, MACHINE, OWN, SCENARIO, SUMMARY, VECTORS_OF, Stored, is_finished, write_sealed
 from simfl.timeline import write_timeline
 from simfl.updates import Replay
 
@@ -104,6 +105,7 @@ def run(
     """
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
+    refuse_link(folder.parent)
     refuse_link(folder)
     finished = None if force else _complete(folder, scenario, events)
     if finished is None:
@@ -111,7 +113,7 @@ def run(
         begins = phase or (lambda name, done: None)
         begins("building", 0)
         parts = build(scenario)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, out)
         with locked(folder / LOCK, f"{folder}: another process is playing this run"):
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
             if finished is None:
@@ -213,11 +215,16 @@ def _played(
     progress: Progress | None,
     begins: Phase,
 ) -> Finished:
-    refuse_link(folder / "checkpoint")
+    for name in ("checkpoint", JOINED, VECTORS_OF):
+        refuse_link(folder / name)
     if anew or is_finished(folder):
         _clear(folder)
-    write_atomically(folder / SCENARIO, scenario.to_yaml(folder).encode())
-    write_clients(folder, parts)
+    files = {SCENARIO: scenario.to_yaml(folder).encode(), **clients_files(parts)}
+    write_sealed(
+        folder / BEGUN, {"digest": scenario.digest}, {name: sha256(data).hexdigest() for name, data in files.items()}
+    )
+    for name, data in files.items():
+        write_atomically(folder / name, data)
     return Finished(folder, scenario.digest, Play(scenario, parts, folder, events, progress, begins).play(), False)
 
 

@@ -30,7 +30,7 @@ def all_rounds(folder: Path) -> "DataFrame":
     if is_finished(folder):
         stored = Stored.open(folder)
         return _rounds([({"digest": stored.summary["digest"], "seed": stored.summary["seed"]}, folder)])
-    index = read_table(folder / "index.csv")
+    index = read_table(Stored.swept(folder).file("index.csv"))
     return indexed_rounds(index, folder.resolve().parent)
 
 

@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.columns import ROUND_COLUMNS
-from simfl.disk import naming, open_own
+from simfl.disk import naming, open_own, sha256
 from simfl.errors import IntegrityError
 
-__all__ = ["AGGREGATES", "ATTACKS", "FACTS", "JOBS", "PARTICIPATION", "PEERS", "PHASES", "ROUNDS", "VECTORS", "Table"]
+__all__ = [
+    "AGGREGATES", "ATTACKS", "FACTS", "JOBS", "PARTICIPATION", "PEERS", "PHASES", "ROUNDS", "SEALS", "VECTORS",
+    "Table",
+]  # fmt: skip
 
 ROUNDS = tuple(column.name for column in ROUND_COLUMNS)
 """Columns of rounds.csv; one row a server round, empty where a column does not apply."""
@@ -57,8 +60,14 @@ the rule takes), ``unrecovered`` (the protocol could not sum it), ``open`` (the 
 """
 
 
+SEALS = ".seals.part"
+"""Ending of the file beside a growing table that says at which sizes it had which SHA-256, a line each."""
+
+
 class Table:
     """A text table that grows at the end of ``<path>.part`` and becomes ``<path>`` when it is whole.
+
+    Whoever reads it before that trusts ``<path>.seals.part``, which is written after what it seals.
 
     Args:
         path: the table's final path.
@@ -75,6 +84,7 @@ class Table:
         self._hash = hashlib.sha256()
         self._size = 0
         self._columns = columns
+        self._sealed = -1
         if keep is None:
             self._file = open_own(self._part, "wb")
             if columns:
@@ -84,6 +94,8 @@ class Table:
                 os.replace(path, self._part)
             self._file = _continue(self._part, *keep, self._hash)
             self._size = keep[0]
+        self._seals = open_own(path.with_name(path.name + SEALS), "wb")
+        self.mark()
 
     def append(self, rows: Iterable[Sequence[Any]]) -> None:
         """Adds CSV rows; None is an empty cell, floats keep every digit."""
@@ -113,14 +125,35 @@ class Table:
         """
         with naming(self._part):
             self._file.flush()
-        return self._size, self._hash.hexdigest()
+            digest = self._hash.hexdigest()
+            if self._sealed != self._size:
+                self._sealed = self._size
+                self._seals.write(f"{self._size} {digest}\n".encode())
+                self._seals.flush()
+        return self._size, digest
+
+    def check(self) -> Path:
+        """The path of the table so far.
+
+        Raises:
+            IntegrityError: it is not what was written.
+        """
+        digest = self.mark()[1]
+        if sha256(self._part) != digest:
+            raise IntegrityError(f"{self._part}: damaged while the run played; the same command goes on")
+        return self._part
 
     def finish(self) -> str:
-        """Renames the table into place; its SHA-256."""
+        """Renames the table into place; its SHA-256.
+
+        Raises:
+            IntegrityError: it is not what was written.
+        """
+        self.check()
         digest = self.mark()[1]
         with naming(self._part):
             os.fsync(self._file.fileno())
-            self._file.close()
+            self.close()
         os.replace(self._part, self.path)
         return digest
 
@@ -132,6 +165,7 @@ class Table:
     def close(self) -> None:
         """Closes the file where it is, to be resumed."""
         self._file.close()
+        self._seals.close()
 
 
 class _Text:

@@ -2,12 +2,15 @@
 
 ``updates.csv`` has a row a job: ``job``, ``client``, ``version`` of the model that it downloaded, ``model`` (the
 SHA-256 of that model's float32 values), ``update`` (the SHA-256 of the file ``updates/SHA-256.npy``) and ``loss``.
-``scores.csv``: ``client``, ``name``, ``value``. While the run plays, rows go to ``updates.csv.part`` as they come.
+``scores``: what the client told since its last update, JSON. While the run plays, rows go to ``updates.csv.part`` as
+they come, each with one more column, ``seal``: the SHA-256 of the seal of the row before (of the first row: of the
+header, that of the run's digest) and of the row itself, so that no row can be changed, moved, added or left out
+unseen; only the end can be cut off.
 """
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.disk import naming, open_own, refuse_link, write_atomically
-from simfl.errors import SimflError
+from simfl.disk import make_folder, naming, open_own, refuse_link, write_atomically
+from simfl.errors import IntegrityError, SimflError
 from simfl.outside import Asked, OutsideError, Sent
 from simfl.stored import UPDATES, VECTORS_OF, Stored, is_finished, read_update
 
 __all__ = ["Record", "Replay", "Updates", "encoded"]
+
+ANEW = "simfl serve --force asks for every update again"
 
 
 class Record(NamedTuple):
@@ -43,34 +48,30 @@ class Updates:
         anew: what is there already counts for nothing.
 
     Raises:
-        IntegrityError: the folder holds a finished run whose updates are damaged.
+        IntegrityError: the updates that the folder holds, of a finished run or in a journal, are damaged.
     """
 
     def __init__(self, folder: Path, anew: bool = False) -> None:
         self.folder = folder
         self._records: dict[int, Record] = {}
         self._journal: Any = None
+        self._seal = ""
         if anew:
             return
         if is_finished(folder):
             stored = Stored.open(folder)
             if UPDATES in stored:
-                self._read(stored.file(UPDATES).read_text())
-        elif (part := self._part).is_file():
-            self._read(part.read_text(errors="replace"), partial=True)
+                self._take(csv.reader(stored.file(UPDATES).read_text().splitlines()[1:]))
+        elif self._part.is_file():
+            self._take(_unsealed(self._part, folder.name))
 
     @property
     def _part(self) -> Path:
         return self.folder / f"{UPDATES}.part"
 
-    def _read(self, text: str, partial: bool = False) -> None:
-        whole = text[: text.rfind("\n") + 1] if partial else text  # a kill may have come in the middle of a line
-        for row in csv.reader(whole.splitlines()[1:]):
-            try:
-                job, client, version, model, update, loss, scores = row
-                record = Record(int(job), int(client), int(version), model, update, float(loss), scores)
-            except ValueError:
-                continue
+    def _take(self, rows: Iterable[list[str]]) -> None:
+        for job, client, version, model, update, loss, scores in rows:
+            record = Record(int(job), int(client), int(version), model, update, float(loss), scores)
             self._records[record.job] = record
 
     def __len__(self) -> int:
@@ -96,8 +97,7 @@ class Updates:
         model, update = digest_of(asked.model), sha256(data).hexdigest()
         record = Record(job.id, job.client, job.version, model, update, sent.loss, scores)
         folder = self.folder / VECTORS_OF
-        refuse_link(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, self.folder.parent)
         if not (path := folder / f"{record.update}.npy").exists():
             write_atomically(path, data)
         self._records[job.id] = record
@@ -106,11 +106,16 @@ class Updates:
 
     def _note(self, record: Record) -> None:
         if self._journal is None:  # a torn line at the end of an old one is left behind
-            write_atomically(self._part, _table(Record._fields, self._records.values()))
+            text, self._seal = _sealed(_header(), _first(self.folder.name))
+            for known in self._records.values():
+                line, self._seal = _sealed(_table((), [known]), self._seal)
+                text += line
+            write_atomically(self._part, text)
             self._journal = open_own(self._part, "ab")
             return
+        line, self._seal = _sealed(_table((), [record]), self._seal)
         with naming(self._part):
-            self._journal.write(_table((), [record]))
+            self._journal.write(line)
             self._journal.flush()
 
     def conclude(self) -> None:
@@ -119,6 +124,7 @@ class Updates:
             self._journal.close()
         rows = [self._records[job] for job in sorted(self._records)]
         write_atomically(self.folder / UPDATES, _table(Record._fields, rows))
+        refuse_link(self.folder / VECTORS_OF)
         wanted = {record.update for record in rows}
         for path in (self.folder / VECTORS_OF).glob("*.npy"):
             if path.stem not in wanted and len(path.stem) == 64:
@@ -160,6 +166,9 @@ class Replay:
             self.target.keep(each, found[-1], record.scores)
         return found
 
+    def kept(self) -> int:
+        return len(self.target)
+
     def conclude(self) -> None:
         self.target.conclude()
 
@@ -183,3 +192,49 @@ def _table(columns: Sequence[str], rows: Any) -> bytes:
         writer.writerow(columns)
     writer.writerows(rows)
     return text.getvalue().encode()
+
+
+# -- the journal's seals ---------------------------------------------------------------------------------
+
+
+def _header() -> bytes:
+    return _table(Record._fields, ())
+
+
+def _first(digest: str) -> str:
+    """What the header's seal goes on from: a journal of another run does not fit."""
+    return sha256(digest.encode()).hexdigest()
+
+
+def _sealed(line: bytes, before: str) -> tuple[bytes, str]:
+    """A line of the journal with its seal as one more cell, and the seal."""
+    seal = sha256(before.encode() + line).hexdigest()
+    return line[:-1] + b"," + seal.encode() + b"\n", seal
+
+
+def _unsealed(path: Path, digest: str) -> Iterator[list[str]]:
+    """The rows of a journal without their seals. What stands behind the last line's end was torn off by a kill.
+
+    Args:
+        path: the journal.
+        digest: of the run that it is to belong to.
+
+    Raises:
+        IntegrityError: a row, or the header, is not what was written.
+    """
+    data = path.read_bytes()
+    lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+    seal = _first(digest)
+    for number, line in enumerate(lines, 1):
+        row, _, found = line.rpartition(b",")
+        expected, seal = _sealed(row + b"\n", seal)
+        if line + b"\n" != expected:
+            if number == 1 and line + b"\n" == _header():
+                raise IntegrityError(f"{path}: of an older simfl, whose rows have no seals; {ANEW}")
+            raise IntegrityError(
+                f"{path}:{number}: damaged (not the row that was written after the one before); {ANEW}"
+            )
+        if number == 1 and row + b"\n" != _header():
+            raise IntegrityError(f"{path}: its columns are those of another simfl; {ANEW}")
+        if number > 1:
+            yield next(csv.reader([row.decode()]))

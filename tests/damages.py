@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from simfl.disk import sha256
-from simfl.stored import sealed
+from simfl.stored import BEGUN, CONTENTS, sealed, write_sealed
+from simfl.trace import SEALS
 
 KINDS = ("flip", "cut", "grow", "empty", "remove", "digit", "drop", "twice", "swap")
 
@@ -21,7 +22,7 @@ def damaged(folder: Path, other: Path, rng: np.random.Generator) -> tuple[Path, 
         other: a folder of the same kind, from which a file may be taken instead.
         rng: decides.
     """
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".lock"))
     path = files[rng.integers(len(files))]
     kind = str(rng.choice(KINDS))
     before = path.read_bytes()
@@ -77,3 +78,43 @@ def reseal(folder: Path, *added: str, without: Collection[str] = (), **values: o
     document = json.loads((folder / "summary.json").read_bytes()) | values
     names = {*document.pop("sha256"), *added} - {"summary.json", *without}
     (folder / "summary.json").write_bytes(sealed(document, {name: sha256(folder / name) for name in names})[1])
+
+
+def unfinish(folder: Path, rows: int, more: str = "") -> Path:
+    """Makes a finished run's folder that of a run which has played some rounds, with its seals.
+
+    Args:
+        folder: of the run.
+        rows: of ``rounds.csv`` that are there.
+        more: what is written of the next row.
+    """
+    (folder / "summary.json").unlink()
+    begun = ("scenario.yaml", "clients.csv", "latency.csv")
+    seal_begun(folder, *(name for name in begun if (folder / name).exists()))
+    lines = (folder / "rounds.csv").read_text().splitlines(keepends=True)
+    (folder / "rounds.csv").unlink()
+    growing(folder, "rounds.csv", "".join(lines[: rows + 1]), more)
+    whole = (folder / "participation.csv").read_text()
+    (folder / "participation.csv").unlink()
+    growing(folder, "participation.csv", whole)
+    return folder
+
+
+def seal_begun(folder: Path, *names: str) -> None:
+    """Seals what a run writes before its first round."""
+    write_sealed(folder / BEGUN, {"digest": folder.name}, {name: sha256(folder / name) for name in names})
+
+
+def growing(folder: Path, name: str, text: str, more: str = "") -> None:
+    """Writes a table of a run that plays, sealed, and after it what is not sealed yet."""
+    part = folder / f"{name}.part"
+    part.write_text(text)
+    (folder / f"{name}{SEALS}").write_text(f"{len(text.encode())} {sha256(part)}\n")
+    with open(part, "a") as file:
+        file.write(more)
+
+
+def reseal_sweep(folder: Path) -> None:
+    """Makes a changed sweep's folder consistent again; files that are gone are not named."""
+    names = {path.name for path in folder.iterdir() if path.suffix in (".csv", ".yaml", ".json")} - {CONTENTS}
+    write_sealed(folder / CONTENTS, {}, {name: sha256(folder / name) for name in names})

@@ -9,6 +9,7 @@ import numpy as np
 import pandas
 import pytest
 from click.testing import CliRunner
+from damages import reseal_sweep
 
 import simfl
 from simfl.cli import simfl as group
@@ -154,5 +155,6 @@ def test_a_malformed_index_is_named(tmp_path, text):
     from simfl.opening import SweepResult
 
     (tmp_path / "index.csv").write_text(text)
+    reseal_sweep(tmp_path)
     with pytest.raises(SimflError, match="index.csv"):
         SweepResult.open(tmp_path)

@@ -12,7 +12,7 @@ import pandas
 import pytest
 from click.testing import CliRunner
 from conftest import CHOICES, SEEDS, WORLD
-from damages import reseal
+from damages import reseal, seal_begun
 
 import simfl
 from simfl import columns
@@ -31,6 +31,7 @@ from simfl.report.tables import group_table, round_table, run_table
 from simfl.results import summarise
 from simfl.run import verify
 from simfl.scenario import Scenario
+from simfl.stored import Stored
 from simfl.sweep.grid import axes
 from simfl.sweep.plan import planned
 from simfl.sweep.playing import How
@@ -112,6 +113,7 @@ def filled(folder):
             data = (folder / name).read_text()
             tables[name] = Table(folder / name, None)
             tables[name]._write(data)
+    seal_begun(folder, "scenario.yaml", "clients.csv", "latency.csv")
     return finish(folder, scenario, tables, len(rounds), None, summary["expected_cardinality"], EXTRA,
                   summary["no_skill_accuracy"])  # fmt: skip
 
@@ -192,7 +194,7 @@ def test_a_registered_plugin_is_enough(accountant, tmp_path):
     overrides = ["learning=none", "training.rounds=5", "privacy.accountants=[{name: counting}]"]
     done = run(Scenario.parse(WORLD, "x", overrides), tmp_path)
     assert done.summary["epsilon_max"] == 5.0 and verify(done.path)[FILE]
-    assert described(done.path)["epsilon_max"] == EPSILON
+    assert Stored.open(done.path).columns()["epsilon_max"] == EPSILON
     heads = {head.name: head for head in group_table(read_study([done.path])).columns}
     assert heads["epsilon_max"].label == "Largest ε"
     _, table = draw("plugins", done.path)
@@ -219,7 +221,8 @@ def test_what_only_has_a_name_is_shown_by_it(single, tmp_path):
     filled(folder)
     (folder / FILE).unlink()
     reseal(folder, without={FILE})
-    assert described(folder).keys() == described(tmp_path).keys() and "epsilon_max" not in described(folder)
+    theirs = Stored.open(folder).columns()
+    assert theirs.keys() == described().keys() and "epsilon_max" not in theirs
     heads = {head.name: head for head in group_table(read_study([folder])).columns}
     assert heads["epsilon_max"].label == "Epsilon max" and heads["spent_s"].unit == "s"
     assert unknown("bytes_lost").unit == "bytes" and unknown("idle_s").heading == "Idle"
@@ -234,16 +237,15 @@ def test_a_damaged_description_is_refused_by_name(single, tmp_path, text):
     shutil.copytree(single, folder)
     (folder / FILE).write_bytes(text.encode("latin-1"))
     with pytest.raises(IntegrityError, match=FILE):
-        described(folder)
+        described(text.encode("latin-1"))
     done = CliRunner().invoke(group, ["report", str(folder)])
     assert done.exit_code == 4 and FILE in done.output and "Traceback" not in done.output
     assert not (folder / "report.html").exists()
 
 
-def test_a_plugin_cannot_rename_what_simfl_reports(tmp_path):
+def test_a_plugin_cannot_rename_what_simfl_reports():
     theirs = {**EPSILON._asdict(), "name": "test_accuracy", "better": -1}
-    (tmp_path / FILE).write_text(json.dumps([theirs]))
-    assert described(tmp_path)["test_accuracy"] in ROUND_COLUMNS
+    assert described(json.dumps([theirs]).encode())["test_accuracy"] in ROUND_COLUMNS
 
 
 # -- what theory adds to a summary ---------------------------------------------------------------------

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from damages import unfinish
 
 from simfl.cli import simfl
 from simfl.scenario import Scenario
 from simfl.scenario.builtin import builtins
+from simfl.stored import write_sealed
 
 
 def call(*words):
@@ -75,11 +77,8 @@ def test_every_state_is_told(results, comparison):
     damaged, failed, stopped, running, diverged = runs[:5]
     (results / damaged / "rounds.csv").write_text("round\n")
     for digest in (failed, stopped, running):
-        (results / digest / "summary.json").unlink()
-        lines = (results / digest / "rounds.csv").read_text().splitlines(keepends=True)
-        (results / digest / "rounds.csv").unlink()
-        (results / digest / "rounds.csv.part").write_text("".join(lines[:6]))
-    (results / failed / "failed.json").write_text('{"error": "no luck"}')
+        unfinish(results / digest, 5)
+    write_sealed(results / failed / "failed.json", {"error": "no luck"})
     with open(results / running / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = entries()
@@ -131,7 +130,7 @@ def test_rubbish_ends_nothing(tmp_path):
     (tmp_path / "results/x/sweep-c/sweep.yaml").write_text("")
     (tmp_path / "results/x/loop").symlink_to(tmp_path / "results")
     ended = call("ls")
-    assert ended.exit_code == 0 and ended.stdout.count("damaged") == 2 and "Traceback" not in ended.output
+    assert ended.exit_code == 0 and ended.stdout.count("damaged") == 4 and "Traceback" not in ended.output
 
 
 def test_looking_keeps_no_run_from_starting(results):

@@ -7,11 +7,11 @@ import numpy as np
 import pandas
 import pytest
 from click.testing import CliRunner
-from damages import reseal
+from damages import reseal, reseal_sweep
 from scipy.stats import t
 
 from simfl.cli import simfl
-from simfl.errors import SimflError
+from simfl.errors import IntegrityError, SimflError
 from simfl.report import draw, read_study, style
 from simfl.report.axes import labels, varying
 from simfl.report.figures import FIGURES, NothingToDraw
@@ -52,6 +52,7 @@ def test_failed_and_vanished_members_are_kept_in_the_table_only(comparison, tmp_
     index = pandas.read_csv(folder / comparison.name / "index.csv", dtype=str)
     index.loc[0, ["status", "error"]] = "failed", "it <b>broke</b>"
     index.to_csv(folder / comparison.name / "index.csv", index=False)
+    reseal_sweep(folder / comparison.name)
     shutil.rmtree(folder / index.digest[4])
     study = read_study([folder / comparison.name])
     assert sum(1 for _ in study.runs) == 7 and len(study.members) == 9
@@ -64,9 +65,13 @@ def test_what_is_no_result_is_said_in_one_line(tmp_path):
         with pytest.raises(SimflError, match="no "):
             read_study([path])
     (tmp_path / "index.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(IntegrityError, match="contents.json: gone"):
+        read_study([tmp_path])
+    reseal_sweep(tmp_path)
     with pytest.raises(SimflError, match="no column digest"):
         read_study([tmp_path])
     (tmp_path / "index.csv").write_text("digest,seed,status\n../../etc,0,done\n")
+    reseal_sweep(tmp_path)
     with pytest.raises(SimflError, match="no digest"):
         read_study([tmp_path])
 

@@ -11,7 +11,7 @@ import pandas
 import pytest
 from chromium import chromium, executable
 from click.testing import CliRunner
-from damages import reseal
+from damages import reseal, reseal_sweep
 
 from simfl.cli import simfl
 from simfl.report import draw, read_study
@@ -86,6 +86,7 @@ def test_what_users_wrote_is_escaped(comparison, tmp_path):
     table.loc[table.selection == "partition", "selection"] = f'"{evil} $\\frac$'
     table.to_csv(index, index=False)
     (folder / comparison.name / "comparison.json").unlink()
+    reseal_sweep(folder / comparison.name)
     for run in folder.glob("*/scenario.yaml"):
         run.write_text(run.read_text() + f"\n# {evil}\n")
         reseal(run.parent)

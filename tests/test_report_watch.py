@@ -18,9 +18,12 @@ from unittest import mock
 import numpy as np
 import pytest
 from chromium import chromium, executable
+from damages import growing as growing_table
+from damages import seal_begun, unfinish
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simfl.disk import sha256
 from simfl.errors import SimflError
 from simfl.http_server import Limits
 from simfl.report import growing
@@ -28,6 +31,7 @@ from simfl.report.growing import POINTS, Growing
 from simfl.report.live import Watched
 from simfl.report.server import ADDRESS, serving
 from simfl.report.terminal import shown, table
+from simfl.stored import write_sealed
 from simfl.trace import ROUNDS
 
 HERE = Path(__file__).resolve().parent.parent
@@ -38,11 +42,7 @@ def playing(single, tmp_path):
     """A run that has come five rounds and a half."""
     folder = tmp_path / "sample" / single.name
     shutil.copytree(single, folder)
-    (folder / "summary.json").unlink()
-    lines = (folder / "rounds.csv").read_text().splitlines(keepends=True)
-    (folder / "rounds.csv").unlink()
-    (folder / "rounds.csv.part").write_text("".join(lines[:6]) + lines[6][:7])
-    return folder
+    return unfinish(folder, 5, "5,0.1")
 
 
 def test_a_half_written_line_does_not_count(playing, single):
@@ -60,8 +60,7 @@ def test_the_clients_of_a_run_are_told_one_by_one(playing, single):
     lines = (single / "participation.csv").read_text().splitlines(keepends=True)
     assert Watched(playing).look()["clients"][0]["samples"] > 0
     for rows in (0, 7, len(lines) - 1):
-        (playing / "participation.csv").unlink(missing_ok=True)
-        (playing / "participation.csv.part").write_text("".join(lines[: rows + 1]) + "9,")  # half a line
+        growing_table(playing, "participation.csv", "".join(lines[: rows + 1]), "9,")  # half a line
         people = Watched(playing).look()["clients"]
         P = np.zeros((14, 12))
         for line in lines[1 : rows + 1]:
@@ -76,19 +75,17 @@ def test_the_clients_of_a_run_are_told_one_by_one(playing, single):
             assert one["exposed"] == (alone[0] + 1 if alone else None)
     (playing / "joined").mkdir()
     known = {"client": 3, "name": "pod", "updates": 2, "refused": 1, "scores": {"a": 1}}
-    (playing / "joined" / "3.json").write_text(json.dumps(known))
-    (playing / "joined" / "4.json").write_text("{")
+    write_sealed(playing / "joined" / "3.json", known)
     outside = Watched(playing).look()["clients"]
     assert outside[3]["name"] == "pod" and outside[3]["updates"] == 2 and outside[3]["seen_s"] > 1e9
     assert "updates" not in outside[4]
-    (playing / "participation.csv.part").write_text("round,client,weight\n0,99,1\nx,y,z\n")
-    assert Watched(playing).look()["clients"][0]["rounds"] == 0  # nonsense is nothing
 
 
 def test_a_run_is_followed_to_its_end(playing, single):
     watched = Watched(playing)
     watched.look()
     shutil.copy(single / "rounds.csv", playing)
+    shutil.copy(single / "participation.csv", playing)
     shutil.copy(single / "summary.json", playing)
     state = watched.look()
     assert state["finished"] and state["runs"][0]["state"] == "done" and state["runs"][0]["round"] == 14
@@ -100,7 +97,7 @@ def test_a_sweep_tells_every_members_state(comparison, tmp_path):
     digests = [path.parent.name for path in sorted(folder.glob("*/summary.json"))]
     failed, waiting = digests[:2]
     (folder / failed / "summary.json").unlink()
-    (folder / failed / "failed.json").write_text('{"error": "no luck"}')
+    write_sealed(folder / failed / "failed.json", {"error": "no luck"})
     shutil.rmtree(folder / waiting)
     state = Watched(folder / comparison.name).look()
     states = {run["digest"]: run["state"] for run in state["runs"]}
@@ -113,7 +110,8 @@ def test_a_sweep_tells_every_members_state(comparison, tmp_path):
 def test_curves_of_long_runs_are_thinned(playing):
     part = playing / "rounds.csv.part"
     header, *rows = part.read_text().splitlines()
-    part.write_text("\n".join([header, *(rows[0].replace("0,", f"{i},", 1) for i in range(2000))]) + "\n")
+    many = (rows[0].replace("0,", f"{i},", 1) for i in range(2000))
+    growing_table(playing, "rounds.csv", "\n".join([header, *many]) + "\n")
     curves = Watched(playing).look()["shown"][0]["curves"]
     assert len(curves["round"]) <= POINTS + 1 and curves["round"][-1] == 1999
 
@@ -160,7 +158,7 @@ def test_the_terminal_shows_every_client_of_a_served_run(playing):
 
     (playing / "joined").mkdir()
     known = {"client": 3, "name": "[red]pod[/red]", "updates": 2, "refused": 1, "scores": {"[b]acc": 0.8125, "loss": 2}}
-    (playing / "joined" / "3.json").write_text(json.dumps(known))
+    write_sealed(playing / "joined" / "3.json", known)
     os.utime(playing / "joined" / "3.json", (0, 1_000_000_000))
     state = Watched(playing).look()
     console = Console(width=160, record=True, file=open(os.devnull, "w"))
@@ -243,7 +241,7 @@ def test_runs_are_chosen_and_laid_over_one_another(comparison):
 
 
 def test_a_run_whose_rounds_are_over_is_ending(playing, single):
-    (playing / "rounds.csv.part").write_text((single / "rounds.csv").read_text())
+    growing_table(playing, "rounds.csv", (single / "rounds.csv").read_text())
     state = Watched(playing).look()
     assert state["runs"][0]["ending"] and not state["finished"] and state["runs"][0]["state"] == "playing"
 
@@ -278,15 +276,40 @@ def test_the_page_lays_runs_over_one_another(comparison):
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\xff\xfe\x00\n\x00\n", b"round,time_s\n1\n,,,\nx,nan,inf\n2,1e999\n", b'"\n', b"\n\n"]
+    "garbage", [b"\xff\xfe\x00\n\x00\n", b"round,time_s\n1\n,,,\nx,nan,inf\n2,1e999\n", b'"\n', b"\n\n", b"[" * 100_000]
 )
-def test_damaged_tables_do_not_end_the_watching(playing, garbage):
-    for text in (b"", (playing / "rounds.csv.part").read_bytes()):
-        (playing / "rounds.csv.part").write_bytes(text + garbage)
-        (playing / "scenario.yaml").write_bytes(garbage)
+@pytest.mark.parametrize("name", ["rounds.csv.part", "participation.csv.part", "scenario.yaml", "clients.csv",
+                                  "begun.json", "rounds.csv.seals.part", "joined/3.json"])  # fmt: skip
+def test_damaged_files_do_not_end_the_watching_and_are_told(playing, name, garbage):
+    """Whatever stands in a file beside a run that plays: a line that names it, and nothing that is not true."""
+    (playing / "joined").mkdir()
+    write_sealed(playing / "joined" / "3.json", {"client": 3, "name": "", "updates": 1, "refused": 0, "scores": {}})
+    true = Watched(playing).look()
+    assert true["runs"][0]["error"] is None
+    data = (playing / name).read_bytes()
+    for damaged in (b"", garbage, data[: len(data) // 2], b"7" + data[1:], garbage + data):
+        (playing / name).write_bytes(damaged)
         state = Watched(playing).look()
-        assert state["runs"][0]["state"] == "playing"
+        said = state["runs"][0]["error"] or ""
+        assert name.removesuffix(".part").removesuffix(".seals") in said or state == true and "seals" in name
         json.dumps(state, allow_nan=False)
+        assert state["runs"][0]["accuracy"] in (None, true["runs"][0]["accuracy"])
+        told = {one["client"]: (one["rounds"], one["exposed"]) for one in true["clients"]}
+        assert all((one["rounds"], one["exposed"]) in ((0, None), told[one["client"]]) for one in state["clients"])
+
+
+def test_exposure_of_a_finished_run_is_told_from_checked_tables(single, tmp_path):
+    folder = shutil.copytree(single, tmp_path / single.name)
+    lines = (folder / "participation.csv").read_text().splitlines(keepends=True)
+    (folder / "participation.csv").write_text("".join(lines[: len(lines) // 2]))
+    state = Watched(folder).look()
+    assert "participation.csv: damaged" in state["runs"][0]["error"]
+    assert not any(one["rounds"] or one["exposed"] for one in state["clients"])
+
+
+def test_a_round_far_away_costs_no_memory(playing):
+    growing_table(playing, "participation.csv", "round,client,weight\n1000000000,1,1.0\n")
+    assert [one["rounds"] for one in Watched(playing).look()["clients"]][:3] == [0, 1, 0]
 
 
 def test_a_damaged_run_is_told_as_one(single, tmp_path):
@@ -303,10 +326,11 @@ def test_a_table_read_as_it_grows_is_the_table(rows, cuts, block):
     lines = [f"{i},{i / 2},{'' if i % 3 else i / 4},,1.5,{i % 5}" for i in range(rows)]
     data = "\n".join(["round,time_s,test_accuracy,train_loss,mean_cardinality,fairness_gap", *lines, ""]).encode()
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(growing, "BLOCK_BYTES", block):
-        path, table, end = Path(folder, "rounds.csv.part"), Growing(Path(folder)), 0
+        table, end = Growing(Path(folder)), 0
         for cut in [*cuts, len(data)]:
             end = min(len(data), end + cut)
-            path.write_bytes(data[:end])
+            sealed = data[: data.rfind(b"\n", 0, end) + 1]
+            growing_table(Path(folder), "rounds.csv", sealed.decode(), data[len(sealed) : end].decode())
             table.look()
             assert table.rows == max(0, data[:end].count(b"\n") - 1)
         curves = table.curves()
@@ -321,15 +345,18 @@ def test_a_table_read_as_it_grows_is_the_table(rows, cuts, block):
 def test_a_long_table_is_read_once(tmp_path):
     """A million rows: the second look takes the row that is new, not those that were there."""
     (tmp_path / "scenario.yaml").write_text("name: long\ntraining: {rounds: 1000001}\n")
-    part = tmp_path / "rounds.csv.part"
+    seal_begun(tmp_path, "scenario.yaml")
+    part, seals = tmp_path / "rounds.csv.part", tmp_path / "rounds.csv.seals.part"
     row = ",0.5," + "1," * 12 + "2.5,1.25,0.75\n"
     with open(part, "w") as file:
         file.write(",".join(ROUNDS) + "\n")
         file.writelines(f"{i}{row}" for i in range(1_000_000))
+    seals.write_text(f"{part.stat().st_size} {sha256(part)}\n")
     watched = Watched(tmp_path)
     assert watched.look()["runs"][0]["round"] == 1_000_000
     with open(part, "a") as file:
         file.write(f"1000000{row}")
+    seals.write_text(f"{part.stat().st_size} {sha256(part)}\n")
     with mock.patch.object(Growing, "_take") as taken:
         watched.look()
     assert [len(call.args[0]) for call in taken.call_args_list] == [1]

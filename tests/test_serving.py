@@ -502,3 +502,52 @@ def test_updates_survive_a_kill_in_the_middle_of_a_line(tmp_path):
         assert len(found) == max(0, whole[:end].count(b"\n") - 1)
     found.keep(Asked(Job(3, 0, 0, 0.0), JOB.model), Sent(np.ones(D, dtype=np.float32), 1.0))
     assert len(Updates(tmp_path)) == 3
+
+
+def journal(folder, jobs=4):
+    """A journal of some updates; the lines of its file."""
+    kept = Updates(folder)
+    for job in range(jobs):
+        kept.keep(Asked(Job(job, 0, 0, 0.0), JOB.model), Sent(np.full(D, job, dtype=np.float32), 0.5 * job), '{"a": 1}')
+    return (folder / "updates.csv.part").read_bytes().splitlines(keepends=True)
+
+
+def test_no_change_of_the_journal_is_believed(tmp_path):
+    """Every bit of it, rows moved, left out, doubled and of another run: refused, but for an end that is cut off."""
+    folder = tmp_path / "a"
+    lines = journal(folder)
+    part = folder / "updates.csv.part"
+    journal(tmp_path / "b")
+    data = b"".join(lines)
+    changes = [data[:i] + bytes([data[i] ^ (1 << i % 8)]) + data[i + 1 :] for i in range(len(data) - 1)]
+    changes += [b"".join(lines[:i] + lines[i + 1 :]) for i in range(len(lines) - 1)]
+    changes += [b"".join([*lines[:i], lines[i], *lines[i:]]) for i in range(len(lines))]
+    changes += [b"".join([*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]]) for i in range(len(lines) - 1)]
+    changes += [data.replace(b",0.5,", b",1.0,"), (tmp_path / "b" / "updates.csv.part").read_bytes()]
+    hashes = [line.split(b",")[4] for line in lines]  # two updates change places
+    swapped = data.replace(hashes[1], b"x").replace(hashes[2], hashes[1]).replace(b"x", hashes[2])
+    for change in (*changes, swapped):
+        assert change != data
+        part.write_bytes(change)
+        with pytest.raises(IntegrityError, match="updates.csv.part:[1-6]: damaged .*--force"):
+            Updates(folder)
+    for keep in range(len(lines)):
+        part.write_bytes(b"".join(lines[:keep]))
+        assert len(Updates(folder)) == max(0, keep - 1)
+
+
+def test_a_journal_without_seals_is_refused(tmp_path):
+    (tmp_path / "updates.csv.part").write_text("job,client,version,model,update,loss,scores\n1,0,0,a,b,0.5,\n")
+    with pytest.raises(IntegrityError, match="older simfl.*--force"):
+        Updates(tmp_path)
+    assert len(Updates(tmp_path, anew=True)) == 0
+
+
+def test_a_journal_that_went_on_is_sound(tmp_path):
+    journal(tmp_path, 2)
+    part = tmp_path / "updates.csv.part"
+    part.write_bytes(part.read_bytes()[:-9])
+    again = Updates(tmp_path)
+    for job in (7, 8):
+        again.keep(Asked(Job(job, 0, 0, 0.0), JOB.model), Sent(np.ones(D, dtype=np.float32), 1.0))
+    assert len(Updates(tmp_path)) == 3

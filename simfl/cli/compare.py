@@ -63,6 +63,7 @@ def command(
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
     from simfl.compare.comparison import choices, compare, folder_of
+    from simfl.stored import Stored
     from simfl.sweep.grid import axes
     from simfl.sweep.plan import planned
     from simfl.sweep.progress import shown
@@ -79,7 +80,7 @@ def command(
     if as_json:
         print_json({"path": str(made.path), **made.document})
     elif as_csv:
-        sys.stdout.write((made.path / ("equal.csv" if at else "comparison.csv")).read_text())
+        sys.stdout.write(Stored.swept(made.path).read("equal.csv" if at else "comparison.csv").decode())
     else:
         from simfl.compare.show import show
 

@@ -9,20 +9,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from simfl.columns import Column, described, document, telling, unknown
+from simfl.columns import Column, document, telling, unknown
 from simfl.compare.beside_plain import BESIDE, beside_plain
 from simfl.compare.budgets import BUDGETS, Course, affordable
 from simfl.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
 from simfl.compare.intervals import CONFIDENCE
 from simfl.compare.measures import common_target, measures, to_target
-from simfl.disk import write_atomically
+from simfl.disk import locked
 from simfl.errors import SimflError, suggestion
-from simfl.stored import Stored
+from simfl.stored import Stored, write_contents
 from simfl.sweep import folders
 from simfl.sweep.grid import Axis, combinations
 from simfl.sweep.index import Index
 from simfl.sweep.plan import DIGEST_DIGITS, Plan
-from simfl.sweep.playing import How, Watch, play
+from simfl.sweep.playing import SHARED, How, Watch, play
 
 __all__ = ["Choice", "Comparison", "choices", "compare"]
 
@@ -112,15 +112,15 @@ def compare(
     used = _collect(compared, plan, index, target_accuracy)
     document = _document(plan, compared, index, baseline, used)
     document["digest"] = folder.name.removeprefix(PREFIX)
-    write_atomically(folder / "comparison.csv", _csv(MEANS, document["means"]))
-    write_atomically(folder / "paired.csv", _csv(DIFFERENCES, document["paired"]))
+    files = {"comparison.csv": _csv(MEANS, document["means"]), "paired.csv": _csv(DIFFERENCES, document["paired"])}
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
         rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
-        write_atomically(folder / name, _csv(("budget", "value", *columns), rows))
+        files[name] = _csv(("budget", "value", *columns), rows)
     if document["beside_plain"]:
-        write_atomically(folder / "beside_plain.csv", _csv(BESIDE, document["beside_plain"]))
-    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    write_atomically(folder / "comparison.json", text.encode())
+        files["beside_plain.csv"] = _csv(BESIDE, document["beside_plain"])
+    files["comparison.json"] = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+    with locked(folder / SHARED):
+        write_contents(folder, files)
     return Comparison(folder, document, index)
 
 
@@ -150,7 +150,7 @@ def _collect(compared: list[Choice], plan: Plan, index: Index, target: float | N
         choice.runs[member.seed] = member.digest
         if member.digest in stored:
             found = measures(stored[member.digest].summary)
-            known = described(index.runs / member.digest)
+            known = stored[member.digest].columns()
             choice.known |= known
             choice.courses[member.seed] = Course.read(stored[member.digest].file("rounds.csv"), known.values())
             if used is not None:

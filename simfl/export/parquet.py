@@ -3,10 +3,10 @@
 import io
 from pathlib import Path
 
-from simfl.disk import write_atomically
+from simfl.disk import refuse_links_of_results, write_atomically
 from simfl.errors import MissingError, SimflError
 from simfl.results import read_table
-from simfl.stored import Stored, is_finished
+from simfl.stored import Stored, is_finished, is_swept
 from simfl.tidy import all_rounds
 
 __all__ = ["export"]
@@ -28,11 +28,14 @@ def export(folder: Path, to: Path) -> list[Path]:
         stored = Stored.open(folder)
         tables = {Path(name).stem: read_table(stored.file(name)) for name in stored.files if name.endswith(".csv")}
     else:
-        tables = {path.stem: read_table(path) for path in sorted(folder.glob("*.csv"))}
+        stored = Stored.swept(folder) if is_swept(folder) else None
+        names = sorted(name for name in stored.files if name.endswith(".csv")) if stored else ()
+        tables = {Path(name).stem: read_table(stored.file(name)) for name in names} if stored else {}
         if "index" in tables and (tables["index"].status == "done").any():
             tables["rounds"] = all_rounds(folder)
     if not tables:
         raise SimflError(f"{folder}: no tables here; give the folder of a run, a sweep or a comparison")
+    refuse_links_of_results(to)
     to.mkdir(parents=True, exist_ok=True)
     written = []
     for name, table in tables.items():

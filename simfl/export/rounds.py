@@ -3,7 +3,7 @@
 import io
 from pathlib import Path
 
-from simfl.disk import write_atomically
+from simfl.disk import refuse_links_of_results, write_atomically
 from simfl.errors import MissingError, SimflError
 from simfl.stored import refuse_own
 from simfl.tidy import all_rounds
@@ -37,6 +37,7 @@ def export(folder: Path, target: Path) -> list[Path]:
         buffer = io.BytesIO()
         all_rounds(folder).to_parquet(buffer, engine="pyarrow", index=False)
         data = buffer.getvalue()
+    refuse_links_of_results(target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, data)
     return [target]

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from simfl.disk import write_atomically
+from simfl.disk import refuse_links_of_results, write_atomically
 from simfl.errors import MissingError
 from simfl.results import read_table
-from simfl.stored import Stored, is_finished
+from simfl.stored import Stored, is_finished, is_swept
 
 __all__ = ["export"]
 
@@ -34,6 +34,7 @@ def export(folder: Path, to: Path) -> list[Path]:
     written = []
     for label, run in _runs(folder):
         target = to / label if label else to
+        refuse_links_of_results(target)
         target.mkdir(parents=True, exist_ok=True)
         written.append(target / f"events.out.tfevents.{run.name}")
         write_atomically(written[-1], _events(Stored.open(run).file("rounds.csv")))
@@ -42,10 +43,10 @@ def export(folder: Path, to: Path) -> list[Path]:
 
 def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
     """Folders of finished runs, with a name for each where there are several."""
-    if is_finished(folder) or not (folder / "index.csv").exists():
+    if is_finished(folder) or not is_swept(folder):
         yield "", folder
         return
-    runs = read_table(folder / "index.csv")
+    runs = read_table(Stored.swept(folder).file("index.csv"))
     keys = list(runs.columns[1 : list(runs.columns).index("status")])
     for row in runs[runs.status == "done"].to_dict("records"):
         label = " ".join(f"{key}={row[key]}" for key in keys)

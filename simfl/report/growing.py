@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from simfl.errors import SimflError
 from simfl.results import DIVERGED, LOSSES
+from simfl.stored import Part, Stored, is_finished
 
 __all__ = ["POINTS", "Growing"]
 
@@ -20,8 +22,8 @@ Point = list[float | None]
 
 @dataclass
 class Growing:
-    """The table of a run's folder, finished (``rounds.csv``) or not (``rounds.csv.part``, whose last line may be half
-    written). What cannot be read as a number counts as empty.
+    """The table of a run's folder, finished (``rounds.csv``) or not (``rounds.csv.part``, as far as its seals
+    reach). What is no finite number counts as empty.
 
     Attributes:
         folder: of the run.
@@ -33,6 +35,7 @@ class Growing:
     rows: int = 0
     diverged: int | None = None
     _name: str = ""
+    _part: Part | None = None
     _offset: int = 0
     _columns: list[str] = field(default_factory=list)
     _every: int = 1
@@ -41,18 +44,30 @@ class Growing:
     _last: dict[str, float] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Reads what has come since the last look."""
-        for name in ("rounds.csv", "rounds.csv.part"):
-            path = self.folder / name
-            try:
-                size = path.stat().st_size
-                if name != self._name or size < self._offset:
-                    self.__init__(self.folder, _name=name)  # type: ignore[misc]  # another table: from its beginning
-                if size > self._offset:
-                    self._read(path)
+        """Reads what has come since the last look.
+
+        Raises:
+            IntegrityError: the table is damaged; nothing of it is told then.
+        """
+        try:
+            if is_finished(self.folder):
+                if self._name != "rounds.csv":
+                    path = Stored.open(self.folder).file("rounds.csv")
+                    self._anew("rounds.csv")
+                    self._read(path, path.stat().st_size)
                 return
-            except OSError:
-                continue
+            part = self._part or Part(self.folder, "rounds.csv")
+            began = part.began
+            if part.look():
+                if part is not self._part or part.began != began:  # another table: from its beginning
+                    self._anew("rounds.csv.part", part)
+                self._read(part.path, part.size)
+        except SimflError:
+            self._anew("")
+            raise
+
+    def _anew(self, name: str, part: Part | None = None) -> None:
+        self.__init__(self.folder, _name=name, _part=part)  # type: ignore[misc]
 
     def last(self, column: str) -> float | None:
         """The last value of a column."""
@@ -63,10 +78,10 @@ class Growing:
         shown = self._points + ([self._end] if self.rows and (self.rows - 1) % self._every else [])
         return {name: [point[place] for point in shown] for place, name in enumerate(self._columns)}
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path, end: int) -> None:
         with open(path, "rb") as file:
             file.seek(self._offset)
-            while block := file.read(BLOCK_BYTES):
+            while block := file.read(min(BLOCK_BYTES, end - self._offset)):
                 whole = block.rfind(b"\n") + 1
                 if not whole:
                     return  # half a line

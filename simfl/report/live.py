@@ -1,18 +1,18 @@
 """How far a running run, sweep or comparison has come, read from the tables that grow on disk."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simfl.columns import FILE, Column, described, document, telling, unknown
+from simfl.columns import Column, described, document, telling, unknown
 from simfl.errors import SimflError
 from simfl.report.axes import JOINT, labels
 from simfl.report.growing import Growing
 from simfl.report.people import People
 from simfl.report.reading import index_of, place_of, runs_below
-from simfl.stored import SCENARIO, Stored, is_finished
+from simfl.stored import BEGUN, FAILURE, SCENARIO, Stored, is_finished, is_swept, read_sealed
+from simfl.trace import SEALS
 
 __all__ = ["Watched", "scenario_of"]
 
@@ -50,19 +50,25 @@ class Watched:
         found = self._members()
         if not found:
             raise SimflError(f"{self.folder}: no run here, finished or not")
-        runs = [self._run(path, label) for path, label in found]
+        runs = [dict(self._run(path, label)) for path, label in found]
         places = {path.name: (path, label) for path, label in found}
         playing = [run["digest"] for run in runs if run["state"] == "playing"]
         shown = [digest for digest in dict.fromkeys(chosen) if digest in places][:OVERLAID]
         shown = shown or [playing[-1] if playing else runs[-1]["digest"]]
         known: dict[str, Column] = {}
         for digest in shown:
-            known |= described(places[digest][0])
-        curves = {digest: self._table(places[digest][0]).curves() for digest in shown}
+            known |= _columns(places[digest][0])
+        curves = {digest: self._curves(places[digest][0]) for digest in shown}
+        clients: list[dict[str, Any]] = []
+        if len(shown) == 1:
+            path, _ = places[shown[0]]
+            people = self._people.setdefault(shown[0], People(path))
+            clients = people.look()
+            _damaged(next(run for run in runs if run["digest"] == shown[0]), people.damages)
         columns = _telling(list(curves.values()), known)
         names = (*ACROSS, *(column.name for column in columns))
         return {
-            "title": self._scenario(found[0][0]).get("name") or self.folder.resolve().parent.name,
+            "title": self._title(found[0][0]),
             "finished": all(run["state"] in ("done", "failed") for run in runs),
             "runs": runs,
             "shown": [
@@ -70,12 +76,12 @@ class Watched:
                 for digest, its in curves.items()
             ],
             "columns": document(columns),
-            "clients": self._people.setdefault(shown[0], People(places[shown[0]][0])).look() if len(shown) == 1 else [],
+            "clients": clients,
         }
 
     def _members(self) -> list[tuple[Path, str]]:
         """Folders of runs, and their names."""
-        if (self.folder / "index.csv").exists():
+        if is_swept(self.folder):
             axes, rows = index_of(self.folder)
             names = labels(axes, rows)
             return [
@@ -93,11 +99,20 @@ class Watched:
         if is_finished(path):
             run |= _ended(path)
             self._done[path] = run
-        elif failure := _json(path / "failed.json"):
+            return run
+        try:
+            failure = read_sealed(path / FAILURE)
+        except SimflError as error:
+            return run | {"state": "failed", "error": str(error)}
+        if failure is not None:
             run |= {"state": "failed", "error": str(failure.get("error", ""))}
-        elif (path / "rounds.csv.part").exists():
-            table = self._table(path)
-            planned = self._planned(path)
+        elif any((path / f"rounds.csv{ending}").exists() for ending in (".part", SEALS)):
+            run["state"] = "playing"
+            try:
+                planned = self._planned(path)
+                table = self._table(path)
+            except SimflError as error:
+                return run | {"error": str(error)}
             run |= {"state": "playing", "rounds": planned, "round": table.rows, "ending": table.rows == planned,
                     "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy"),
                     "diverged": table.diverged}  # fmt: skip
@@ -107,6 +122,12 @@ class Watched:
         table = self._tables.setdefault(path, Growing(path))
         table.look()
         return table
+
+    def _title(self, path: Path) -> str:
+        try:
+            return str(self._scenario(path).get("name") or self.folder.resolve().parent.name)
+        except SimflError:  # its row says so
+            return self.folder.resolve().parent.name
 
     def _planned(self, path: Path) -> int | None:
         """The rounds that the scenario asks for, None where something else ends the run."""
@@ -119,13 +140,19 @@ class Watched:
             self._scenarios[path] = found
         return self._scenarios.get(path, {})
 
+    def _curves(self, path: Path) -> dict[str, list[float | None]]:
+        """The curves of a run; none where its table is damaged, which its row says."""
+        try:
+            return self._table(path).curves()
+        except SimflError:
+            return {}
+
 
 def _ended(path: Path) -> dict[str, Any]:
     """The end of a run that is complete, or what is damaged in it."""
     try:
         stored = Stored.open(path)
-        for name in {"rounds.csv", FILE} & stored.files.keys():
-            stored.file(name)
+        stored.check()
     except SimflError as error:
         return {"state": "failed", "error": str(error)}
     summary = stored.summary
@@ -148,19 +175,35 @@ def _telling(curves: Sequence[dict[str, list[float | None]]], known: dict[str, C
 
 
 def scenario_of(path: Path) -> dict[str, Any]:
-    """The data of a run's ``scenario.yaml``; nothing where it is not there or cannot be read."""
+    """The data of a run's ``scenario.yaml``; nothing where no run has begun.
+
+    Raises:
+        IntegrityError: it is damaged.
+    """
     from simfl.scenario.reader import read
 
+    if is_finished(path):
+        stored = Stored.open(path)
+    elif any((path / name).exists() for name in (SCENARIO, BEGUN)):
+        stored = Stored.begun(path)
+    else:
+        return {}
     try:
-        value = read((path / SCENARIO).read_text(encoding="utf-8"), SCENARIO).value
-    except (OSError, ValueError):
+        value = read(stored.read(SCENARIO).decode(), SCENARIO).value
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _columns(path: Path) -> dict[str, Column]:
+    """What describes a run's columns; those of others while it plays, or where it is damaged, which its row says."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return Stored.open(path).columns() if is_finished(path) else described()
+    except SimflError:
+        return described()
+
+
+def _damaged(run: dict[str, Any], damages: Sequence[str]) -> None:
+    """Adds to a run's row what else of it is damaged."""
+    if damages:
+        run["error"] = "; ".join(dict.fromkeys(filter(None, (run["error"], *damages))))

@@ -12,7 +12,7 @@ from typing import Any
 from simfl.errors import SimflError
 from simfl.report.axes import JOINT, labels, natural, varying
 from simfl.report.study import COLOURED, EMPHASISED, Group, Member, Run, Study
-from simfl.stored import SUMMARY, is_finished
+from simfl.stored import SUMMARY, Stored, is_finished, is_swept
 
 __all__ = ["index_of", "place_of", "read_study", "runs_below"]
 
@@ -34,7 +34,7 @@ def read_study(paths: Iterable[Path | str]) -> Study:
     """
     folders = [Path(path) for path in paths]
     document: dict[str, Any] = {}
-    if len(folders) == 1 and (folders[0] / "index.csv").exists():
+    if len(folders) == 1 and is_swept(folders[0]):
         axes, members = _indexed(folders[0])
         document = _comparison(folders[0])
     else:
@@ -81,8 +81,9 @@ def index_of(folder: Path) -> tuple[tuple[str, ...], list[dict[str, str]]]:
 
     Raises:
         SimflError: it cannot be read.
+        IntegrityError: it is damaged.
     """
-    path = folder / "index.csv"
+    path = Stored.swept(folder).file("index.csv")
     try:
         with open(path, newline="", encoding="utf-8") as file:
             table = csv.DictReader(file)
@@ -168,11 +169,9 @@ def _accuracy(group: Group) -> float:
 
 def _comparison(folder: Path) -> dict[str, Any]:
     """The content of ``comparison.json``, nothing where there is none."""
-    try:
-        found = json.loads((folder / "comparison.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    stored = Stored.swept(folder)
+    found: dict[str, Any] = json.loads(stored.read("comparison.json")) if "comparison.json" in stored else {}
+    return found
 
 
 def _named(groups: tuple[Group, ...], document: dict[str, Any]) -> tuple[Group, ...]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfl.columns import FILE, Column, described
+from simfl.columns import Column
 from simfl.compare.beside_plain import HIDES
 from simfl.compare.measures import measures, to_target
 from simfl.errors import SimflError
@@ -85,9 +85,7 @@ class Run:
     @cached_property
     def columns(self) -> dict[str, Column]:
         """What its numbers mean, by name."""
-        if FILE in self.stored:
-            self.stored.file(FILE)
-        return described(self.path)
+        return self.stored.columns()
 
     def reached(self, target: float) -> dict[str, float]:
         """Time, rounds and bytes to a target accuracy; nothing where it is never reached."""

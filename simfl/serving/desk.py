@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from simfl.disk import write_atomically
+from simfl.disk import make_folder, refuse_link, touch
 from simfl.outside import Asked, OutsideError, Sent
-from simfl.stored import JOINED
+from simfl.stored import JOINED, write_sealed
 from simfl.updates import Record, Updates, encoded
 
 __all__ = ["HEADER_BYTES", "Desk", "Refused"]
@@ -113,6 +113,10 @@ class Desk:
                     f"within {self.limit_s:g} s ({self._fate(self._slots[late.client])}); the same command goes on"
                 )
             return [self.updates.read(self._kept[job.id]) for job in jobs]
+
+    def kept(self) -> int:
+        with self._news:
+            return len(self.updates)
 
     def conclude(self) -> None:
         with self._news:
@@ -276,15 +280,22 @@ class Desk:
     def _tell(self, slot: _Slot) -> None:
         """Writes what is known of a client for who watches the run; when it was last seen is the file's age."""
         with self._news:
-            path, known = self._file(slot.client), {"client": slot.client, "name": slot.name, "updates": slot.sent,
-                                                    "refused": slot.refused, "scores": dict(slot.scores)}  # fmt: skip
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(known).encode())
+            path = self._file(slot.client)
+            known = {
+                "run": self.updates.folder.name,
+                "client": slot.client,
+                "name": slot.name,
+                "updates": slot.sent,
+                "refused": slot.refused,
+                "scores": dict(slot.scores),
+            }
+        make_folder(path.parent, self.updates.folder.parent)
+        write_sealed(path, known)
 
     def _seen(self, client: int) -> None:
         path = self._file(client)
-        if path.exists():
-            path.touch()
+        refuse_link(path.parent)
+        touch(path)
 
 
 def _vector(data: bytes, dimension: int) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from simfl.disk import write_atomically
 from simfl.errors import IntegrityError
 from simfl.sweep import folders
 from simfl.sweep.plan import Member, Plan
@@ -41,10 +40,15 @@ class Index:
         except IntegrityError as error:  # it is played again, as if it had never been complete
             print(f"warning: {error}", file=sys.stderr)
             summary = None
+        try:
+            failure = folders.failure(folder)
+        except IntegrityError as error:  # the same
+            print(f"warning: {error}", file=sys.stderr)
+            failure = None
         if summary is not None:
             values = {k: v for k, v in summary.items() if k not in LEFT_OUT and not isinstance(v, (dict, list))}
             self._rows[digest] = {"status": folders.DONE, "error": None, "values": values}
-        elif failure := folders.failure(folder):
+        elif failure is not None:
             self._rows[digest] = {"status": folders.FAILED, "error": failure["error"], "values": {}}
         else:
             self._rows[digest] = {"status": folders.OPEN, "error": None, "values": {}}
@@ -72,14 +76,14 @@ class Index:
         columns = [*fixed, *(key for key in values if key not in fixed), "error"]
         return columns, rows
 
-    def write(self, path: Path) -> None:
-        """Writes the table as CSV, whole or not at all."""
+    def csv(self) -> bytes:
+        """The table as the content of ``index.csv``."""
         columns, rows = self.table()
         text = io.StringIO()
         writer = csv.DictWriter(text, columns, lineterminator="\n", restval=None)
         writer.writeheader()
         writer.writerows(rows)
-        write_atomically(path, text.getvalue().encode())
+        return text.getvalue().encode()
 
     def _row(self, member: Member) -> dict[str, Any]:
         row = self._rows[member.digest]

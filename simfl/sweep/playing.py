@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from simfl.disk import locked, refuse_link, write_atomically
+from simfl.disk import locked, make_folder
 from simfl.errors import SimflError
+from simfl.stored import write_contents
 from simfl.sweep import cluster, folders, processes
 from simfl.sweep.index import Index
 from simfl.sweep.plan import Member, Plan
 from simfl.sweep.task import Task
 
-__all__ = ["Counts", "How", "Watch", "play"]
+__all__ = ["SHARED", "Counts", "How", "Watch", "play"]
 
 SHARED = ".lock-index"
 """Held by whoever writes a file that all shards write."""
@@ -121,14 +122,13 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
         SimflError: the engine cannot work.
     """
     out = out.resolve()
-    refuse_link(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, folder.parent.parent)
     shard, shards = how.shard
     mine = plan.members[shard - 1 :: shards]
     name = ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
     with locked(folder / name, f"{folder}: another process is playing this sweep"):
         with locked(folder / SHARED):
-            write_atomically(folder / "sweep.yaml", plan.to_yaml().encode())
+            write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
         index = Index(plan, out / plan.name)
         finished = {folders.DONE} if how.retry_failed else {folders.DONE, folders.FAILED}
         missing = [member for member in mine if index.status(member.digest) not in finished]
@@ -182,7 +182,7 @@ def _write(index: Index, folder: Path) -> None:
         for member in index.plan.members:
             if index.status(member.digest) != folders.DONE:
                 index.refresh(member.digest)
-        index.write(folder / "index.csv")
+        write_contents(folder, {"index.csv": index.csv()})
 
 
 def _task(plan: Plan, member: Member, out: Path) -> Task:
