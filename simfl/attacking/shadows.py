@@ -18,7 +18,7 @@ from simfl.attacking.headless import play
 from simfl.attacks.base import Finding
 from simfl.attacks.membership import finding
 from simfl.attacks.statistics import lira, margins, rates
-from simfl.errors import SimflError
+from simfl.errors import ExhaustedError, SimflError
 from simfl.lab import Bench
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.unchanged import Unchanged
@@ -172,7 +172,7 @@ def _mapped(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray[np
     They are handed the data: what loads them takes longer to import than they take to send.
 
     Raises:
-        SimflError: a process ended before its work did.
+        ExhaustedError: a process ended before its work did.
     """
     if jobs == 1:
         yield from (shadow(shared, task) for task in tasks)
@@ -181,4 +181,5 @@ def _mapped(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray[np
         try:
             yield from pool.map(_one, tasks)
         except BrokenProcessPool as error:
-            raise SimflError("a process that trains shadows ended before its work did (out of memory?)") from error
+            message = "a process that trains shadows ended before its work did (out of memory?)"
+            raise ExhaustedError(message) from error

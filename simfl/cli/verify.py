@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli.shared import as_json, print_json, trusting_plugins
-from simfl.errors import IntegrityError
+from simfl.errors import IntegrityError, printable
 
 __all__ = ["command"]
 
@@ -39,13 +39,13 @@ def _verified(directory: Path, trust_plugins: bool, quiet: bool) -> dict[str, ob
         tables = verify(directory, trust_plugins)
         others = changed(directory, trust_plugins)
     except IntegrityError as error:
-        click.echo(str(error), err=True)
+        click.echo(printable(str(error)), err=True)
         return {"directory": str(directory), "identical": False, "tables": {}, "changed": [], "error": str(error)}
     identical = bool(tables) and all(tables.values())  # nothing compared is nothing verified
     for other in others:
-        click.echo(f"{directory}: {other}", err=True)
+        click.echo(printable(f"{directory}: {other}"), err=True)
     if not quiet:
         for name, same in tables.items():
-            click.echo(f"{name}: {'identical' if same else 'differs'}")
+            click.echo(printable(f"{name}: {'identical' if same else 'differs'}"))
         click.echo(f"{directory}: {'verified' if identical else 'not reproduced'}")
     return {"directory": str(directory), "identical": identical, "tables": tables, "changed": others}
