@@ -143,15 +143,20 @@ def compare(
     return ComparisonResult.open(path)
 
 
-def open(path: Path | str) -> "Result | SweepResult | ComparisonResult":
-    """The results in the folder of a run, a sweep or a comparison.
+def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepResult | ComparisonResult":
+    """The results in the folder of a run, a sweep or a comparison. Nothing in it is executed.
+
+    Args:
+        path: the folder.
+        trust_plugins: whether ``scenario`` of the results, read when first asked for, may execute plugin files that
+            the folder names, whatever they are. Otherwise only those whose content has been executed here before.
 
     Raises:
         SimflError: there are none.
     """
     from simfl.opening import open as opened
 
-    return opened(path)
+    return opened(path, trust_plugins)
 
 
 def _texts(overrides: Overrides) -> list[str]:

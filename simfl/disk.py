@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import IO, Any
 from simfl.errors import BusyError, SimflError
 
 __all__ = [
-    "cache_root", "locked", "make_folder", "naming", "open_own", "refuse_link",
+    "cache_root", "locked", "make_folder", "naming", "open_own", "open_regular", "refuse_link",
     "refuse_links_of_results", "remove_folder", "sha256", "touch", "write_atomically",
 ]  # fmt: skip
 
@@ -33,6 +34,38 @@ def cache_root() -> Path | None:
     if (named := os.environ.get("SIMFL_CACHE")) is not None:
         return Path(named) if named else None
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simfl"
+
+
+NO_FILES = {
+    stat.S_IFIFO: "is a pipe, not a file",
+    stat.S_IFSOCK: "is a socket, not a file",
+    stat.S_IFCHR: "is a device, not a file",
+    stat.S_IFBLK: "is a device, not a file",
+}
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Opens a file that somebody names, to read it, if it is an ordinary file: a pipe or a device may never end.
+
+    Raises:
+        OSError: it cannot be read, or is a folder, a pipe, a socket or a device, or links to it lead in a circle.
+    """
+    _regular(os.stat(path), path)  # opening a device may do something
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    try:
+        _regular(os.fstat(file.fileno()), path)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _regular(status: os.stat_result, path: Path) -> None:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if kind != stat.S_IFREG:
+        raise OSError(errno.EINVAL, NO_FILES.get(kind, "is no file"), str(path))
 
 
 def sha256(path: Path) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
-    "BusyError", "IntegrityError", "MissingError", "PluginError", "ScenarioError", "SimflError", "nearest",
-    "suggestion",
+    "BusyError", "CrashError", "ExhaustedError", "IntegrityError", "MissingError", "PluginError", "ScenarioError",
+    "SimflError", "nearest", "printable", "suggestion",
 ]  # fmt: skip
 
 MAX_KNOWN, MAX_LETTERS = 5000, 200
@@ -63,10 +63,30 @@ def _called(plugin: object) -> str:
     return plugin if isinstance(plugin, str) else f"{cls.__module__}.{cls.__qualname__}"
 
 
+class ExhaustedError(SimflError):
+    """There was not enough memory or disk: a process was killed that had work to do (exit 6)."""
+
+    exit_code = 6
+
+
+class CrashError(SimflError):
+    """A process of simfl's own ended by a fault in what it executed (exit 1)."""
+
+    exit_code = 1
+
+
 class MissingError(SimflError):
     """An extra package, data set or device is not there (exit 5); the message says how to get it."""
 
     exit_code = 5
+
+
+def printable(text: str) -> str:
+    """A text of somebody else's for a terminal: control characters, and those that reverse text, are spelled out.
+
+    Line ends are spelled out too: ``\\n``.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

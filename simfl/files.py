@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from simfl.disk import open_regular
 from simfl.errors import MissingError, ScenarioError
 
 __all__ = [
@@ -70,7 +71,7 @@ def data_file(*names: str) -> Path:
     """
     root = data_root()
     for name in names:
-        if root is not None and (root / name).exists():
+        if root is not None and (root / name).is_file():  # a pipe or a device has no end
             return root / name
     raise MissingError(
         f"{' or '.join(names)} not found in {data_places()}: put it there, or name its folder in SIMFL_DATA"
@@ -84,7 +85,7 @@ def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:
         ScenarioError: it cannot be read, or has more than ``most`` bytes.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(most + 1)
     except OSError as error:
         raise ScenarioError(key, f"{path.name}: {error.strerror or error}") from None

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +11,7 @@ from simfl.columns import telling
 from simfl.errors import SimflError
 from simfl.results import participation_matrix, read_table
 from simfl.scenario import Scenario
+from simfl.scenario.trust import Trust
 from simfl.stored import SCENARIO, Stored, is_finished, is_swept
 from simfl.tidy import html_table, indexed_rounds
 
@@ -25,31 +27,41 @@ class Result:
 
     Attributes:
         path: its folder.
-        scenario: the resolved scenario.
         rounds: pandas DataFrame, one row a server round.
         participation: scipy CSR array (rounds, clients), the real-valued participation matrix P.
         summary: final values.
+        trust_plugins: whether ``scenario`` may execute plugin files that the folder names, whatever they are.
     """
 
     path: Path
-    scenario: Scenario
     rounds: Any
     participation: Any
     summary: dict[str, Any]
+    trust_plugins: bool = field(default=False, repr=False, kw_only=True)
 
     @classmethod
-    def open(cls, path: Path | str) -> "Result":
-        """Reads a results folder.
+    def open(cls, path: Path | str, trust_plugins: bool = False) -> "Result":
+        """Reads a results folder. Nothing in it is executed.
 
         Raises:
             SimflError: it holds no finished run.
             IntegrityError: a file of it is damaged.
         """
         stored = Stored.open(path)
-        scenario = Scenario.load(stored.file(SCENARIO))
+        stored.file(SCENARIO)  # is not damaged
         rounds = read_table(stored.file("rounds.csv"))
-        matrix = participation_matrix(stored.file("participation.csv"), len(rounds), scenario.clients)
-        return cls(stored.path, scenario, rounds, matrix, stored.summary)
+        matrix = participation_matrix(stored.file("participation.csv"), len(rounds), int(stored.summary["clients"]))
+        return cls(stored.path, rounds, matrix, stored.summary, trust_plugins=trust_plugins)
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The resolved scenario; read when first asked for, for reading it executes the plugin files that it names.
+
+        Raises:
+            InvalidScenario: it cannot be read, or names plugin files that have not been executed here before and were
+                not trusted when the folder was opened.
+        """
+        return Scenario.load(Stored.open(self.path).file(SCENARIO), trust=Trust(self.trust_plugins))
 
     def figure(self, name: str) -> "Figure":
         """A figure of the run, as a matplotlib Figure."""
@@ -66,7 +78,9 @@ class Result:
         frame.columns = ["", "unit", "value"][: frame.shape[1]]
         lost = self.summary.get("diverged_round")
         note = f"Seed {self.summary['seed']}, digest {self.summary['digest']}."
-        return html_table(self.scenario.name, frame, note if lost is None else f"{note} Diverged at round {lost}.")
+        return html_table(
+            str(self.summary["name"]), frame, note if lost is None else f"{note} Diverged at round {lost}."
+        )
 
 
 @dataclass(frozen=True)
@@ -77,14 +91,16 @@ class SweepResult:
         path: the sweep's folder; the runs' folders lie beside it.
         runs: pandas DataFrame, one row a run: digest, the keys that were varied, seed, status (done, failed or open),
             final values, error.
+        trust_plugins: as of :class:`Result`, for those that :meth:`result` opens.
     """
 
     path: Path
     runs: Any
+    trust_plugins: bool = field(default=False, repr=False, kw_only=True)
 
     @classmethod
-    def open(cls, path: Path | str) -> Self:
-        """Reads a sweep's folder.
+    def open(cls, path: Path | str, trust_plugins: bool = False) -> Self:
+        """Reads a sweep's folder. Nothing in it is executed.
 
         Raises:
             SimflError: it holds no sweep.
@@ -93,7 +109,7 @@ class SweepResult:
         runs = read_table(index)
         if missing := [name for name in ("digest", "seed", "status") if name not in runs]:
             raise SimflError(f"{index}: not the index of a sweep (no column {', '.join(missing)})")
-        return cls(Path(path), runs)
+        return cls(Path(path), runs, trust_plugins=trust_plugins)
 
     @property
     def failed(self) -> Any:
@@ -106,7 +122,7 @@ class SweepResult:
         Raises:
             SimflError: the run is not complete.
         """
-        return Result.open(self.path.parent / digest)
+        return Result.open(self.path.parent / digest, self.trust_plugins)
 
     def results(self) -> Iterator[Result]:
         """The complete results of every run that is done, in the order of ``runs``."""
@@ -144,8 +160,8 @@ class ComparisonResult(SweepResult):
     document: dict[str, Any]
 
     @classmethod
-    def open(cls, path: Path | str) -> Self:
-        """Reads a comparison's folder.
+    def open(cls, path: Path | str, trust_plugins: bool = False) -> Self:
+        """Reads a comparison's folder. Nothing in it is executed.
 
         Raises:
             SimflError: it holds no comparison.
@@ -156,7 +172,7 @@ class ComparisonResult(SweepResult):
         document = json.loads(stored.read("comparison.json"))
         names = ("index.csv", "comparison.csv", "paired.csv")
         runs, means, paired = (read_table(stored.file(name)) for name in names)
-        return cls(stored.path, runs, means, paired, document)
+        return cls(stored.path, runs, means, paired, document, trust_plugins=trust_plugins)
 
     def rounds(self) -> Any:
         """The rounds of all runs that are done, as of a sweep, with the column ``choice`` in front."""
@@ -184,17 +200,23 @@ class ComparisonResult(SweepResult):
         show(self.document, at=at)
 
 
-def open(path: Path | str) -> Result | SweepResult | ComparisonResult:
-    """The results in the folder of a run, a sweep or a comparison.
+def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult:
+    """The results in the folder of a run, a sweep or a comparison. Nothing in it is executed.
+
+    Args:
+        path: the folder.
+        trust_plugins: whether ``scenario`` of the results may execute plugin files that the folder names, whatever
+            they are.
 
     Raises:
         SimflError: there are none.
     """
     if is_finished(Path(path)):
-        return Result.open(path)
+        return Result.open(path, trust_plugins)
     if not is_swept(Path(path)):
         raise SimflError(f"{path}: no run, sweep or comparison here")
-    return (ComparisonResult if "comparison.json" in Stored.swept(Path(path)) else SweepResult).open(path)
+    kind = ComparisonResult if "comparison.json" in Stored.swept(Path(path)) else SweepResult
+    return kind.open(path, trust_plugins)
 
 
 def _told(row: dict[str, Any] | None) -> str:

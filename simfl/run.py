@@ -16,6 +16,7 @@ from simfl.play import Phase, Play, Progress, leftovers, tidy
 from simfl.rng import Streams
 from simfl.scenario import Scenario, datafiles
 from simfl.scenario.places import dotted
+from simfl.scenario.trust import Trust
 from simfl.selection.base import shuffled
 from simfl.stored import BEGUN, JOINED, MACHINE, OWN, SCENARIO, SUMMARY, VECTORS_OF, Stored, is_finished, write_sealed
 from simfl.timeline import write_timeline
@@ -139,18 +140,22 @@ def _refuse_alone(scenario: Scenario) -> None:
         )
 
 
-def verify(folder: Path) -> dict[str, bool]:
+def verify(folder: Path, trust_plugins: bool = False) -> dict[str, bool]:
     """Plays a finished run again elsewhere, from the sources of its data; for every file, whether it came out the same.
 
     Where clients were processes of their own, what they sent then is taken from the folder.
 
+    Args:
+        folder: of the run.
+        trust_plugins: execute plugin files that its scenario names, whatever they are.
+
     Raises:
-        SimflError: the folder holds no finished run.
+        SimflError: the folder holds no finished run, or names plugin files that have not been executed here before.
         IntegrityError: a stored file does not match the digest in its summary.
     """
     stored = Stored.open(folder)
     stored.check()
-    scenario = Scenario.load(folder / SCENARIO)
+    scenario = Scenario.load(folder / SCENARIO, trust=Trust(trust_plugins))
     with tempfile.TemporaryDirectory() as scratch, bypassed():
         if scenario.learning.external:
             scenario = scenario.using(outside=Replay(folder, Path(scratch, scenario.name, scenario.digest)))
@@ -165,14 +170,13 @@ def verify(folder: Path) -> dict[str, bool]:
     }
 
 
-def changed(folder: Path) -> list[str]:
+def changed(folder: Path, trust_plugins: bool = False) -> list[str]:
     """What a finished run was made of that is something else today: why :func:`verify` cannot give the same; in words.
 
-    Raises:
-        SimflError: the folder holds no finished run.
+    Args, Raises: as for :func:`verify`.
     """
     stored = Stored.open(folder)
-    scenario = Scenario.load(folder / SCENARIO)
+    scenario = Scenario.load(folder / SCENARIO, trust=Trust(trust_plugins))
     if stored.summary["digest"] == scenario.digest:
         return []
     before, now = stored.origins, scenario.origins

@@ -137,6 +137,21 @@ def test_abort_ends_the_round_when_the_failure_is_heard_of():
     assert server.parts.learner.trained == [[0, 1, 2]]
 
 
+@pytest.mark.parametrize("on_failure", ["abort", "drop_unit", "partial"])
+@pytest.mark.parametrize("compute", [0.0, 1.0])
+def test_an_update_that_is_sent_has_a_record_of_its_work(on_failure, compute):
+    """Also at an exact tie: client 1's failure is heard of at 2 s, when client 2 has the model and needs no time."""
+    fixed = Fixed([1.0, 1.0, 2.0, 1.5], compute=[compute, 0.0, 0.0, compute], deaths={(0, 1): 0.5})
+    _, _, events = play(fixed, on_failure=on_failure)
+    worked = {e["client"]: e for e in events if e["event"] == "compute"}
+    sent = {e["from"]: e for e in events if e["event"] == "message" and e["kind"] in ("update", "failure")}
+    assert 1 in sent and 2 in sent and sent.keys() <= worked.keys()
+    for client, message in sent.items():
+        assert worked[client]["end_s"] == message["sent_s"]
+        assert worked[client]["completed"] is (message["kind"] == "update")
+        assert events.index(worked[client]) < events.index(message)
+
+
 def test_all_units_failing_is_a_skipped_round():
     fixed = Fixed([1.0] * 2, deaths={(0, 0): 0.0}, units=[[0, 1]])
     server, (only,), _ = play(fixed)

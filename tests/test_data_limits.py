@@ -1,7 +1,9 @@
 """Data files that would fill the memory are refused in one line, from their headers; honest ones are read."""
 
+import bz2
 import gzip
 import io
+import lzma
 import struct
 import tracemalloc
 import zipfile
@@ -147,6 +149,31 @@ def test_inflated_bytes_are_counted_before_they_are_parsed(tmp_path, suffix, mon
     text = b"a,y\n" + b"0,0\n1,1\n" * (20 * MIB // 8)
     (tmp_path / f"a.csv{suffix}").write_bytes(gzip.compress(text, 1) if suffix else text)
     refused(tmp_path, "holds more than 0.0 GiB of text; store larger", name="csv", path=f"a.csv{suffix}", label="y")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_a_small_file_does_not_become_a_large_table(tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr(limits, "HARMLESS", MIB)
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[suffix]
+    (tmp_path / f"a.csv{suffix}").write_bytes(pack(b"a,y\n" + b"0,0\n1,1\n" * (2 * MIB // 8)))
+    refused(tmp_path, "more than 100 times its .* bytes; if that is right, unpack it", name="csv",
+            path=f"a.csv{suffix}", label="y")  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [b"1,1\n", b"1,a\n", b"b,0.123456\n", b"1,2,3,4,5,6,7,8,9\r\n"])
+def test_no_more_memory_is_taken_than_was_estimated(tmp_path, row, monkeypatch):
+    rows, asked = 200_000, []
+    monkeypatch.setattr(limits, "refuse_too_large", lambda needed, key, what: asked.append(needed))
+    names = b"y" if row.count(b",") == 1 else b"b,c,d,e,f,g,h,y"
+    (tmp_path / "a.csv").write_bytes(b"a," + names + b"\n" + row * rows)
+    tracemalloc.start()
+    try:
+        load(tmp_path, name="csv", path="a.csv", label="y")
+        assert (
+            tracemalloc.get_traced_memory()[1] < asked[0] == 12 * (3 + len(names) + rows * len(row)) + 64 * (rows + 1)
+        )
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """Every backend against torch.optim.SGD on a plain module, sample by sample in the same order."""
 
+import os
+import signal
+import threading
 import time
+from multiprocessing import active_children
 
 import numpy as np
 import pytest
@@ -8,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from simfl.errors import SimflError
+from simfl.errors import CrashError, ExhaustedError
 from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Sgd, Task
 from simfl.learning.backends.batch import take
@@ -302,10 +306,37 @@ def test_a_killed_process_is_an_error_of_one_line(noticed):
         process.kill()
     while noticed and not engine.pool._broken:
         time.sleep(0.01)
-    with pytest.raises(SimflError, match="^learning.backend: a training process ended before its work did .*$"):
+    with pytest.raises(
+        ExhaustedError, match=r"^learning.backend: a training process was killed by SIGKILL .*$"
+    ) as error:
         engine.train(works)
+    assert error.value.exit_code == 6
     engine.close()
     assert not engine.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "message"),
+    [
+        (signal.SIGKILL, ExhaustedError, "was killed by SIGKILL"),
+        (signal.SIGTERM, ExhaustedError, "ended before its work did"),
+        (signal.SIGSEGV, CrashError, "crashed .SIGSEGV."),
+    ],
+)
+def test_a_process_that_ends_while_it_starts_is_no_fault_of_the_script(number, kind, message):
+    task, works = prepare("conv", "shift")
+    engine = BACKENDS["processes"](workers=1).build(task)
+
+    def end():
+        while not (started := active_children()):
+            time.sleep(0.005)
+        os.kill(started[0].pid, number)  # it is still importing
+
+    threading.Thread(target=end).start()
+    with pytest.raises(kind, match=message) as error:
+        engine.train(works)
+    assert "__main__" not in str(error.value) and error.value.exit_code == (6 if kind is ExhaustedError else 1)
+    engine.close()
 
 
 def test_works_make_the_promised_steps():

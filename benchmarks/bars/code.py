@@ -107,6 +107,20 @@ def _model(folder: Path) -> list[str]:
     return ["verify", str(done.path)]
 
 
+def _brought(folder: Path) -> list[str]:
+    """A finished run whose scenario names a plugin file beside it, with a summary that says that this is so."""
+    from damages import reseal
+
+    (folder / "s.yaml").write_text(WORLD)
+    done = run(Scenario.load(folder / "s.yaml"), folder / "results")
+    (done.path / "evil.py").write_text("import os\nos.mkdir('CANARY')\n")
+    scenario = (done.path / "scenario.yaml").read_text()
+    assert "plugins: []\n" in scenario
+    (done.path / "scenario.yaml").write_text(scenario.replace("plugins: []\n", "plugins: [evil.py]\n"))
+    reseal(done.path)
+    return ["verify", str(done.path)]
+
+
 def _cache(folder: Path) -> list[str]:
     """An entry of the cache whose arrays are pickles, with their digests."""
     rng = np.random.default_rng(0)
@@ -145,6 +159,7 @@ CANARIES = {
     "checkpoint: pickled arrays under their digest": lambda at: _checkpoints(
         at, sha256(_npz("state/model", "marks")).hexdigest().encode() + b"\n" + _npz("state/model", "marks")),
     "result: a pickled model": _model,
+    "result: a plugin file": _brought,
     "cache: pickled arrays under their digests": _cache,
     "YAML: an object": lambda at: _written(
         at, ["run", "s.yaml"], s_yaml=WORLD + 'name: !!python/object/apply:os.mkdir ["CANARY"]'),

@@ -147,7 +147,7 @@ class Exchange:
         rows = zip(*(column.tolist() for column in columns), names)
         for client, received, computed, arrives, lives, down, up, job in rows:
             found.append((self.begins_s, message(request, SERVER, client, down, self.begins_s, received)))
-            if self.ask.kind == WORK and received < self.ends_s:
+            if self.ask.kind == WORK and (received < self.ends_s or computed <= self.ends_s):  # work of no time too
                 end, completed = (computed, lives) if computed <= self.ends_s else (self.ends_s, False)
                 found.append((end, computation(job, client, received, end, completed)))
             if computed <= self.ends_s:

@@ -12,6 +12,7 @@ from simfl.errors import SimflError
 from simfl.learning.base import Learner
 from simfl.rng import Streams
 from simfl.scenario import Scenario
+from simfl.scenario.trust import Trust
 from simfl.stored import SCENARIO, Stored
 from simfl.types import Arrays, Job
 
@@ -48,7 +49,12 @@ class Replayed:
 
 
 def attack(
-    folder: Any, name: str, overrides: tuple[str, ...] = (), first: int = 0, stop: int | None = None
+    folder: Any,
+    name: str,
+    overrides: tuple[str, ...] = (),
+    first: int = 0,
+    stop: int | None = None,
+    trust_plugins: bool = False,
 ) -> Replayed:
     """Shows an observer a window of a finished run, and scores its last guess.
 
@@ -60,6 +66,7 @@ def attack(
         name: of the observer.
         overrides: its fields, ``field=value``.
         first, stop: rounds ``first`` .. ``stop - 1``; None = to the last.
+        trust_plugins: execute plugin files that the run's scenario names, whatever they are.
 
     Raises:
         SimflError: there is no such run, record or window.
@@ -68,7 +75,7 @@ def attack(
     stored = Stored.open(folder)
     texts = [f"attacks=[{name}]", *(f"attacks.0.{text}" for text in overrides)]
     stored.file(SCENARIO)
-    scenario = Scenario.load(stored.path / SCENARIO, texts)
+    scenario = Scenario.load(stored.path / SCENARIO, texts, trust=Trust(trust_plugins))
     recorded = Recorded(stored, scenario)
     played = recorded.rounds[(recorded.rounds >= first) & (recorded.rounds < (np.inf if stop is None else stop))]
     if not len(played):

@@ -18,13 +18,14 @@ from simfl.attacking.headless import play
 from simfl.attacks.base import Finding
 from simfl.attacks.membership import finding
 from simfl.attacks.statistics import lira, margins, rates
-from simfl.errors import SimflError
+from simfl.errors import ExhaustedError, SimflError
 from simfl.lab import Bench
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.unchanged import Unchanged
 from simfl.rng import Streams
 from simfl.run import build
-from simfl.scenario import Scenario
+from simfl.scenario import Scenario, pluginfiles
+from simfl.scenario.trust import Trust
 from simfl.stored import SCENARIO, Stored
 
 __all__ = ["LEAST", "Fixed", "halves", "likelihood", "shadow"]
@@ -45,7 +46,9 @@ class Fixed:
         return self.data
 
 
-def likelihood(folder: Any, shadows: int = LEAST, candidates: int = 1000, jobs: int = 1) -> dict[str, Finding]:
+def likelihood(
+    folder: Any, shadows: int = LEAST, candidates: int = 1000, jobs: int = 1, trust_plugins: bool = False
+) -> dict[str, Finding]:
     """Membership of a finished run's final model: online, offline (one-sided), and a threshold on the loss beside them.
 
     Args:
@@ -53,6 +56,7 @@ def likelihood(folder: Any, shadows: int = LEAST, candidates: int = 1000, jobs: 
         shadows: federations, even, at least 16.
         candidates: members asked about at most, and as many others.
         jobs: processes; their number changes nothing.
+        trust_plugins: execute plugin files that the run's scenario names, whatever they are.
 
     Raises:
         SimflError: there is no such run; it learned nothing; too few shadows.
@@ -64,13 +68,14 @@ def likelihood(folder: Any, shadows: int = LEAST, candidates: int = 1000, jobs: 
         raise SimflError(f"{stored.path}: nothing was learned, so that there is no model to attack")
     stored.file(SCENARIO)
     path = stored.path / SCENARIO
-    scenario = Scenario.load(path)
+    scenario = Scenario.load(path, trust=Trust(trust_plugins))
+    trust = Trust(digests=pluginfiles.executed())  # the other processes execute the same files, and no others
     model = np.load(stored.file("model.npy"))
     streams, learning = Streams(scenario.seed), scenario.learning
     data: Dataset = learning.transform.apply(learning.data.load(scenario, streams), streams)
     members, others = _drawn(data, candidates, streams)
     inside = halves(shadows, len(members) + len(others), streams)
-    told = np.stack(list(_mapped(_Shared(path, data, members, others), list(enumerate(inside)), jobs)))
+    told = np.stack(list(_mapped(_Shared(path, trust, data, members, others), list(enumerate(inside)), jobs)))
     bench, _ = _learning(scenario, data).build(scenario, streams).lab()
     target = _margins(bench, model, data, members, others)
     member = np.arange(len(members) + len(others)) < len(members)
@@ -95,9 +100,10 @@ def _drawn(data: Dataset, most: int, streams: Streams) -> tuple[NDArray[np.int64
 
 
 class _Shared(NamedTuple):
-    """What all shadow federations work with: the path of the scenario, its data, and the candidates' positions."""
+    """What all shadow federations work with: the scenario, its plugin files, its data, the candidates."""
 
     path: Path
+    trust: Trust
     data: Dataset
     members: NDArray[np.int64]
     others: NDArray[np.int64]
@@ -110,8 +116,8 @@ def shadow(shared: _Shared, task: tuple[int, NDArray[np.bool_]]) -> NDArray[np.f
         shared: the same for all.
         task: number of the shadow, and who is inside.
     """
-    (path, data, members, others), (number, inside) = shared, task
-    scenario = Scenario.load(path)
+    (path, trust, data, members, others), (number, inside) = shared, task
+    scenario = Scenario.load(path, trust=trust)
     seed = scenario.seed + 1_000_003 * (number + 1)
     changed = _learning(scenario, _with(data, members, others, inside))
     parts = build(replace(scenario, learning=changed, seed=seed, attacks=(), metrics=(), trace="rounds"))
@@ -166,7 +172,7 @@ def _mapped(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray[np
     They are handed the data: what loads them takes longer to import than they take to send.
 
     Raises:
-        SimflError: a process ended before its work did.
+        ExhaustedError: a process ended before its work did.
     """
     if jobs == 1:
         yield from (shadow(shared, task) for task in tasks)
@@ -175,4 +181,5 @@ def _mapped(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray[np
         try:
             yield from pool.map(_one, tasks)
         except BrokenProcessPool as error:
-            raise SimflError("a process that trains shadows ended before its work did (out of memory?)") from error
+            message = "a process that trains shadows ended before its work did (out of memory?)"
+            raise ExhaustedError(message) from error

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.errors import SimflError
+from simfl.errors import SimflError, printable
 
 __all__ = ["COLUMNS", "Limits", "Log", "plain", "sparse"]
 
@@ -46,7 +46,7 @@ class Log:
 
 def plain(label: Any, most: int = 60) -> str:
     """A label as one line of a terminal can show it: control characters spelt out, long ones cut."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(label))
+    text = printable(str(label))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -8,6 +8,7 @@ from simfl.audit.entries import Columns
 from simfl.audit.log import Log
 from simfl.audit.matrices import array
 from simfl.audit.records import json_lines, parquet
+from simfl.disk import open_regular
 from simfl.errors import SimflError
 from simfl.results import participation_matrix
 from simfl.stored import Stored
@@ -38,6 +39,7 @@ def read(path: Path | str, columns: Columns | None = None) -> Log:
     try:
         if path.is_dir():
             return _folder(path)
+        open_regular(path).close()
         return READERS.get(path.suffix.lower(), delimited)(path, columns)
     except csv.Error as error:
         raise SimflError(f"{path}: not a CSV file: {error}") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from simfl.cli.shared import as_json, print_json
+from simfl.cli.shared import as_json, print_json, trusting_plugins
 from simfl.errors import SimflError
 
 __all__ = ["command"]
@@ -24,9 +24,17 @@ LIRA = "lira"
 @click.option("--rounds", metavar="FIRST:STOP", help="Rounds FIRST .. STOP - 1 only; either may be left out.")
 @click.option("--shadows", type=click.IntRange(min=16), default=16, show_default=True, help="Of lira: federations.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Of lira: processes.")
+@trusting_plugins
 @as_json
 def command(
-    folder: Path, name: str, overrides: tuple[str, ...], rounds: str | None, shadows: int, jobs: int, as_json: bool
+    folder: Path,
+    name: str,
+    overrides: tuple[str, ...],
+    rounds: str | None,
+    shadows: int,
+    jobs: int,
+    trust_plugins: bool,
+    as_json: bool,
 ) -> None:
     """Attack a finished run with what its server saw.
 
@@ -39,14 +47,17 @@ def command(
     if name == LIRA:
         from simfl.attacking.shadows import likelihood
 
-        found = {kind: each.numbers for kind, each in likelihood(folder, shadows, jobs=jobs).items()}
+        found = {
+            kind: each.numbers
+            for kind, each in likelihood(folder, shadows, jobs=jobs, trust_plugins=trust_plugins).items()
+        }
         document: dict[str, Any] = {"shadows": shadows, "findings": found}
         numbers = {f"{kind} {key}": value for kind, each in found.items() for key, value in each.items()}
         title = f"{name}: {shadows} shadow federations"
     else:
         from simfl.attacking.replay import attack
 
-        replayed = attack(folder, name, overrides, *_window(rounds))
+        replayed = attack(folder, name, overrides, *_window(rounds), trust_plugins=trust_plugins)
         document, numbers = replayed.to_json(), {**replayed.errors, **replayed.finding.numbers}
         window = f"rounds {replayed.first} to {replayed.last}, {replayed.aggregations} aggregations"
         title = f"{name}: {window}; truth trained from the model before round {replayed.middle}"

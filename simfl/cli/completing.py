@@ -151,7 +151,7 @@ def _data(file: str) -> dict[str, Any]:
     for _ in range(DEEPEST):
         found = find(name, folder)
         try:
-            value = read(found.path.read_text(encoding="utf-8"), name).value
+            value = read(_text(found.path), name).value
         except (OSError, ValueError):
             break
         if not isinstance(value, dict):
@@ -161,6 +161,14 @@ def _data(file: str) -> dict[str, Any]:
         if not name:
             break
     return data
+
+
+def _text(path: Path) -> str:
+    from simfl.disk import open_regular
+    from simfl.scenario.text import MAX_BYTES, decode
+
+    with open_regular(path) as file:
+        return decode(file.read(MAX_BYTES + 1))
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

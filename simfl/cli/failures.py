@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from simfl.errors import SimflError
+from simfl.errors import SimflError, printable
 
 __all__ = ["Terminated", "failures"]
 
@@ -59,7 +59,7 @@ def failures(context: click.Context, debug: bool = False) -> Iterator[None]:
 
 
 def _end(context: click.Context, message: str, code: int) -> NoReturn:
-    click.echo(message, err=True)
+    click.echo("\n".join(map(printable, message.split("\n"))), err=True)
     context.exit(code)
 
 

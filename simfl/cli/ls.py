@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simfl.cli.shared import as_json, print_json
+from simfl.errors import printable
 
 if TYPE_CHECKING:
     from simfl.listing import Entry
@@ -42,7 +43,7 @@ def command(folder: Path, all_runs: bool, as_json: bool) -> None:
         click.echo(f"{folder}: no results", err=True)
     width = get_terminal_size().columns
     for number, (name, entries) in enumerate(shown.items()):
-        click.echo(("\n" if number else "") + click.style(name, bold=True))
+        click.echo(("\n" if number else "") + click.style(printable(name), bold=True))
         click.echo(click.style(_fitting(_line(*HEADINGS), width), dim=True))
         for entry in entries:
             line = _fitting(_run(entry) if entry.kind == "run" else _sweep(entry), width)
@@ -74,5 +75,5 @@ def _line(*cells: str) -> str:
 
 def _fitting(line: str, width: int) -> str:
     """One line, cut where the terminal's ends."""
-    line = line.replace("\n", " ").rstrip()
+    line = printable(line.replace("\n", " ").rstrip())
     return line if len(line) <= width else line[: width - 1] + "…"

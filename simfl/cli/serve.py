@@ -10,6 +10,8 @@ from simfl.errors import ScenarioError, SimflError
 
 __all__ = ["command"]
 
+MAX_TOKEN_BYTES = 1000
+
 
 @click.command("serve", short_help="Play a scenario with clients that are processes of their own.")
 @scenario_arguments
@@ -83,7 +85,10 @@ def _token(file: Path) -> str:
     Raises:
         SimflError: there is no token in it.
     """
-    found = file.read_text(encoding="utf-8", errors="replace").strip()
+    from simfl.disk import open_regular
+
+    with open_regular(file) as opened:
+        found = opened.read(MAX_TOKEN_BYTES).decode(errors="replace").strip()
     if not (16 <= len(found) <= 200 and found.isascii() and found.isprintable() and " " not in found):
         raise SimflError(f"--token-file {file}: a token has 16 to 200 letters, digits and signs without spaces")
     return found

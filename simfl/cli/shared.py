@@ -13,10 +13,15 @@ from simfl.cli import completing
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
 
-__all__ = ["as_json", "load", "plugin_option", "print_json", "scenario_arguments", "writable"]
+__all__ = ["as_json", "load", "plugin_option", "print_json", "scenario_arguments", "trusting_plugins", "writable"]
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
+
+trusting_plugins = click.option(
+    "--trust-plugins", is_flag=True,
+    help="Execute plugin files that the results name, though they have not been executed here before.",
+)  # fmt: skip
 
 plugin_option = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE", type=click.Path(path_type=Path),

@@ -12,6 +12,7 @@ import click
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import as_json, plugin_option, print_json
+from simfl.errors import printable
 
 __all__ = ["command", "going_on", "how", "playing_options", "report_failures"]
 
@@ -73,7 +74,7 @@ def report_failures(index: Any, quiet: bool) -> None:
     """Says on stderr which members failed and why."""
     failed = [member for member in index.plan.members if index.status(member.digest) == "failed"]
     for member in failed[: 0 if quiet else SHOWN_FAILURES]:
-        click.echo(f"failed: {index.plan.label(member)}: {index.error(member.digest)}", err=True)
+        click.echo(printable(f"failed: {index.plan.label(member)}: {index.error(member.digest)}"), err=True)
     if len(failed) > SHOWN_FAILURES and not quiet:
         click.echo(f"... and {len(failed) - SHOWN_FAILURES} more", err=True)
     if failed and not quiet:

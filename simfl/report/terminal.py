@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Any
 
+from simfl.errors import printable
 from simfl.report.live import Watched
 
 __all__ = ["follow", "people", "shown", "table"]
@@ -45,7 +46,6 @@ def shown(state: dict[str, Any]) -> Any:
 
 def people(clients: Sequence[dict[str, Any]]) -> Any:
     """The clients of a run as a rich table: those outside first; names and scores are what they told, as plain text."""
-    from rich.markup import escape
     from rich.table import Table
 
     made = Table(box=None, padding=(0, 2, 0, 0))
@@ -55,7 +55,7 @@ def people(clients: Sequence[dict[str, Any]]) -> Any:
     for name in ("unit", "exposed", "last seen", "updates", "scores"):
         made.add_column(name)
     for one in sorted(clients, key=lambda one: "seen_s" not in one):
-        name = escape(f"{one['client']} {one['name']}".strip())
+        name = _plain(f"{one['client']} {one['name']}".strip())
         unit = ", ".join(map(str, one["unit"][:FEW])) + (" ..." if len(one["unit"]) > FEW else "")
         exposed = "" if one["exposed"] is None else f"round {one['exposed']}"
         made.add_row(name, f"{one['samples']}", f"{one['rounds']}", unit, exposed, *_outside(one),
@@ -65,33 +65,30 @@ def people(clients: Sequence[dict[str, Any]]) -> Any:
 
 def _outside(one: dict[str, Any]) -> tuple[str, str, str]:
     """When a client outside was last seen, its updates, its scores."""
-    from rich.markup import escape
-
     if "seen_s" not in one:
         return "", "", ""
     seen = formatdate(one["seen_s"], localtime=True)  # Sun, 22 Nov 2026 02:20:00 +0000
     updates = f"{one['updates']}" + (f", {one['refused']} refused" if one["refused"] else "")
     scores = one["scores"] if isinstance(one["scores"], dict) else {}
     told = ", ".join(f"{name} {value:.4g}" for name, value in scores.items() if isinstance(value, int | float))
-    return seen[5:-6], updates, escape(told)
+    return seen[5:-6], updates, _plain(told)
 
 
 def table(state: dict[str, Any]) -> Any:
     """The runs as a rich table: those that play first, then what failed, what waits, what is done."""
-    from rich.markup import escape
     from rich.table import Table
 
     runs = state["runs"]
     order = ("playing", "failed", "waiting", "done")
     shown = sorted(runs, key=lambda run: order.index(run["state"]))[:SHOWN]
     counts = ", ".join(f"{count} {name}" for name in order if (count := sum(run["state"] == name for run in runs)))
-    made = Table(title=f"{escape(str(state['title']))}: {counts}", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    made = Table(title=f"{_plain(str(state['title']))}: {counts}", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("run", "state", ""):
         made.add_column(name)
     for name in ("round", "simulated s", "accuracy"):
         made.add_column(name, justify="right")
     for run in shown:
-        label = escape(run["label"]) + (f"  {escape(run['error'])}" if run["error"] else "")
+        label = _plain(run["label"]) + (f"  {_plain(str(run['error']))}" if run["error"] else "")
         if run["diverged"] is not None:
             label += f"  diverged at round {run['diverged']}"
         rounds = f"{run['round']}/{run['rounds']}" if run["rounds"] else str(run["round"])
@@ -112,3 +109,10 @@ def _bar(run: dict[str, Any]) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
+
+
+def _plain(text: str) -> str:
+    """A text that comes from a file: no markup, no control characters."""
+    from rich.markup import escape
+
+    return escape(printable(text))

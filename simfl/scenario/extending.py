@@ -6,10 +6,12 @@ values and lists as a whole; plugin files are added. The name is not inherited. 
 stands, and relative files of the other scenario are named as seen from this one.
 """
 
+import os
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from simfl.disk import open_regular
 from simfl.registry import Registry
 from simfl.scenario import datafiles, pluginfiles
 from simfl.scenario.builtin import Found, find, no_such
@@ -18,6 +20,7 @@ from simfl.scenario.overrides import Change
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, shown
 from simfl.scenario.reader import Document, read
 from simfl.scenario.text import MAX_BYTES, decode
+from simfl.scenario.trust import NAMED, Trust
 
 __all__ = ["EXTENDS", "extended", "opened"]
 
@@ -32,7 +35,7 @@ def opened(found: Found) -> Document:
         InvalidScenario: it cannot be read at all.
     """
     try:
-        with open(found.path, "rb") as file:
+        with open_regular(found.path) as file:
             return read(decode(file.read(MAX_BYTES + 1)), found.source)
     except FileNotFoundError:
         why = no_such(found.path)
@@ -43,7 +46,9 @@ def opened(found: Found) -> Document:
     raise InvalidScenario([Problem(Place(found.source), "", why)])
 
 
-def extended(document: Document, folder: Path, top: Any, chain: tuple[Path, ...] = ()) -> Document:
+def extended(
+    document: Document, folder: Path, top: Any, chain: tuple[Path, ...] = (), trust: Trust = NAMED
+) -> Document:
     """The document with what it extends below it; itself where it extends nothing.
 
     Args:
@@ -51,6 +56,7 @@ def extended(document: Document, folder: Path, top: Any, chain: tuple[Path, ...]
         folder: what its files are relative to.
         top: the type of the whole, i.e. Scenario.
         chain: the files that led here, each extending the next.
+        trust: which plugin files may be executed.
 
     Raises:
         InvalidScenario: what it extends is not there, or leads back.
@@ -65,7 +71,7 @@ def extended(document: Document, folder: Path, top: Any, chain: tuple[Path, ...]
     if not isinstance(name, str) or not name:
         raise wrong(f"the name of a scenario file or of a built-in scenario is needed (got {shown(name)})")
     found = find(name, folder)
-    path = found.path.resolve()
+    path = Path(os.path.realpath(found.path))
     if path in chain:
         raise wrong(f"a circle: {' extends '.join(file.name for file in (*chain[chain.index(path) :], path))}")
     if len(chain) >= LONGEST:
@@ -73,8 +79,8 @@ def extended(document: Document, folder: Path, top: Any, chain: tuple[Path, ...]
     if not path.exists():
         raise wrong(f"{shown(name)}: {no_such(found.path)}")
     base = opened(found)
-    pluginfiles.load_all(base, found.folder, ())
-    base = extended(base, found.folder, top, (*chain, path))
+    pluginfiles.load_all(base, found.folder, (), trust)
+    base = extended(base, found.folder, top, (*chain, path), trust)
     if () in base.spoiled:
         raise InvalidScenario([*document.problems, *base.problems])
     if not isinstance(base.value, dict):

@@ -31,6 +31,7 @@ from simfl.scenario.messages import in_order, problems
 from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted, shown
 from simfl.scenario.reader import Document, read
 from simfl.scenario.scalars import LARGEST
+from simfl.scenario.trust import NAMED, Trust
 from simfl.scenario.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
@@ -135,19 +136,27 @@ class Scenario:
     # -- reading -------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: Path | str, overrides: Iterable[str] = (), plugins: Iterable[Path] = ()) -> Self:
+    def load(
+        cls,
+        path: Path | str,
+        overrides: Iterable[str] = (),
+        plugins: Iterable[Path] = (),
+        trust: Trust = NAMED,
+    ) -> Self:
         """Reads a scenario file. The plugin files that it names are executed.
 
         Args:
             path: a YAML file, or the name of a built-in scenario (:func:`simfl.scenario.builtin.find`).
             overrides: ``key=value`` texts, applied in turn.
             plugins: further plugin files, as seen from the working directory.
+            trust: which plugin files may be executed; of a results folder not simply all.
 
         Raises:
             InvalidScenario: with everything that is wrong, each with file, line, column and key.
         """
         found = find(path)
-        return cls._made(opened(found), found.path.stem, found.folder, overrides, plugins, (found.path.resolve(),))
+        here = Path(os.path.realpath(found.path))
+        return cls._made(opened(found), found.path.stem, found.folder, overrides, plugins, (here,), trust)
 
     @classmethod
     def parse(
@@ -197,12 +206,13 @@ class Scenario:
         changes: Iterable[str],
         plugin_files: Iterable[Path],
         chain: tuple[Path, ...] = (),
+        trust: Trust = NAMED,
     ) -> Self:
         changes = list(changes)
         loading = [text for text in changes if _NAMES_PLUGINS.match(text)]  # what is named there must be known first
         overrides.apply(document, loading, cls)
-        pluginfiles.load_all(document, folder, plugin_files)
-        document = extended(document, folder, cls, chain)
+        pluginfiles.load_all(document, folder, plugin_files, trust)
+        document = extended(document, folder, cls, chain, trust)
         overrides.apply(document, [text for text in changes if text not in loading], cls)
         if () in document.spoiled:
             raise InvalidScenario(in_order(document.problems))

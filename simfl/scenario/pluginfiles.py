@@ -2,7 +2,7 @@
 
 A file is executed once a process, whatever path leads to it: it is known by the SHA-256 of its content, which is also
 what counts in the scenario's digest. It should hold all that it needs besides installed packages: neighbouring files
-are not imported, for they would belong to no digest.
+are not imported, for they would belong to no digest. :mod:`simfl.scenario.trust` says which files may be executed.
 """
 
 import os
@@ -13,13 +13,15 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
+from simfl.disk import open_regular
 from simfl.packages import raised_at
 from simfl.registry import undone
 from simfl.scenario import datafiles
 from simfl.scenario.places import InvalidScenario, Problem, shown
 from simfl.scenario.reader import Document
+from simfl.scenario.trust import NAMED, Trust, remember
 
-__all__ = ["file_of", "is_plugin_file", "load", "load_all"]
+__all__ = ["executed", "file_of", "is_plugin_file", "load", "load_all"]
 
 PREFIX = "simfl_plugin_"
 LARGEST = 2**20
@@ -38,23 +40,30 @@ class _Source:
         exec(compile(self.text, self.path, "exec", dont_inherit=True), module.__dict__)
 
 
-def load(path: Path) -> None:
+def load(path: Path, trust: Trust = NAMED) -> None:
     """Executes a plugin file, unless one of the same content has been executed.
 
     Raises:
-        ValueError: it cannot be read, fails, or registers a name that somebody else has; one line that says where.
+        ValueError: it cannot be read, may not be executed, fails, or registers a name that somebody else has; one line
+            that says where.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
     if len(text) > LARGEST:
         raise ValueError(f"is longer than {LARGEST:,} bytes")
-    name = PREFIX + sha256(text).hexdigest()
-    if name in sys.modules:
-        return
-    where = str(path.resolve())
+    digest = sha256(text).hexdigest()
+    if PREFIX + digest not in sys.modules:
+        trust.check(path, digest)
+        _execute(text, PREFIX + digest, path)
+    if trust.named:
+        remember(digest)
+
+
+def _execute(text: bytes, name: str, path: Path) -> None:
+    where = os.path.realpath(path)
     spec = spec_from_loader(name, _Source(text, where), origin=where)  # type: ignore[arg-type]
     module = module_from_spec(spec)  # type: ignore[arg-type]
     module.__file__ = where
@@ -71,32 +80,34 @@ def load(path: Path) -> None:
             raise ValueError(_failure(error, where, path)) from error
 
 
-def load_all(document: Document, folder: Path, further: Iterable[Path]) -> None:
+def load_all(document: Document, folder: Path, further: Iterable[Path], trust: Trust = NAMED) -> None:
     """Executes the plugin files that a scenario's data name under ``plugins``.
 
     Args:
         document: the scenario as read; ``further`` files are added to its ``plugins``.
         folder: what they are relative to.
         further: as seen from the working directory.
+        trust: which of them may be executed.
 
     Raises:
-        InvalidScenario: a file cannot be read or fails; nothing else can be said while names are missing.
+        InvalidScenario: a file cannot be read, may not be executed, or fails; nothing else can be said while names are
+            missing.
     """
     data = document.value
     if not isinstance(data, dict):
         return
     named = data.get("plugins")
     if named is None or isinstance(named, list):
-        known = {datafiles.find(name, folder).resolve() for name in named or () if isinstance(name, str)}
-        new = dict.fromkeys(path.resolve() for path in further if path.resolve() not in known)
-        added = [os.path.relpath(path, folder.resolve()) for path in new]
+        known = {os.path.realpath(datafiles.find(name, folder)) for name in named or () if isinstance(name, str)}
+        new = dict.fromkeys(path for each in further if (path := os.path.realpath(each)) not in known)
+        added = [os.path.relpath(path, os.path.realpath(folder)) for path in new]
         data |= {"plugins": [*(named or ()), *added]} if named or added else {}
         named = data.get("plugins")
     problems = []
     for i, name in enumerate(named if isinstance(named, list) else ()):
         if isinstance(name, str) and name.endswith(".py"):  # the others are refused when the scenario is validated
             try:
-                load(datafiles.find(name, folder))
+                load(datafiles.find(name, folder), trust)
             except ValueError as error:
                 place = document.places.of(("plugins", i))
                 problems.append(Problem(place, f"plugins.{i}", f"{shown(name)} {error}"))
@@ -116,6 +127,11 @@ def _files() -> Iterator[str]:
     for name, module in list(sys.modules.items()):
         if name.startswith(PREFIX):
             yield str(module.__file__)
+
+
+def executed() -> frozenset[str]:
+    """SHA-256, hexadecimal, of the contents of all plugin files that this process has executed."""
+    return frozenset(name.removeprefix(PREFIX) for name in list(sys.modules) if name.startswith(PREFIX))
 
 
 def is_plugin_file(cls: type) -> bool:

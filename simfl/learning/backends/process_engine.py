@@ -6,15 +6,16 @@ large enough), so that nothing large is ever pickled.
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from simfl.errors import SimflError
+from simfl.errors import CrashError, ExhaustedError, SimflError
 from simfl.learning.backends.base import Backend, Engine, Task
 from simfl.learning.settle import settle
 from simfl.learning.work import Work
@@ -36,6 +37,10 @@ OPTIONAL: dict[str, Callable[[Work], Any]] = {"shifts": lambda work: work.shift,
 
 STARTED = "started"
 """The file that says that a process has come so far as to begin its work."""
+
+
+EXHAUSTED = {signal.SIGKILL, signal.SIGBUS}
+"""What the system ends a process with for which there is no memory, or no shared memory."""
 
 
 class ProcessEngine:
@@ -60,6 +65,7 @@ class ProcessEngine:
             initializer=_start,
             initargs=(str(self.folder), replace(task, x=None, y=None), inner),
         )
+        self.processes: set[Any] = set()
         self.close = weakref.finalize(self, _close, self.pool, self.folder)
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -85,16 +91,31 @@ class ProcessEngine:
         parts = [range(first, min(first + size, n)) for first in range(0, n, size)]
         names = {name: file.filename for name, file in self.files.items()}
         try:
+            others = set(active_children())
             tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
+            self.processes |= set(active_children()) - others
             loss = [task.result() for task in tasks]
         except BrokenProcessPool as error:
-            raise SimflError(f"learning.backend: {self._why()}") from error
+            raise self._why() from error
         return np.array(deltas[:n]), np.concatenate(loss)
 
-    def _why(self) -> str:
-        """Why a process ended that had work to do."""
-        if (self.folder / STARTED).exists():
-            return "a training process ended before its work did (out of memory?)"
+    def _why(self) -> SimflError:
+        """Why a process ended that had work to do: by its exit code, for the others are only told to end."""
+        self.pool.shutdown()  # waits for them
+        codes = {process.exitcode for process in self.processes if process.exitcode is not None}
+        signals = {-code for code in codes if code < 0}
+        if killed := signals & EXHAUSTED:
+            return ExhaustedError(
+                f"learning.backend: a training process was killed by {_names(killed)} (out of memory?)"
+            )
+        if crashed := signals - {signal.SIGTERM}:
+            return CrashError(f"learning.backend: a training process crashed ({_names(crashed)})")
+        if (self.folder / STARTED).exists() or not codes - {0, -signal.SIGTERM}:
+            return ExhaustedError("learning.backend: a training process ended before its work did (out of memory?)")
+        return SimflError(f"learning.backend: {self._advice()}")
+
+    def _advice(self) -> str:
+        """What to do where a process ends while it imports the script that starts it."""
         script = Path(getattr(sys.modules["__main__"], "__file__", None) or "the script").name
         return (
             f"no training process starts: each of them first imports {script} again, so what it runs must stand under "
@@ -110,6 +131,11 @@ class ProcessEngine:
             if old is not None:
                 Path(old.filename).unlink()
         return self.files[name]
+
+
+def _names(numbers: Iterable[int]) -> str:
+    """``SIGKILL``"""
+    return ", ".join(sorted(signal.Signals(number).name for number in numbers))
 
 
 def _scratch(size: int) -> Path:

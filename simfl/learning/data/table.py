@@ -40,32 +40,33 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
             raise broken(file, f"has no {name} rows")
         if part[label].isna().any():
             raise broken(file, f"row {_first(part[label].isna())} has no label")
-    labels = [part[label].astype(str) for part in (train, test)]
+    rows, values = zip(*(part[label].factorize() for part in (train, test)), strict=True)  # few texts, not one a row
+    labels = [each.to_series().astype(str) for each in values]
     _check_length(labels, label, files)
     names = np.unique(np.concatenate(labels[: 2 if files[0] == files[1] else 1]).astype(str))
     check_classes(len(names), f"{files[0]}: column '{label}'")
-    y_train, y_test = (_codes(part.to_numpy(dtype=str), names) for part in labels)
+    y_train, y_test = (_codes(texts.to_numpy(dtype=str), names)[row] for texts, row in zip(labels, rows, strict=True))
     if (y_test < 0).any():
-        strange = labels[1].to_numpy()[np.argmax(y_test < 0)]
+        strange = labels[1].iloc[rows[1][np.argmax(y_test < 0)]]
         raise broken(files[1], f"the test part has the label '{strange}', which the training part never has")
     features = [column for column in train.columns if column != label]
     if not features:
         raise broken(files[0], "has no column besides the label")
     texts = {c: _texts(c, train, test, files) for c in features if not (_is_number(train[c]) and _is_number(test[c]))}
-    values = {column: np.unique(text[0]) for column, text in texts.items()}
-    for column, known in values.items():
+    known_texts = {column: np.unique(text[0]) for column, text in texts.items()}
+    for column, known in known_texts.items():
         if len(known) > MAX_CATEGORIES:
             why = f"each becomes a column of 0 and 1; at most {MAX_CATEGORIES:,} are taken: drop it"
             raise broken(files[0], f"column '{column}' has {len(known):,} different texts, {why}")
-    width = len(features) - len(values) + sum(map(len, values.values()))
+    width = len(features) - len(known_texts) + sum(map(len, known_texts.values()))
     check_values((len(train) + len(test)) * width, 0, files[0])
     x_train, x_test = (np.zeros((len(part), width), dtype=np.float32) for part in (train, test))
     start = 0
     for column in features:
-        if column in values:
+        if column in known_texts:
             for x, text in zip((x_train, x_test), texts[column], strict=True):
-                _set_ones(x, start + _codes(text, values[column]), start)
-            start += len(values[column])
+                _set_ones(x, start + _codes(text, known_texts[column]), start)
+            start += len(known_texts[column])
         else:
             pair = standardised(_numbers(train[column], files[0]), _numbers(test[column], files[1]))
             x_train[:, [start]], x_test[:, [start]] = pair
