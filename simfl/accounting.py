@@ -41,7 +41,8 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
     rule = scenario.training
     weighing = samples if rule.by_samples else None
-    return History(participation, facts, not rule.aggregate.sum_only, weighing, scenario.privacy.stages)
+    stages, left = scenario.privacy.stages, rule.follows_data
+    return History(participation, facts, not rule.aggregate.sum_only, weighing, stages, left)
 
 
 def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:

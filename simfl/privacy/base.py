@@ -43,6 +43,9 @@ class Members(NamedTuple):
         weights: float64 (n,): what each counted.
         divisor: what the sum was divided by.
         opened: of each job the last of its secrets, those that were opened after the upload; empty where none were.
+        examples: int64 (n,): training samples of each job's client; None where they are not known, as of a log.
+        fixed: the divisor where it is the same in every round, whoever came; else None.
+        follows_data: whether a client is in it may have depended on its data.
     """
 
     number: int
@@ -50,6 +53,9 @@ class Members(NamedTuple):
     weights: NDArray[np.float64]
     divisor: float
     opened: tuple[tuple[bytes, ...], ...] = ()
+    examples: NDArray[np.int64] | None = None
+    fixed: float | None = None
+    follows_data: bool = False
 
     @property
     def summed(self) -> int:
@@ -149,6 +155,7 @@ class History:
         samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
             ``participation``; None where they do not.
         stages: in the order of their facts.
+        follows_data: whether a client took part may have depended on its data, which no accountant covers.
     """
 
     participation: Mapping[int, Any]
@@ -156,6 +163,7 @@ class History:
     single: bool = False
     samples: NDArray[np.int64] | None = None
     stages: tuple[Stage, ...] = ()
+    follows_data: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """What the noise in the sums leaves to be learned about each client, composed over the rounds it really took part in.
 
 Adjacency is zero-out: a client's updates against none, everybody else and who took part being known. Participation must
-not depend on data. Gaussian losses compose exactly, also where noise follows from earlier sums (Dong, Roth and Su,
+not depend on data: where clients leave after a look at their own models, leaving tells something of their data without
+any noise, and epsilon is infinite. Gaussian losses compose exactly, also where noise follows from earlier sums (Dong, Roth and Su,
 "Gaussian differential privacy", 2022, Corollary 3.3); pure ones add up; Renyi divergences add up and are turned into an
 epsilon by Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020, Proposition 12.
 """
@@ -82,6 +83,8 @@ def course(history: History, delta: float) -> Course:
             orders = loss.rdp if not orders.size else orders + loss.rdp
     if not parts:
         return Course(np.zeros(rounds), np.zeros(rounds), np.zeros(clients))
+    if history.follows_data:
+        return Course(np.full(rounds, np.inf), np.full(rounds, np.inf), np.full(clients, np.inf))
     places, where = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     client, round = np.divmod(places, rounds)
     each = [np.bincount(where, np.concatenate([part[i] for part in parts]), len(places)) for i in (1, 2, 3)]

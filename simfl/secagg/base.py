@@ -170,6 +170,7 @@ class Protocol(Interface):
         joint: it needs one cohort from the first phase to the last. Such a protocol is refused where clients come and
             go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
         shows_updates: the server sees each update, not only their sum.
+        sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
@@ -182,6 +183,7 @@ class Protocol(Interface):
     joint: bool = False
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
+    sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
 
     @property

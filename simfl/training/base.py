@@ -59,6 +59,10 @@ class Rule(Protocol):
         by_samples: an update's weight is what its row says times its client's samples; else the row's alone.
         losses: where every aggregation is of one selection, what it may lose of it; else None.
         aggregate: how updates become one, see :class:`simfl.training.aggregates.Aggregate`.
+        fixed_denominator: what every round's weighted sum is divided by, whoever came; then a round that sums nobody
+            is a step, too, with a sum of 0. None = it depends on the updates, see :meth:`divisor`.
+        ends_by_participation: who takes part may decide when the run ends: by its updates, its time or its traffic.
+        follows_data: whether a client takes part may depend on its data, since clients leave by themselves.
     """
 
     server: str
@@ -69,6 +73,9 @@ class Rule(Protocol):
     by_samples: bool
     losses: Losses | None
     aggregate: Any
+    fixed_denominator: float | None = None
+    ends_by_participation: bool = True
+    follows_data: bool = False
 
     @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:

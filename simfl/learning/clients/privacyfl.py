@@ -40,6 +40,15 @@ class PrivacyFL(ClientVariant):
     needs_rounds = True
     concludes = True
 
+    @property
+    def follows_data(self) -> bool:
+        """Only who compares models leaves, and its own model is made of its data."""
+        return self.tolerance is not None
+
+    @property
+    def repeats(self) -> bool:
+        return self.from_scratch
+
     def begin(self, visit: Visit) -> Begun:
         if self.from_scratch:
             return Begun(np.zeros_like(visit.downloaded))
