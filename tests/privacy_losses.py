@@ -72,7 +72,7 @@ def epsilon(losses, rounds, delta, grid):
     mean = float(masses @ steps) * rounds
     # the sums' law on a circle that is long enough: Bernstein's range, generously
     spread = np.sqrt(rounds * float(masses @ (steps - mean / rounds) ** 2))
-    half = int(40 * spread + 4 * len(masses) + 64)
+    half = int(40 * spread + 2 * len(masses) + 64)
     size = 1 << int(np.ceil(np.log2(2 * half)))
     centre = int(round(mean / rounds))
     placed = np.bincount((steps - centre) % size, masses, minlength=size)

@@ -19,6 +19,7 @@ from simfl.scenario import InvalidScenario, Scenario
 from simfl.types import SERVER
 
 GRID, DELTA = 2e-4, 1e-5
+ROUNDS = 7
 FOUR = [(100, 0.1, 2.0, 100), (100, 0.1, 1.0, 100), (100, 0.1, 2.0, 20), (1000, 0.01, 1.0, 500)]
 EXPECTED = "training.denominator=expected"
 
@@ -32,16 +33,16 @@ def printed(kind, q, z, rounds, delta=DELTA):
     return last
 
 
-def truth(q, z, rounds, delta=DELTA, up=False):
+def truth(q, z, rounds, delta=DELTA, up=False, grid=GRID):
     """A bound of epsilon with a fixed denominator; the pairs of zero-out and of removal are the same, either way."""
-    return max(epsilon(sampled_losses(q, z, GRID, add, up), rounds, delta, GRID) for add in (False, True))
+    return max(epsilon(sampled_losses(q, z, grid, add, up), rounds, delta, grid) for add in (False, True))
 
 
 def random_rows(count):
     rng = np.random.Generator(np.random.Philox(5))
     for _ in range(count):
         q, z = float(np.exp(rng.uniform(np.log(0.005), np.log(0.5)))), float(rng.uniform(0.7, 4.0))
-        yield q, z, int(rng.integers(1, 300)), float(10 ** rng.uniform(-7, -4))
+        yield q, z, int(rng.integers(1, 100)), float(10 ** rng.uniform(-7, -4))
 
 
 def test_the_own_bounds_are_those_of_the_exact_gaussian():
@@ -63,16 +64,17 @@ def test_what_is_printed_is_never_below_the_truth(q, z, rounds):
     assert low <= tight <= high + 0.01 and tight <= loose < 1.3 * tight + 0.1
 
 
-def test_nor_is_it_for_fifty_random_rows():
+@pytest.mark.parametrize("count", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_nor_is_it_for_random_rows(count):
     pytest.importorskip("dp_accounting")
-    for q, z, rounds, delta in random_rows(50):
-        low, high = truth(q, z, rounds, delta), truth(q, z, rounds, delta, up=True)
-        tight, loose = printed(Pld, q, z, rounds, delta), printed(Rdp, q, z, rounds, delta)
+    for q, z, rounds, delta in random_rows(count):
         about = (q, z, rounds, delta)
+        low, high = (truth(*about, up=up, grid=max(GRID, 0.02 / rounds)) for up in (False, True))
+        tight, loose = printed(Pld, *about), printed(Rdp, *about)
         assert low <= min(tight, loose) and tight <= high + 0.02, about
 
 
-@pytest.mark.parametrize("row, zero_out, removal", zip(FOUR, (4.25, 17.5, 2.33, 8.17), (7.74, 32.4, 3.96, 10.6)))
+@pytest.mark.parametrize("row, zero_out, removal", list(zip(FOUR, (4.25, 17.5, 2.33, 8.17), (7.74, 32.4, 3.96, 10.6))))
 def test_a_sum_over_its_known_size_costs_more_than_the_claim(row, zero_out, removal):
     """What was claimed until now: the mean over those who came. Its size is known; the epsilon that is printed for a
     fixed denominator is far below the truth by both adjacencies, so that the claim must be refused."""
@@ -81,7 +83,7 @@ def test_a_sum_over_its_known_size_costs_more_than_the_claim(row, zero_out, remo
     said = printed(Pld, q, z, rounds)
     for gone, least in ((False, zero_out), (True, removal)):
         masses = known_size(n, q, z, gone)
-        found = max(epsilon(losses_down(*pair, 1e-3), rounds, DELTA, 1e-3) for pair in (masses, masses[::-1]))
+        found = max(epsilon(losses_down(*pair, GRID), rounds, DELTA, GRID) for pair in (masses, masses[::-1]))
         assert found > 1.8 * said and found >= least * 0.99, (row, gone, found)
     with pytest.raises(InvalidScenario, match="set training.denominator to expected"):
         Scenario.parse(text(n, q, z, rounds), "claim")
@@ -124,26 +126,22 @@ def test_the_expected_number_is_that_of_the_selection():
 @pytest.mark.parametrize("stage", ["central_gaussian", "adaptive_gaussian"])
 def test_rounds_without_anybody_are_as_noisy_as_others(tmp_path, stage):
     """All updates are 0 (the rate is nearly 0), so that each round's step is its noise: z C / (q N), whoever came."""
-    fields = {"clip_norm": 2.0} if stage == "central_gaussian" else {"initial_norm": 2.0, "rate": 1e-9}
+    fields = {"clip_norm": 2.0} if stage == "central_gaussian" else {"initial_norm": 2.0, "rate": 1e-9, "bit_std": 2.0}
     keys = ", ".join(f"{key}: {value}" for key, value in fields.items())
     made = scenario(
-        "clipping", FEDAVG, "selection={name: bernoulli, k: 1}", EXPECTED, *HERE, "training.learning_rate=1e-12",
-        "training.rounds=12", f"privacy.stages=[{{name: {stage}, noise_multiplier: 3, {keys}}}]", "trace=aggregates",
+        "clipping", FEDAVG, "selection={name: bernoulli, k: 1, probability: 0.05}", EXPECTED, *HERE, "training.learning_rate=1e-12",
+        f"training.rounds={ROUNDS}", f"privacy.stages=[{{name: {stage}, noise_multiplier: 3, {keys}}}]", "trace=aggregates",
         "privacy.accountants=[zero_out]",
     )  # fmt: skip
     models = steps(made, tmp_path)
+    assert len(models) == ROUNDS - 1
     table = rows(run(made, tmp_path).path, "rounds.csv")
     empty = [row["cardinality"] == "0" for row in table]
-    assert 0 < sum(empty) < 12 and [row["skipped"] == "1" for row in table] == empty
-    std = {"central_gaussian": 6.0, "adaptive_gaussian": 6.0 / np.sqrt(1 - (3 / (2 * made_bits(made))) ** 2)}[stage]
+    assert 0 < sum(empty[1:]) < ROUNDS - 1 and [row["skipped"] == "1" for row in table] == empty
+    std = {"central_gaussian": 6.0, "adaptive_gaussian": 6.0 / np.sqrt(1 - (3 / 4) ** 2)}[stage] / (0.05 * 12)
     for step in models:
         assert step.std() == pytest.approx(std, rel=0.15)
-    assert {float(row["noise_std"]) for row in table} == {pytest.approx(std)}
-
-
-def made_bits(made):
-    (stage,) = made.privacy.stages
-    return getattr(stage, "bit_std", None) or 1e9
+    assert [float(row["noise_std"]) for row in table] == pytest.approx([std] * ROUNDS)
 
 
 def steps(made, out):
@@ -151,7 +149,7 @@ def steps(made, out):
     from dataclasses import replace
 
     models = []
-    for rounds in range(1, 13):
+    for rounds in range(1, ROUNDS + 1):
         shorter = replace(made, training=replace(made.training, rounds=rounds))
         models.append(np.load(run(shorter, out / str(rounds)).path / "model.npy"))
     return np.diff(models, axis=0)
@@ -168,7 +166,8 @@ def test_neither_the_mean_nor_the_clip_norm_tells_how_many_came(came):
         stage = STAGES.of({"name": name, **({"bit_std": 2.0} if "adaptive" in name else {})})
         state = stage.start(5)
         added = [
-            stage.server(np.full(stage.length(5), value, np.float32), members, state, Streams(1)) for value in (0.0, 1.0)
+            stage.server(np.full(stage.length(5), value, np.float32), members, state, Streams(1))
+            for value in (0.0, 1.0)
         ]
         np.testing.assert_allclose(added[1][0] - added[0][0], 1.0, atol=1e-5)
         alone = stage.server(np.zeros(stage.length(5), np.float32), members._replace(jobs=(), weights=np.zeros(0)), state,
@@ -215,7 +214,7 @@ def test_what_is_no_poisson_sample_is_refused_in_one_line(overrides, why):
 
 
 @pytest.mark.parametrize("overrides", [
-    ["training.on_failure=partial"], ["training.deadline_s=5"], ["privacy.stages=[adaptive_gaussian]"],
+    ["training.on_failure=partial"], ["training.deadline_s=5"], ["privacy.stages=[{name: adaptive_gaussian, bit_std: 2}]"],
     ["devices.availability={name: correlated, groups: 3, group_dropout: 0.2}"],
     ["devices.availability={name: trace, unit: rounds, inline: [['1', 0, 99]]}", "training.denominator=4",
      "selection.probability=0.5"], ["training.client=privacyfl"], ["training.denominator=9"],
@@ -228,7 +227,7 @@ def test_what_keeps_clients_away_by_chance_only_lowers_the_rate(overrides):
 
 @pytest.mark.parametrize("overrides, why", [
     (["training.deadline_s=5"], "set training.deadline_s to null"),
-    (["learning.partition={name: dirichlet, beta: 0.1}"], "clients without samples"),
+    (["learning.holdout={validation: 0.2}"], "clients without samples"),
     (["training.client={name: privacyfl, tolerance: 1}"], "not by chance"),
 ])  # fmt: skip
 def test_what_is_no_sample_of_a_fixed_size_is_refused(overrides, why):
@@ -276,7 +275,6 @@ def test_whoever_may_leave_is_taken_to_follow_data():
     from simfl.variant import CLIENTS, ClientVariant
 
     for _, cls in CLIENTS.items():
-        assert issubclass(cls, ClientVariant)
         made = cls(**cls.example) if cls.example else cls()
         assert made.follows_data <= made.concludes
 
