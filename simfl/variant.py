@@ -163,7 +163,7 @@ class ClientVariant(Protocol):
 
     @property
     def repeats(self) -> bool:
-        """Whether a client that holds as many samples as before has the very same model again, whatever it downloads."""
+        """Whether a client that holds as many samples as before has the very same model again."""
         return False
 
     def over(self, client: "ClientVariant") -> "ClientVariant":

@@ -129,8 +129,8 @@ def test_rounds_without_anybody_are_as_noisy_as_others(tmp_path, stage):
     fields = {"clip_norm": 2.0} if stage == "central_gaussian" else {"initial_norm": 2.0, "rate": 1e-9, "bit_std": 2.0}
     keys = ", ".join(f"{key}: {value}" for key, value in fields.items())
     made = scenario(
-        "clipping", FEDAVG, "selection={name: bernoulli, k: 1, probability: 0.05}", EXPECTED, *HERE, "training.learning_rate=1e-12",
-        f"training.rounds={ROUNDS}", f"privacy.stages=[{{name: {stage}, noise_multiplier: 3, {keys}}}]", "trace=aggregates",
+        "clipping", FEDAVG, "selection={name: bernoulli, k: 1, probability: 0.05}", EXPECTED, *HERE,
+        "training.learning_rate=1e-12", f"training.rounds={ROUNDS}", f"privacy.stages=[{{name: {stage}, noise_multiplier: 3, {keys}}}]", "trace=aggregates",
         "privacy.accountants=[zero_out]",
     )  # fmt: skip
     models = steps(made, tmp_path)
