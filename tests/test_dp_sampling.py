@@ -130,7 +130,8 @@ def test_rounds_without_anybody_are_as_noisy_as_others(tmp_path, stage):
     keys = ", ".join(f"{key}: {value}" for key, value in fields.items())
     made = scenario(
         "clipping", FEDAVG, "selection={name: bernoulli, k: 1, probability: 0.05}", EXPECTED, *HERE,
-        "training.learning_rate=1e-12", f"training.rounds={ROUNDS}", f"privacy.stages=[{{name: {stage}, noise_multiplier: 3, {keys}}}]", "trace=aggregates",
+        "training.learning_rate=1e-12", f"training.rounds={ROUNDS}",
+        f"privacy.stages=[{{name: {stage}, noise_multiplier: 3, {keys}}}]", "trace=aggregates",
         "privacy.accountants=[zero_out]",
     )  # fmt: skip
     models = steps(made, tmp_path)
@@ -167,11 +168,11 @@ def test_neither_the_mean_nor_the_clip_norm_tells_how_many_came(came):
         state = stage.start(5)
         added = [
             stage.server(np.full(stage.length(5), value, np.float32), members, state, Streams(1))
-            for value in (0.0, 1.0)
+            for value in (0, 1)
         ]
         np.testing.assert_allclose(added[1][0] - added[0][0], 1.0, atol=1e-5)
-        alone = stage.server(np.zeros(stage.length(5), np.float32), members._replace(jobs=(), weights=np.zeros(0)), state,
-                             Streams(1))  # fmt: skip
+        alone = stage.server(np.zeros(stage.length(5), np.float32), members._replace(jobs=(), weights=np.zeros(0)),
+                             state, Streams(1))  # fmt: skip
         for name, value in alone[1].items():
             np.testing.assert_array_equal(value, added[0][1][name])
         np.testing.assert_array_equal(alone[0], added[0][0])
@@ -214,7 +215,8 @@ def test_what_is_no_poisson_sample_is_refused_in_one_line(overrides, why):
 
 
 @pytest.mark.parametrize("overrides", [
-    ["training.on_failure=partial"], ["training.deadline_s=5"], ["privacy.stages=[{name: adaptive_gaussian, bit_std: 2}]"],
+    ["training.on_failure=partial"], ["training.deadline_s=5"],
+    ["privacy.stages=[{name: adaptive_gaussian, bit_std: 2}]"],
     ["devices.availability={name: correlated, groups: 3, group_dropout: 0.2}"],
     ["devices.availability={name: trace, unit: rounds, inline: [['1', 0, 99]]}", "training.denominator=4",
      "selection.probability=0.5"], ["training.client=privacyfl"], ["training.denominator=9"],
