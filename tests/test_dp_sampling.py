@@ -167,8 +167,7 @@ def test_neither_the_mean_nor_the_clip_norm_tells_how_many_came(came):
         stage = STAGES.of({"name": name, **({"bit_std": 2.0} if "adaptive" in name else {})})
         state = stage.start(5)
         added = [
-            stage.server(np.full(stage.length(5), value, np.float32), members, state, Streams(1))
-            for value in (0, 1)
+            stage.server(np.full(stage.length(5), value, np.float32), members, state, Streams(1)) for value in (0, 1)
         ]
         np.testing.assert_allclose(added[1][0] - added[0][0], 1.0, atol=1e-5)
         alone = stage.server(np.zeros(stage.length(5), np.float32), members._replace(jobs=(), weights=np.zeros(0)),
