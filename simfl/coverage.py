@@ -9,7 +9,7 @@ then 1 (:func:`exposing`).
 
 from collections.abc import Iterator
 
-from simfl.payload import KINDS, MASK, SAMPLES, Part
+from simfl.payload import DEPARTURE, KINDS, MASK, SAMPLES, Part
 from simfl.setting import Setting
 
 __all__ = ["cautions", "clear", "exposing", "forms", "sent", "uncovered"]
@@ -24,6 +24,8 @@ def sent(setting: Setting) -> tuple[Part, ...]:
     parts: tuple[Part, ...] = rule.variant.sends
     if rule.variant.partial and all(part.kind != "mask" for part in parts):
         parts = (*parts, MASK)
+    if rule.variant.follows_data:
+        parts = (*parts, DEPARTURE)
     return (*parts, SAMPLES) if parts and rule.by_samples else parts
 
 
@@ -85,6 +87,6 @@ def _promises(setting: Setting) -> Iterator[tuple[str, frozenset[str], str]]:
             yield f"privacy.stages: {stage.name}", frozenset(KINDS - {"mask"}) | stage.covers, "no such stage"
     noisy = [stage for stage in privacy.stages if stage.observer]
     if noisy and privacy.accountants:
-        covers = frozenset[str]().union(*(stage.covers for stage in noisy)) | PUBLIC
+        covers = frozenset({"departure"}).union(*(stage.covers for stage in noisy)) | PUBLIC
         names = ", ".join(accountant.name for accountant in privacy.accountants)
         yield f"the epsilon of privacy.accountants: {names}", covers, "accountants: [], which prints no epsilon"

@@ -66,6 +66,11 @@ class LocalTraining:
         variant: ClientVariant = self.personal.over(self.client)
         return variant
 
+    @property
+    def follows_data(self) -> bool:
+        """Whether clients may leave by themselves, so that who takes part may depend on data."""
+        return self.variant.follows_data
+
     def check(self, scenario: Setting) -> list[tuple[str, str]]:
         problems = []
         if self.variant is not self.client and self.client != PlainSgd():

@@ -62,6 +62,7 @@ SAMPLES = Part("the number of its samples", "samples", instead="weighting: equal
 MASK = Part("the mask of the coordinates that its update speaks about", "mask")
 
 DEPARTURE = Part("its departure", "departure")
+"""Sent by algorithms whose clients may leave as their data decide."""
 
 
 @dataclass(frozen=True)

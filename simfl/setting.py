@@ -66,6 +66,7 @@ class ChosenAvailability(Protocol):
     Attributes:
         equal: whether all clients certainly are unavailable equally often.
         independent: whether clients certainly are unavailable independently of one another.
+        timeless: whether it certainly does not depend on simulated time, and so not on who took part before.
     """
 
     @property
@@ -73,6 +74,9 @@ class ChosenAvailability(Protocol):
 
     @property
     def independent(self) -> bool: ...
+
+    @property
+    def timeless(self) -> bool: ...
 
     def build(self, setting: "Setting", streams: Streams, names: tuple[str, ...] | None = None) -> Any:
         """The model; its ``dropout`` is float64 (clients,), or None where it is not known."""

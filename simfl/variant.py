@@ -159,6 +159,16 @@ class ClientVariant(Protocol):
     columns: tuple[Column, ...] = ()
     private: NDArray[np.bool_] | None = None
 
+    @property
+    def follows_data(self) -> bool:
+        """Whether its data may decide if a client takes part; surely not where clients never leave by themselves."""
+        return self.concludes
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a client that holds as many samples as before has the very same model again."""
+        return False
+
     def over(self, client: "ClientVariant") -> "ClientVariant":
         """What clients play where ``training.personal`` names this variant and ``training.client`` the other one."""
         return self

@@ -17,8 +17,8 @@ RULES |= {"measurement"}
 WORLD = {"world", "agents", "checkpoint", "timeline"}
 SHELL = (
     "scenario", "blame", "results", "stored", "updates", "clients", "accounting", "finishing", "play", "run", "examine",
-    "sweep", "tidy", "compare", "http_server", "report", "listing", "opening", "attacking", "audit", "export", "serving", "client",
-    "api", "cli", "__main__",
+    "sweep", "tidy", "compare", "http_server", "report", "listing", "opening", "attacking", "audit", "export",
+    "serving", "client", "api", "cli", "__main__",
 )  # fmt: skip
 """In order: a room of the shell imports from those before it."""
 ONLY = {

@@ -215,6 +215,7 @@ def test_replacing_one_update_moves_a_sum_twice_as_far():
     assert replace == pytest.approx(9.9973, abs=5e-5) and replace < found < 1.1 * replace
 
 
+EXPECTED = "training.denominator=expected"
 COINS = "selection={name: bernoulli, k: 4}"
 FIXED = "selection={name: random, k: 4}"
 HERE = ("devices.availability=always", "devices.failure=none")
@@ -227,7 +228,7 @@ def claimed(accountant, claim, *overrides, stage="central_gaussian", training=FE
 
 def test_claims_that_hold_are_taken_with_their_rate():
     pytest.importorskip("dp_accounting")
-    (one,) = claimed("pld", "poisson", COINS).privacy.accountants
+    (one,) = claimed("pld", "poisson", COINS, EXPECTED).privacy.accountants
     assert one.rate == pytest.approx(4 / (12 * 0.9)), "of an available client"
     (other,) = claimed("rdp", "fixed_size", FIXED, *HERE).privacy.accountants
     assert other.rate == pytest.approx(4 / 12)
@@ -268,7 +269,7 @@ def test_a_run_with_a_claim_says_what_the_claim_hides(tmp_path):
     with pytest.raises(InvalidScenario, match="does not draw so"):
         scenario("central_gaussian", FEDAVG, both)
     both = "privacy.accountants=[zero_out, {name: rdp, amplification: poisson, every: 2}]"
-    done = run(scenario("central_gaussian", FEDAVG, COINS, both), tmp_path)
+    done = run(scenario("central_gaussian", FEDAVG, COINS, EXPECTED, both), tmp_path)
     found = [row["epsilon_rdp"] for row in rows(done.path, "rounds.csv")]
     assert [value == "" for value in found] == [True, False, False]
     assert float(found[1]) < float(found[2]) == done.summary["epsilon_rdp"] < done.summary["epsilon_max"]

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from test_seams import killed_and_resumed, rows, tables
 
@@ -215,14 +217,132 @@ def test_gaussian_and_staircase_noise_are_what_they_are_called():
         )
     assert facts["epsilon_weight"] == pytest.approx(0.5)
     stairs = OutputPerturbation(epsilon=1.5, samples=30, alpha=0.1, mechanism="staircase", adds="whole")
-    for scale, width, epsilon in (("published", delta / n, 1.5 * n), ("calibrated", delta, 1.5)):
+    for scale, width, epsilon, steps in (("published", delta / n, 1.5 * n, 11), ("calibrated", delta, 1.5, 4)):
         chosen = replace(stairs, noise_scale=scale)
         sent = chosen.client(np.zeros((1, d), np.float32), jobs(n)[:1], {}, Streams(0))
         one = chosen.client(np.zeros((n, d), np.float32), jobs(n), {}, Streams(0))[0]
         assert np.abs(one).mean() == pytest.approx(staircase.mean_magnitude(width, 1.5), rel=0.05)
         facts = chosen.facts(Members(0, jobs(n), np.ones(n), float(n)), {"dimension": np.int64(4)})
-        assert (facts["epsilon_weight"], facts["epsilon_model"]) == (pytest.approx(epsilon), pytest.approx(2 * epsilon))
+        told = facts["epsilon_weight"], facts["epsilon_model"]
+        assert told == (pytest.approx(epsilon), pytest.approx(1.5 * steps)), (
+            "one step of d at least in each of 4 weights"
+        )
     assert sent.shape == (1, d)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_a_staircase_costs_what_its_worst_shift_costs(d):
+    """By brute force: of shifts by whole steps and a little more, in every coordinate, those that the norm allows."""
+    from itertools import product
+
+    for ratio in (0.01, 0.5, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0):
+        most = max(
+            sum(shifts) for shifts in product(range(1, 5), repeat=d)
+            if sum((n - 1) ** 2 for n in shifts) < ratio**2  # n steps are crossed by any shift above n - 1 widths
+        )  # fmt: skip
+        assert staircase.pure_epsilon(ratio * 0.7, 0.7, 0.3, d) == pytest.approx(0.3 * most), (ratio, d)
+
+
+@given(st.integers(1, 4), st.floats(0.05, 3.0), st.floats(0.05, 0.95), st.floats(0.1, 3.0), st.integers(0, 10**6))
+@settings(max_examples=80, deadline=None)
+def test_the_densities_of_a_staircase_never_differ_by_more(d, epsilon, gamma, ratio, seed):
+    """Log-ratios of densities at random places and shifts of the norm; and of spread shifts at the steps' edges the
+    bound is reached."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    bound = staircase.pure_epsilon(ratio, 1.0, epsilon, d)
+
+    def loss(x, shift):
+        each = [(staircase.density(a, 1.0, epsilon, gamma), staircase.density(a + s, 1.0, epsilon, gamma))
+                for a, s in zip(x, shift, strict=True)]  # fmt: skip
+        return sum(np.log(p / q) for p, q in each)
+
+    for _ in range(200):
+        shift = rng.normal(size=d)
+        shift *= ratio * rng.random() / np.linalg.norm(shift)
+        assert loss(rng.normal(size=d) * 2, shift) <= bound + 1e-9
+    small = np.full(d, min(ratio, 0.01) / np.sqrt(d) * 0.99)
+    assert loss(np.full(d, gamma) - small / 2, small) == pytest.approx(d * epsilon)
+    assert bound >= d * epsilon * (1 - 1e-12)
+
+
+def test_the_epsilon_of_a_staircase_grows_with_the_weights():
+    stage = OutputPerturbation(epsilon=1.0, samples=30, mechanism="staircase", adds="whole", noise_scale="calibrated")
+    facts = stage.facts(Members(0, jobs(3), np.ones(3), 3.0), {"dimension": np.int64(650)})
+    assert (facts["epsilon_weight"], facts["epsilon_model"]) == (1.0, 650.0)
+
+
+# -- samples, penalty and rounds are the run's ------------------------------------------------------------
+
+
+def epsilon_columns(folder):
+    return [tuple(float(row[name] or "inf") for name in ("epsilon_weight", "epsilon_model"))
+            for row in rows(folder, "rounds.csv")]  # fmt: skip
+
+
+def test_epsilon_is_of_the_samples_and_the_penalty_that_the_run_has(tmp_path):
+    """Clients hold 20, 30, 40, 50 samples and train with a penalty of 0.1; whatever noise is made for."""
+    honest = "privacy.stages=[{{name: output_perturbation, epsilon: 1.0, {}, noise_scale: calibrated}}]"
+    right = scenario(honest.format("samples: 20, new: 10, alpha: 0.1"), "training.weight_decay=0.1")
+    assert epsilon_columns(run(right, tmp_path / "a").path) == [pytest.approx((1.0, 650**0.5))] * 4
+    assert right.privacy.stages[0].penalty == 0.1 and right.cautions() == []
+    for keys, factor in (("samples: 2000, new: 1000, alpha: 0.1", 100.0), ("samples: 20, new: 10, alpha: 1.0", 10.0)):
+        made = scenario(honest.format(keys), "training.weight_decay=0.1")
+        found = epsilon_columns(run(made, tmp_path / "b").path)
+        assert found == [pytest.approx((factor, factor * 650**0.5))] * 4, keys
+        assert any("made for alpha" in text for text in made.cautions()) == (factor == 10)
+    none = scenario(honest.format("samples: 20, alpha: 0.1"))
+    assert epsilon_columns(run(none, tmp_path / "c").path) == [(np.inf, np.inf)] * 4
+    with pytest.raises(InvalidScenario, match="the nearest valid value is 0.1"):
+        scenario(honest.format("samples: 20, penalty: 0.2"), "training.weight_decay=0.1")
+
+
+def test_shares_of_clients_that_are_in_no_sum_protect_nobody():
+    stage, members = OutputPerturbation(epsilon=1.0, samples=30, noise_scale="calibrated"), Members(
+        0, jobs(4), np.array([1.0, 1, 1, 0]), 3.0, examples=np.array([30, 30, 30, 0])
+    )  # fmt: skip
+    from simfl.privacy.mechanisms import laplace
+
+    found = stage.facts(members, {"dimension": np.int64(1)})["epsilon_weight"]
+    assert found == pytest.approx(laplace.pure_epsilon(2 / 30, 2 / 30, 0.75)) and found > 1.2
+
+
+def test_the_same_noise_again_is_for_the_same_models_only():
+    keys = "privacy.stages=[{name: output_perturbation, epsilon: 1.0, samples: 20, alpha: 0.1, rounds: 2}]"
+    for client in ("plain", "{name: privacyfl, from_scratch: false}"):
+        with pytest.raises(InvalidScenario, match="from_scratch: true"):
+            scenario(keys, f"training.client={client}")
+    assert scenario(keys).privacy.stages[0].rounds == 2
+
+
+def noises(stage, cohorts, counts):
+    """The noise and the epsilon of each round, sums of zeros over these clients."""
+    state, found = stage.start(4), []
+    for version, (cohort, held) in enumerate(zip(cohorts, counts, strict=True)):
+        some = tuple(Job(c, c, version, 0.0) for c in cohort)
+        members = Members(version, some, np.ones(len(some)), 1.0, examples=np.full(len(some), held))
+        sent = stage.client(np.zeros((len(some), 4), np.float32), some, state, Streams(0))
+        found.append((sent[0], stage.facts(members, state)["epsilon_model"]))
+        state = stage.server(sent.sum(axis=0), members, state, Streams(0))[1]
+    return found
+
+
+def test_noise_is_free_where_one_cohort_sends_it_again_and_drawn_anew_elsewhere():
+    stage = OutputPerturbation(epsilon=1.0, samples=30, new=10, rounds=2, alpha=0.1, penalty=0.1)
+    every, some = (0, 1, 2), (0, 1)
+    found = noises(stage, [every, every, every, some, some, every], [30, 40, 40, 40, 40, 40])
+    again = [any(np.array_equal(a, b) for b, _ in found[:i]) for i, (a, _) in enumerate(found)]
+    assert again == [False, False, True, False, True, False]
+    assert [epsilon == 0 for _, epsilon in found] == again
+    fresh = noises(replace(stage, rounds=None), [every] * 4, [30, 40, 50, 60])
+    assert len({tuple(noise.tolist()) for noise, _ in fresh}) == 4 and all(0 < e < np.inf for _, e in fresh)
+    wrong = noises(stage, [every] * 4, [30, 40, 50, 60])  # there are new samples after all
+    assert [e < np.inf for _, e in wrong] == [True, True, False, False]
+
+
+def test_departures_leave_no_epsilon_of_a_sample(tmp_path):
+    made = scenario(NOISE, "training.weight_decay=0.1", "training.client.tolerance=1e-9")
+    assert epsilon_columns(run(made, tmp_path).path) == [(np.inf, np.inf)] * 4
+    assert any("leave after a look" in text for text in made.cautions())
 
 
 def test_different_epsilons_of_gaussian_noise_add_up_exactly():

@@ -100,7 +100,9 @@ class Aggregator:
         phases: Sequence[Phase] = (),
         row: dict[str, Any] | None = None,
     ) -> Round:
-        """Takes the server's step on these updates; with none the model stays, and the round counts as skipped.
+        """Takes the server's step on these updates; a round without any counts as skipped.
+
+        Then the model stays, unless the rule divides by a fixed number: that is a step on a sum of 0 and its noise.
 
         Args:
             jobs: whose updates count, n, by ascending client.
@@ -119,11 +121,12 @@ class Aggregator:
             found = self.summing.sum(t, jobs, updates, stale, self.model, done)
         before = self.model
         clients, weights = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+        released = found or self.summing.nobody(t)
         if found is not None:
             clients, weights = found.total.clients, found.total.weights
-            if self.parts.learner.dimension:
-                after, self.optimiser = self.parts.rule.step(before, found.change, self.optimiser)
-                self.model = after if found.mask is None else _masked(before, after, found.mask)
+        if released is not None and self.parts.learner.dimension:
+            after, self.optimiser = self.parts.rule.step(before, released.change, self.optimiser)
+            self.model = after if found is None or found.mask is None else _masked(before, after, found.mask)
         seen, errors = (None, []) if found is None else self.observing.after(t, now_s, found, before, self.model)
         self._conclude(found, cost)
         self.parts.learner.put(t + 1, self.model)
@@ -134,11 +137,11 @@ class Aggregator:
             | cost.row()
             | self._protocol(phases, cost)
             | (row or {})
-            | (found.row if found else {})
+            | (released.row if released else {})
             | self.observing.cells(errors)
         )
-        cells, last = self._row(t, cells, loss, now_s, changed=bool(len(clients)))
-        facts = found.facts if found else ()
+        cells, last = self._row(t, cells, loss, now_s, summed=bool(len(clients)), changed=released is not None)
+        facts = released.facts if released else ()
         return Round(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=seen)
 
     def _conclude(self, found: Sum | None, cost: Cost) -> None:
@@ -155,18 +158,18 @@ class Aggregator:
         cost.bytes_down += NUMBER_BYTES * len(self.left) * int(self.present.sum())
 
     def _row(
-        self, t: int, cells: dict[str, Any], loss: float | None, now_s: float, changed: bool
+        self, t: int, cells: dict[str, Any], loss: float | None, now_s: float, summed: bool, changed: bool
     ) -> tuple[dict[str, Any], bool]:
         rule, tally = self.parts.rule, self.tally
         self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
         so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
         last = rule.ends(so_far) or int(self.present.sum()) < min(2, len(self.present))
-        self._advance(so_far, changed)
+        self._advance(so_far, summed)
         measured = self.evaluation.after(t, changed=changed, last=last)
         row = {
             "round": t,
             "time_s": now_s,
-            "skipped": int(not changed),
+            "skipped": int(not summed),
             "cardinality": tally.latest,
             "mean_cardinality": tally.mean_cardinality,
             "fairness_gap": tally.fairness_gap,
@@ -176,7 +179,7 @@ class Aggregator:
         }
         return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
 
-    def _advance(self, so_far: Progress, changed: bool) -> None:
+    def _advance(self, so_far: Progress, summed: bool) -> None:
         """Looks whether the run gets on; a round that summed nothing says nothing.
 
         Raises:
@@ -186,7 +189,7 @@ class Aggregator:
         if self.parts.rule.advances(before, so_far):
             self.standing = 0
         else:
-            self.standing += changed
+            self.standing += summed
         if self.standing > STANDSTILL + self.parts.clients:
             why = f"{self.standing} rounds in a row have brought the end of the run no nearer; give training.rounds"
             raise stalled(why, so_far.time_s)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,20 @@ from simfl.privacy.base import NOT_FINITE, Members
 from simfl.secagg.base import Contributions, Summed
 from simfl.types import Job, Total, Updates
 
-__all__ = ["Sum", "Summing"]
+__all__ = ["Nobody", "Sum", "Summing"]
+
+
+class Nobody(NamedTuple):
+    """What is released of a round in whose sum nobody is.
+
+    Attributes:
+        change: what the server's stages make of a sum of 0, float32 (d,).
+        facts, row: as of a :class:`Sum`.
+    """
+
+    change: NDArray[np.float32]
+    facts: tuple[dict[str, float], ...]
+    row: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -96,7 +109,9 @@ class Summing:
         held &= total.weights != 0
         if not held.any():
             return None
-        members = _members(number, given, total)
+        members = _members(number, given, total)._replace(
+            examples=updates.examples, fixed=rule.fixed_denominator, follows_data=rule.follows_data
+        )
         shares = members.weights / members.divisor if total.shares is None else total.shares
         total = total._replace(
             clients=total.clients[held], weights=total.weights[held], shares=shares[held],
@@ -107,17 +122,38 @@ class Summing:
         mask = factor.values if factor is not None and factor.on_step else None
         if factor is not None and mask is None:
             total = total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:]))
-        facts = tuple(stage.facts(members, state) for stage, state in zip(parts.stages, self.states, strict=True))
-        change = total.vector if parts.coded else self._sent(total.vector)
-        for i in reversed(range(len(parts.stages))):
-            change, self.states[i] = parts.stages[i].server(change, members, self.states[i], streams)
-        change = self._whole(change)
-        shown = {column.name for stage in parts.stages for column in stage.columns}
-        row = {name: value for known in facts for name, value in known.items() if name in shown}
-        if NOT_FINITE.name in shown:
-            row[NOT_FINITE.name] = int((~np.isfinite(made[held]).all(axis=1)).sum())
+        broken = int((~np.isfinite(made[held]).all(axis=1)).sum())
+        change, facts, row = self._server(members, total.vector if parts.coded else self._sent(total.vector), broken)
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return Sum(total, change, given, done, updates, made, facts, row, mask)
+
+    def nobody(self, number: int) -> Nobody | None:
+        """A round that sums nobody; None where the rule's denominator depends on who came, so that nothing is released.
+
+        Noise must be there all the same: a round without any would tell that nobody took part.
+
+        Args:
+            number: of the aggregation.
+        """
+        parts, denominator = self.parts, self.parts.rule.fixed_denominator
+        if denominator is None:
+            return None
+        d = parts.elements if parts.learner.dimension else 0
+        members = Members(number, (), np.zeros(0), denominator, fixed=denominator)
+        return self._server(members, np.zeros(d, dtype=np.float32), 0)
+
+    def _server(self, members: Members, change: NDArray[np.float32], broken: int) -> Nobody:
+        """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
+        stages = self.parts.stages
+        facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
+        for i in reversed(range(len(stages))):
+            change, self.states[i] = stages[i].server(change, members, self.states[i], self.parts.streams)
+        change = self._whole(change)
+        shown = {column.name for stage in stages for column in stage.columns}
+        row = {name: value for known in facts for name, value in known.items() if name in shown}
+        if NOT_FINITE.name in shown:
+            row[NOT_FINITE.name] = broken
+        return Nobody(change, facts, row)
 
     def _given(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]

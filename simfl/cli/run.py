@@ -55,9 +55,9 @@ def command(
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
-        if not quiet:
+        if not (quiet or as_json):
             for caution in scenario.cautions():
-                click.echo(f"note: {caution}", err=True)
+                click.echo(f"{file}: note: {caution}", err=True)
     try:
         with shown(quiet) as (progress, phase):
             from simfl.run import run

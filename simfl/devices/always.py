@@ -20,6 +20,7 @@ class Always:
 
     equal = True
     independent = True
+    timeless = True
 
     def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "AlwaysOn":
         return AlwaysOn(np.zeros(setting.clients))

@@ -38,10 +38,12 @@ class Availability(Protocol):
     Attributes:
         equal: whether all clients certainly are unavailable equally often.
         independent: whether clients certainly are unavailable independently of one another.
+        timeless: whether rounds and chance alone certainly decide: not simulated time, which tells who took part.
     """
 
     equal: bool = False
     independent: bool = False
+    timeless: bool = False
 
     @abstractmethod
     def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Available":

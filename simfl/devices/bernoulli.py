@@ -32,6 +32,7 @@ class Bernoulli:
     ]
 
     independent = True
+    timeless = True
     example = {"dropout": {"name": "uniform", "low": 0.1, "high": 0.9}}
 
     @property

@@ -34,6 +34,7 @@ class Correlated:
         Probabilities, Field(description="probability that a client of a present group is away, in the same forms")
     ] = 0.0
 
+    timeless = True
     example = {"groups": 3, "group_dropout": {"name": "uniform", "low": 0.1, "high": 0.9}, "dropout": 0.2}
 
     @property

@@ -34,6 +34,7 @@ class Markov:
     ]
 
     independent = True
+    timeless = True
     example = {"mean_on_rounds": 3, "mean_off_rounds": 2}
 
     @property

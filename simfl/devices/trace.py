@@ -50,6 +50,11 @@ class Trace:
     independent = True
     example = {"inline": [[0, 0, 2], [2, 1, 3]], "unit": "rounds"}
 
+    @property
+    def timeless(self) -> bool:
+        """A file shows only later whether it counts rounds."""
+        return self.inline is not None and self.unit == "rounds"
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         problems = []
         if (self.path is None) == (self.inline is None):

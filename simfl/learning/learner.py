@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simfl.errors import ScenarioError
+from simfl.errors import PluginError, ScenarioError
 from simfl.lab import Bench, Vault
 from simfl.learning.apart import Apart
 from simfl.learning.augment import Augment
@@ -199,8 +199,8 @@ class SupervisedLearner:
         for i, (job, end) in enumerate(zip(jobs, ends, strict=True)):
             own, leaving[i] = self.variant.conclude(end, self.memory.own(job.client))
             self.memory.keep(job.client, own)
-        if leaving.any():
-            declared(self.local.variant, {"departure"})
+        if leaving.any() and not self.local.variant.follows_data:
+            raise PluginError(self.local.variant, "has a client leave, which `follows_data` denies")
         return leaving
 
     def forget(self, jobs: Iterable[Job]) -> None:

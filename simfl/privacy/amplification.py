@@ -1,6 +1,10 @@
 """Epsilon by Google's accounting library, ``dp-accounting``: where sampling may be claimed, and what it then comes to.
 
-Sampling hides a client only from those who do not see who takes part, and only if it is drawn as the theorem says.
+Sampling hides a client only from those who do not see who takes part, and only if it is drawn as the theorem says: by
+independent coins, into a sum that nothing but the members' own updates changes. So the sum is divided by a fixed number
+(the number of members would show in the noise's size, and one member more would push the others' mean away), noise is
+released where nobody came, and no member's presence may decide whether there is a sum, or a further round. What keeps
+clients away independently of coins and data only lowers their probabilities.
 """
 
 from abc import abstractmethod
@@ -17,7 +21,7 @@ from simfl.errors import MissingError
 from simfl.privacy.base import History, Loss, Stage
 from simfl.privacy.course import due
 from simfl.privacy.losses import losses, released
-from simfl.privacy.zero_out import Delta, loose
+from simfl.privacy.zero_out import Delta, departing, loose
 from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.types import SERVER
@@ -73,13 +77,15 @@ class Accounting:
         return problems
 
     def cautions(self, setting: Setting) -> list[str]:
-        """A delta that says little."""
-        return loose(self.delta, setting)
+        """A delta that says little, and participation that no accountant covers."""
+        return [*departing(setting), *loose(self.delta, setting)]
 
     def evaluated(self, history: History) -> Iterable[float | None]:
         """Epsilon at the rounds that are due."""
         wanted, noise = due(history.shape[0], self.every), list(losses(history))
-        if not noise or history.exposing:  # what is not noised tells everything of whoever took part
+        if history.exposing:
+            return [None] * len(wanted)
+        if not noise:  # what is not noised tells everything of whoever took part
             nobody = np.cumsum(np.diff(history.participation[SERVER].indptr)) == 0
             return [0.0 if it and none else None for it, none in zip(wanted, nobody, strict=True)]
         worst = _Worst(history, noise)
@@ -139,8 +145,8 @@ def _rate(setting: Setting) -> float | None:
 def _unsound(setting: Setting, noisy: list[Stage], claimed: str) -> Iterable[str]:
     """Why sampling of this kind cannot be claimed."""
     policy: Any = setting.selection
-    instead = "use amplification: none"
-    if setting.training.asynchronous:
+    rule, instead = setting.training, "use amplification: none"
+    if rule.asynchronous:
         yield f"is {claimed}, but a buffered server's aggregates are no samples of its clients; {instead}"
     if policy.sampling != claimed:
         fits = {"poisson": "bernoulli", "fixed_size": "random"}[claimed]
@@ -151,14 +157,40 @@ def _unsound(setting: Setting, noisy: list[Stage], claimed: str) -> Iterable[str
             yield f"is {claimed}, but {why}; {instead}"
         elif not stage.amplifies:
             yield f"is {claimed}, but the noise of stage {stage.name} lasts over rounds; {instead}"
-    weights = setting.training.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64))
+    weights = rule.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64))
     if weights[0] != weights[1]:
         yield f"is {claimed}, but clients weigh as much as they hold samples; use weighting: equal"
-    devices, streams = setting.devices, Streams(setting.seed)
-    if not devices.availability.independent:
-        yield f"is {claimed}, but clients are not available independently of one another; {instead}"
-    if claimed == "fixed_size":
-        dropout = devices.availability.build(setting, streams).dropout
-        failing = devices.failure.rates(setting, streams)
-        if dropout is None or failing is None or np.max(dropout) > 0 or np.max(failing) > 0:
-            yield f"is {claimed}, which needs all clients to be available and none to fail; {instead}"
+    if rule.follows_data:
+        yield f"is {claimed}, but clients leave after a look at their own models, not by chance; {instead}"
+    if rule.ends_by_participation:
+        yield f"is {claimed}, but who takes part decides when the run ends; give training.rounds, and no such stop"
+    unlike = _unlike_coins if claimed == "poisson" else _unlike_sets
+    yield from (f"is {claimed}, but {why}" for why in unlike(setting, instead))
+
+
+def _unlike_coins(setting: Setting, instead: str) -> Iterable[str]:
+    """Why the sums of a policy that tosses independent coins are not those of Poisson samples."""
+    rule, devices = setting.training, setting.devices
+    if not rule.asynchronous and rule.fixed_denominator is None:
+        yield "the sum is divided by the weights of those who came, which tells about them; set training.denominator " \
+            "to expected"  # fmt: skip
+    if rule.losses is not None and rule.losses.on_failure == "abort":
+        yield "one client's failure takes all others out of the sum; set training.on_failure to drop_unit"
+    if not setting.secagg.sums_whoever_comes:
+        yield f"secagg: {setting.secagg.name} fails as a whole where too few come; set secagg to plain"
+    if not devices.availability.timeless:
+        yield f"simulated time, which tells who took part, may decide who is available; {instead}"
+    if devices.failure.rates(setting, Streams(setting.seed)) is None:
+        yield f"clients do not certainly fail independently of one another; {instead}"
+
+
+def _unlike_sets(setting: Setting, instead: str) -> Iterable[str]:
+    """Why the sums of a policy that draws k clients are not those of samples of k."""
+    rule, devices, streams = setting.training, setting.devices, Streams(setting.seed)
+    dropout, failing = devices.availability.build(setting, streams).dropout, devices.failure.rates(setting, streams)
+    if dropout is None or failing is None or np.max(dropout) > 0 or np.max(failing) > 0:
+        yield f"that needs all clients to be available and none to fail; {instead}"
+    if rule.losses is not None and rule.losses.deadline_s is not None:
+        yield "that needs all selected clients in the sum; set training.deadline_s to null"
+    if rule.fixed_denominator is None and not setting.learning.everybody_holds_samples:
+        yield "clients without samples are in no sum, and its size tells of them; set training.denominator to expected"

@@ -43,6 +43,9 @@ class Members(NamedTuple):
         weights: float64 (n,): what each counted.
         divisor: what the sum was divided by.
         opened: of each job the last of its secrets, those that were opened after the upload; empty where none were.
+        examples: int64 (n,): training samples of each job's client; None where they are not known, as of a log.
+        fixed: the divisor where it is the same in every round, whoever came; else None.
+        follows_data: whether a client is in it may have depended on its data.
     """
 
     number: int
@@ -50,6 +53,9 @@ class Members(NamedTuple):
     weights: NDArray[np.float64]
     divisor: float
     opened: tuple[tuple[bytes, ...], ...] = ()
+    examples: NDArray[np.int64] | None = None
+    fixed: float | None = None
+    follows_data: bool = False
 
     @property
     def summed(self) -> int:

@@ -1,9 +1,11 @@
 """What the noise in the sums leaves to be learned about each client, composed over the rounds it really took part in.
 
 Adjacency is zero-out: a client's updates against none, everybody else and who took part being known. Participation must
-not depend on data. Gaussian losses compose exactly, also where noise follows from earlier sums (Dong, Roth and Su,
-"Gaussian differential privacy", 2022, Corollary 3.3); pure ones add up; Renyi divergences add up and are turned into an
-epsilon by Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020, Proposition 12.
+not depend on data: where clients leave after a look at their own models, leaving tells something of their data
+without any noise, and epsilon is infinite. Gaussian losses compose exactly, also where noise follows from earlier
+sums (Dong, Roth and Su, "Gaussian differential privacy", 2022, Corollary 3.3); pure ones add up; Renyi divergences
+add up and are turned into an epsilon by Canonne, Kamath and Steinke, "The discrete Gaussian for differential
+privacy", 2020, Proposition 12.
 """
 
 from collections.abc import Iterator

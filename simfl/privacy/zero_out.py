@@ -14,7 +14,7 @@ from simfl.privacy.losses import course
 from simfl.setting import Setting
 from simfl.types import SERVER
 
-__all__ = ["Delta", "ZeroOut", "loose"]
+__all__ = ["Delta", "ZeroOut", "departing", "loose"]
 
 Delta = Annotated[float, Field(gt=0, lt=1, description="delta of (epsilon, delta); well below one in the clients")]
 
@@ -23,6 +23,15 @@ def loose(delta: float, setting: Setting) -> list[str]:
     """A delta with which a mechanism that shows one client's whole update would pass."""
     n = setting.clients
     return [] if delta < 1 / n else [f"delta is {delta:g}; of {n} clients, anything from {1 / n:g} on says little"]
+
+
+def departing(setting: Setting) -> list[str]:
+    """That clients leave as their data decide, beside noise, which covers their updates only."""
+    if not (setting.training.follows_data and setting.privacy.protects):
+        return []
+    name = setting.training.variant.name
+    why = f"with client: {name} clients leave after a look at their own models, so that who takes part depends on data"
+    return [f"{why}, which no noise covers: epsilon is infinite (left empty)"]
 
 
 @ACCOUNTANTS("zero_out")
@@ -44,7 +53,7 @@ class ZeroOut(Accountant):
     )  # fmt: skip
 
     def cautions(self, setting: Setting) -> list[str]:
-        return loose(self.delta, setting)
+        return [*departing(setting), *loose(self.delta, setting)]
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         found = course(history, self.delta)

@@ -171,6 +171,7 @@ class Protocol(Interface):
             go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
         shows_updates: the server sees each update, not only their sum.
         covers: the kinds of parts (:data:`simfl.payload.Kind`) of what leaves a client that it shows as sums only.
+        sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         certificate: its column that holds an epsilon; empty = none does.
         columns: what it adds to rounds.csv.
@@ -186,6 +187,7 @@ class Protocol(Interface):
     shows_updates: bool = False
     covers: ClassVar[frozenset[str]] = frozenset({"update", "samples"})
     certificate: ClassVar[str] = ""
+    sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
 
     @property

@@ -20,6 +20,7 @@ class Plain(Protocol):
     """The server sees each update and adds them up."""
 
     shows_updates = True
+    sums_whoever_comes = True
 
     def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
         return Summed(np.asarray(uploaded.all(axis=1)))

@@ -62,6 +62,10 @@ class Rule(Protocol):
         losses: where every aggregation is of one selection, what it may lose of it; else None.
         aggregate: how updates become one, see :class:`simfl.training.aggregates.Aggregate`.
         variant: the client algorithm, :class:`simfl.variant.ClientVariant`.
+        fixed_denominator: what every round's weighted sum is divided by, whoever came; then a round that sums nobody
+            is a step, too, with a sum of 0. None = it depends on the updates, see :meth:`divisor`.
+        ends_by_participation: who takes part may decide when the run ends: by its updates, its time or its traffic.
+        follows_data: whether a client takes part may depend on its data, since clients leave by themselves.
     """
 
     server: str
@@ -73,6 +77,9 @@ class Rule(Protocol):
     losses: Losses | None
     aggregate: Any
     variant: ClientVariant = PlainSgd()
+    fixed_denominator: float | None = None
+    ends_by_participation: bool = True
+    follows_data: bool = False
 
     @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,11 +1,15 @@
 """Synchronous federated averaging (McMahan et al. 2017, Algorithm 1)."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.errors import ScenarioError
 from simfl.local import LocalTraining
+from simfl.rng import Streams
 from simfl.setting import Setting
 from simfl.training.base import RULES, Losses
 from simfl.training.server import ServerStep
@@ -33,6 +37,14 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
     announce: Annotated[
         bool, Field(description="send the new model to the round's clients as soon as it exists (costs bytes, no time)")
     ] = False
+    denominator: Annotated[
+        Literal["weights", "expected"] | Annotated[float, Field(gt=0, le=1e12)],
+        Field(
+            description="what the weighted sum is divided by: the weights of the clients in it; or, whoever came, the "
+            "number of clients that the selection expects, or a given number; a round without clients is then a step, "
+            "too"
+        ),
+    ] = "weights"
 
     server: ClassVar[str] = "synchronous"
     example: ClassVar[dict[str, Any]] = {"rounds": 2}
@@ -46,6 +58,42 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
     def losses(self) -> Losses:
         return Losses(self.on_failure, self.deadline_s)
 
+    @property
+    def fixed_denominator(self) -> float | None:
+        """The denominator where it is a number: McMahan et al. 2018, section 2.3, estimator f_f."""
+        return self.denominator if isinstance(self.denominator, float) else None
+
+    def resolve(self, scenario: Setting) -> Self:
+        """With the number of clients that are selected on average, q N, in place of ``denominator: expected``.
+
+        Raises:
+            ScenarioError: it is not known.
+        """
+        return replace(self, denominator=_expected(scenario)) if self.denominator == "expected" else self
+
+    def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
+        fixed = self.fixed_denominator
+        return ServerStep.divisor(self, weights, examples) if fixed is None else fixed
+
     def check(self, scenario: Setting) -> list[tuple[str, str]]:
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
+        if self.fixed_denominator is not None and not (self.aggregate.sum_only and self.aggregate.weighted):
+            why = f"is fixed, but the aggregate {self.aggregate.name} divides no sum; use aggregate: mean, or weights"
+            problems.append(("denominator", why))
         return [*problems, *self.endless(scenario.learning)]
+
+
+def _expected(scenario: Setting) -> float:
+    """Clients that are selected in a round on average; failures afterwards are not counted.
+
+    Raises:
+        ScenarioError: the availability's rates are not known.
+    """
+    policy = scenario.selection
+    if policy.inclusion is None:
+        return float(policy.k or scenario.clients)
+    dropout = scenario.devices.availability.build(scenario, Streams(scenario.seed)).dropout
+    if dropout is None:
+        why = "is expected, but this availability has no known dropout rates; give the number of clients expected"
+        raise ScenarioError("denominator", why)
+    return policy.inclusion * float(np.sum(1.0 - np.asarray(dropout)))

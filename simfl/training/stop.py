@@ -48,6 +48,11 @@ class Schedule:
         stop = self.stop
         return self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy
 
+    @property
+    def ends_by_participation(self) -> bool:
+        """Whether updates, time or traffic can end the run."""
+        return any(limit is not None for limit in self.limits[1:4])
+
     def ends(self, progress: Progress) -> bool:
         return any(
             limit is not None and value is not None and value >= limit

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.payload import DEPARTURE, UPDATE, Part, Upload
+from simfl.payload import Upload
 from simfl.types import Arrays
 from simfl.variant import CLIENTS, Begun, ClientVariant, Conclusion, Done, Visit
 
@@ -42,9 +42,13 @@ class PrivacyFL(ClientVariant):
     concludes = True
 
     @property
-    def sends(self) -> tuple[Part, ...]:  # type: ignore[override]
-        """Its update and, where it may leave, that it does."""
-        return (UPDATE,) if self.tolerance is None else (UPDATE, DEPARTURE._replace(instead="tolerance: null"))
+    def follows_data(self) -> bool:
+        """Only who compares models leaves, and its own model is made of its data."""
+        return self.tolerance is not None
+
+    @property
+    def repeats(self) -> bool:
+        return self.from_scratch
 
     def begin(self, visit: Visit) -> Begun:
         if self.from_scratch:

@@ -4,12 +4,12 @@ Reference: Geng and Viswanath, "The optimal mechanism in differential privacy", 
 Algorithm 1. The density is constant on steps that fall by e^-epsilon every sensitivity.
 """
 
-from math import exp, floor
+from math import ceil, exp, floor, isfinite, isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["density", "least_magnitude", "least_variance", "mean_magnitude", "sample", "variance"]
+__all__ = ["density", "least_magnitude", "least_variance", "mean_magnitude", "pure_epsilon", "sample", "variance"]
 
 PIECE = 1 << 13
 """Draws at a time: they stay in the processor's cache."""
@@ -42,6 +42,32 @@ def density(x: float, sensitivity: float, epsilon: float, gamma: float) -> float
     b, z = exp(-epsilon), abs(x) / sensitivity
     top = (1 - b) / (2 * sensitivity * (gamma + b * (1 - gamma)))
     return top * exp(-epsilon * (floor(z) + (z - floor(z) >= gamma)))
+
+
+def pure_epsilon(moved: float, sensitivity: float, epsilon: float, coordinates: int = 1) -> float:
+    """The pure epsilon of such noise on every coordinate of a vector that moves by ``moved`` in the L2 norm.
+
+    In one coordinate the density falls by e^-epsilon wherever ceil(|shift| / sensitivity) steps are crossed, and the
+    least shift crosses one. So the worst shift crosses a step in every coordinate, and further ones where the norm
+    allows: the (m + 1)-th costs more than (m sensitivity)^2 - ((m - 1) sensitivity)^2 of its square. The other
+    coordinates' shifts can be as small as they like.
+
+    Args:
+        moved: in the L2 norm, at least 0.
+        sensitivity: the width of a step.
+        epsilon: of a step.
+        coordinates: that the noise is added to, d.
+    """
+    if moved == 0 or coordinates == 0:
+        return 0.0
+    ratio = moved / sensitivity * (1 - 1e-9) if sensitivity else float("inf")  # whole numbers survive their rounding
+    if not isfinite(ratio * ratio):
+        return float("inf")
+    square = ceil(ratio**2) - 1  # sums of squares of whole numbers are below the ratio's
+    # m further steps in every coordinate cost d m^2, and one more in one of them 2 m + 1
+    m = isqrt(square // coordinates)
+    more = min((square - coordinates * m**2) // (2 * m + 1), coordinates)
+    return epsilon * (coordinates * (1 + m) + more)
 
 
 def sample(

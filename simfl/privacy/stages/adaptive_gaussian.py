@@ -90,7 +90,7 @@ class AdaptiveGaussian(Stage):
             count += unit * (self.bit_std or 0) * rng.standard_normal()
             std = self.update_multiplier * self._norm(members, state) * unit
             change = (change + gaussian.sample(rng, std / members.divisor, len(change))).astype(np.float32)
-        share = 0.5 + count / float(members.weights.sum())
+        share = 0.5 + count / (members.fixed or float(members.weights.sum()))
         norm = min(state["norm"][-1] * exp(-self.rate * (share - self.quantile)), LARGEST)
         since = np.append(state["since"], members.number + 1)
         return change, {"since": since, "norm": np.append(state["norm"], norm)}
@@ -106,7 +106,7 @@ class AdaptiveGaussian(Stage):
 
     def _norm(self, members: Members, state: Arrays) -> float:
         """The largest norm to which a client in the sum has clipped."""
-        return float(_norms_of(members.jobs, state).max())
+        return float(_norms_of(members.jobs, state).max(initial=0.0)) if members.jobs else float(state["norm"][-1])
 
 
 def _norms_of(jobs: tuple[Job, ...], state: Arrays) -> NDArray[np.float64]:

@@ -2,12 +2,15 @@
 
 A client that minimises the mean of 1-Lipschitz losses plus alpha/2 |w|^2 over k samples x, |x| <= R, moves its w by at
 most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhuri, Monteleoni and Sarwate, JMLR 2011,
-Corollary 8), and the mean of n clients by an n-th of that.
+Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
+noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
+really train, ``training.weight_decay``.
 """
 
-from dataclasses import dataclass
-from math import sqrt
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from itertools import compress
+from math import inf, sqrt
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +40,8 @@ class OutputPerturbation(Stage):
     ``published`` is the scale of the publication, 2 R / (n k alpha epsilon), which is meant for the mean of the models
     but added to each before they are averaged: n times too little. ``calibrated`` is for what one sample does to
     its own client's model, so that every weight of the mean is epsilon-private against replacing it. n are the clients
-    in the sum; of different epsilons the largest counts. Clients that hold nothing new send the same noise again.
+    in the sum; of different epsilons the largest counts. Every round draws its noise anew, and costs its own epsilon;
+    but after ``rounds`` rounds a cohort that sums the very same models again sends the very same noise, which is free.
     Reference: Mugunthan, MIT 2022, sections 2.2.3 and 5.3.
     """
 
@@ -45,10 +49,22 @@ class OutputPerturbation(Stage):
     samples: Annotated[
         Count | tuple[Count, ...], Field(description="samples of a client in its first round, k: a number, or one each")
     ]
-    alpha: Annotated[float, Field(gt=0, le=1e9, description="strong convexity of the local loss, its L2 penalty")] = 1.0
+    alpha: Annotated[
+        float,
+        Field(gt=0, le=1e9, description="strong convexity of the local loss, its L2 penalty, as noise assumes it"),
+    ] = 1.0
+    penalty: Annotated[
+        float | None,
+        Field(ge=0, description="the L2 penalty of the local loss as it is; null = training.weight_decay"),
+    ] = None
     new: Annotated[int, Field(ge=0, le=10**9, description="samples that every further round adds to k")] = 0
     rounds: Annotated[
-        int | None, Field(ge=1, description="rounds that find new samples; null = all, and all noise is fresh")
+        int | None,
+        Field(
+            ge=1,
+            description="rounds that find new samples, after which a model is sent again with the same noise; "
+            "null = all",
+        ),
     ] = None
     radius: Annotated[float, Field(gt=0, le=1e9, description="largest Euclidean norm of a sample, R")] = 1.0
     noise_scale: Annotated[
@@ -72,8 +88,29 @@ class OutputPerturbation(Stage):
     certificate = "epsilon_model"
     example = {"epsilon": 1.0, "samples": 30}
 
+    def resolve(self, setting: Setting) -> Self:
+        """With the rule's own penalty."""
+        return self if self.penalty is not None else replace(self, penalty=setting.training.weight_decay)
+
+    def cautions(self, setting: Setting) -> list[str]:
+        """What the epsilons take for granted, and where noise is made for another loss than the clients'."""
+        found = []
+        if (self.penalty or 0) < self.alpha:
+            why = f"noise is made for alpha {self.alpha:g}, but clients train with weight_decay {self.penalty or 0:g}"
+            found.append(f"{why}: epsilon_weight and epsilon_model are of the latter")
+        if setting.training.follows_data:
+            found.append("clients leave after a look at their own models, which tells of their data without any noise: "
+                         "epsilon_weight and epsilon_model are infinite (left empty)")  # fmt: skip
+        return found
+
     def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = []
+        problems, real = [], setting.training.weight_decay
+        if self.penalty is not None and self.penalty > real:
+            why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
+            problems.append(("penalty", f"{why} {real:g}"))
+        if self.rounds is not None and not setting.training.variant.repeats:
+            why = f"is {self.rounds}, after which noise is the same again, but clients train other models in each round"
+            problems.append(("rounds", f"{why}; use null, or training.client: {{name: privacyfl, from_scratch: true}}"))
         for key, value in (("epsilon", self.epsilon), ("samples", self.samples)):
             if isinstance(value, tuple) and len(value) != setting.clients:
                 problems.append((key, f"has {len(value)} values for {setting.clients} clients"))
@@ -88,7 +125,11 @@ class OutputPerturbation(Stage):
         return problems
 
     def start(self, dimension: int) -> Arrays:
-        return {"dimension": np.int64(dimension)}
+        """The length of an update; of the latest release whose models it held, when its noise was drawn, of how many
+        samples.
+        """
+        nobody = np.zeros(0, dtype=np.int64)
+        return {"dimension": np.int64(dimension), "drawn": np.int64(-1), "clients": nobody, "held": nobody}
 
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
@@ -96,10 +137,31 @@ class OutputPerturbation(Stage):
         n, size = vectors.shape
         share = 1 / n if self.adds == "share" else 1.0
         sent = vectors.copy()
+        again = self._again(jobs, state)
         for row, job, scale in zip(sent, jobs, self.scales(jobs).tolist(), strict=True):
-            rng = streams("output_perturbation", self._data_of(job.version), job.client)
+            drawn = job.version if again is None else again
+            rng = streams("output_perturbation", drawn, job.client)
             row += self._noise(rng, scale, share, _of(self.epsilon, job.client), size).astype(np.float32)
         return sent
+
+    def server(
+        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
+    ) -> tuple[NDArray[np.float32], Arrays]:
+        if self.rounds is None or not members.jobs:
+            return vector, state
+        again = self._again(members.jobs, state)
+        drawn = np.int64(members.jobs[0].version if again is None else again)
+        return vector, {**state, "drawn": drawn, "clients": _clients(members.jobs), "held": self._held(members)}
+
+    def _again(self, jobs: tuple[Job, ...], state: Arrays) -> int | None:
+        """The version at which the noise of these jobs has been drawn already, where it was; else it is drawn now.
+
+        Only of a cohort that has sent its latest models before, all of them together: another sum of the same noise
+        would tell what a single client has sent.
+        """
+        if self.rounds is None or not jobs or jobs[0].version < self.rounds or state["drawn"] < self.rounds - 1:
+            return None
+        return int(state["drawn"]) if np.array_equal(_clients(jobs), state["clients"]) else None
 
     def _noise(
         self, rng: np.random.Generator, scale: float, share: float, epsilon: float, size: int
@@ -124,9 +186,17 @@ class OutputPerturbation(Stage):
         return spread / len(jobs) if self.noise_scale == "published" else spread
 
     def sensitivities(self, jobs: tuple[Job, ...]) -> NDArray[np.float64]:
-        """By how much, in the Euclidean norm, one sample moves each client's model, (n,)."""
+        """By how much, in the Euclidean norm, one sample moves each client's model as the keys have it, (n,)."""
+        return 2 * self.radius / (self._claimed(jobs) * self.alpha)
+
+    def _claimed(self, jobs: tuple[Job, ...]) -> NDArray[np.int64]:
+        """Samples of each job's client as the keys have it, (n,)."""
         held = [_of(self.samples, job.client) + self.new * self._data_of(job.version) for job in jobs]
-        return 2 * self.radius / (np.array(held) * self.alpha)
+        return np.array(held, dtype=np.int64)
+
+    def _held(self, members: Members) -> NDArray[np.int64]:
+        """Samples of each job's client, (n,): as the run has them, where that is known."""
+        return self._claimed(members.jobs) if members.examples is None else members.examples
 
     def _data_of(self, version: int) -> int:
         """The latest round, up to this version, that brought new samples."""
@@ -136,18 +206,42 @@ class OutputPerturbation(Stage):
         """The epsilons of the mean: Gaussian noise adds up; of other noise the least of all clients' counts alone,
         since more noise of others only helps.
         """
-        scales, moved, d = self.scales(members.jobs), self.sensitivities(members.jobs), int(state["dimension"])
+        scale, weight, model = self._loss(members, int(state["dimension"]))
+        if self._again(members.jobs, state) is not None:  # nothing new is told, unless the models are others after all
+            weight = model = 0.0 if np.array_equal(self._held(members), state["held"]) else inf
+        if members.follows_data:
+            weight = model = inf
+        return {"epsilon_weight": weight, "epsilon_model": model, "scale": scale}
+
+    def _loss(self, members: Members, d: int) -> tuple[float, float, float]:
+        """The scale of the noise, and the epsilons of a weight and of all d of them, if the noise is drawn now."""
+        inside = members.weights > 0
+        penalty = self.alpha if self.penalty is None else self.penalty
+        with np.errstate(divide="ignore"):
+            moved = 2 * self.radius / (self._held(members)[inside] * np.float64(penalty))
+        scales, most = self.scales(members.jobs)[inside], float(moved.max(initial=0.0))
+        shape = len(scales) / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":
-            share = 1 / len(scales) if self.adds == "share" else 1.0
+            share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
             std = sqrt(share * float((scales**2).sum()))
-            weight = float(gaussian.epsilon(moved.max() / std, self.delta))
-            return {"epsilon_weight": weight, "epsilon_model": weight, "scale": std}
-        if self.mechanism == "staircase":  # each sample moves its client's model by whole steps of that client's noise
-            weight, scale = float((moved / scales).max()), float(scales.min())
-        else:
-            scale = float(scales.min())
-            weight = laplace.pure_epsilon(float(moved.max()), scale)
-        return {"epsilon_weight": weight, "epsilon_model": weight * sqrt(d), "scale": scale}
+            weight = float(gaussian.epsilon(most / std, self.delta)) if most < inf and std else inf
+            return std, weight, weight
+        scale = float(scales.min(initial=inf))
+        if not most < inf:
+            return scale, inf, inf
+        if self.mechanism == "laplace":  # a shift of L2 norm s is one of L1 norm sqrt(d) s, if it is spread evenly
+            weight, model = (laplace.pure_epsilon(most * sqrt(n), scale, shape, n) for n in (1, max(d, 1)))
+            return scale, weight, model if d else 0.0
+        found = []  # each sample moves its client's model over steps of that client's noise
+        for job, shift, wide in zip(compress(members.jobs, inside), moved.tolist(), scales.tolist(), strict=True):
+            epsilon = _of(self.epsilon, job.client)
+            found.append([staircase.pure_epsilon(shift, wide * epsilon, epsilon, n) for n in (1, d)])
+        weight, model = np.max(found, axis=0, initial=0.0).tolist()
+        return scale, weight, model
+
+
+def _clients(jobs: tuple[Job, ...]) -> NDArray[np.int64]:
+    return np.array([job.client for job in jobs], dtype=np.int64)
 
 
 def _of(value: float | tuple[float, ...], client: int) -> float:
