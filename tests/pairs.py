@@ -121,7 +121,8 @@ class Cell(NamedTuple):
 def plugins() -> list[Plugin]:
     """Those of the families here that choose something and need no file."""
     Scenario.parse(json.dumps(SMALL))  # registers simfl's own
-    every = [Plugin(family, name) for family in PLACES for name in FAMILIES[family]]
+    every = [Plugin(family, name) for family in PLACES for name, cls in FAMILIES[family].items()
+             if cls.__module__.startswith("simfl.")]  # fmt: skip
     return [it for it in every if it.name not in NEUTRAL.get(it.family, ()) and it not in NEEDS_FILES]
 
 

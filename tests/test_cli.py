@@ -258,8 +258,8 @@ def test_verify_compares_a_rerun(good, tmp_path):
 
 @pytest.mark.parametrize(("tables", "code"), [({"a": True, "b": False}, 4), ({}, 4), ({"a": True}, 0)])
 def test_verify_fails_on_any_difference_and_on_nothing_to_compare(tmp_path, monkeypatch, tables, code):
-    monkeypatch.setattr("simfl.run.verify", lambda folder: tables)
-    monkeypatch.setattr("simfl.run.changed", lambda folder: [])
+    monkeypatch.setattr("simfl.run.verify", lambda folder, trust_plugins: tables)
+    monkeypatch.setattr("simfl.run.changed", lambda folder, trust_plugins: [])
     assert call("verify", tmp_path).exit_code == code
 
 

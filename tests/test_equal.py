@@ -6,6 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from damages import growing, seal_begun
 from rich.console import Console
 
 from simfl.cli import simfl
@@ -194,7 +195,8 @@ def test_diverged_choices_are_named_and_never_best(lost):
 
 def test_a_run_that_plays_says_that_it_has_diverged(tmp_path):
     (tmp_path / "scenario.yaml").write_text("name: x\n")
-    (tmp_path / "rounds.csv.part").write_text("round,train_loss,test_loss\n0,1,1\n1,2,nan\n2,nan,\n")
+    growing(tmp_path, "rounds.csv", "round,train_loss,test_loss\n0,1,1\n1,2,nan\n2,nan,\n")
+    seal_begun(tmp_path, "scenario.yaml")
     watched = Watched(tmp_path)
     assert watched.look()["runs"][0]["diverged"] == 1
     assert watched.look()["runs"][0]["diverged"] == 1

@@ -13,6 +13,7 @@ from scipy.stats import binom
 from selection_brute import family
 
 from simfl.devices.failure import NoFailure
+from simfl.privacy import PRIVACY
 from simfl.rng import Streams
 from simfl.selection import POLICIES
 from simfl.selection.bounds import convergence_bound, full_rank_probability
@@ -255,6 +256,7 @@ def fake(selection, clients, dropout, seed=0, independent=True):
         training=training,
         secagg=secagg,
         learning=learning,
+        privacy=PRIVACY.of("multi_round"),
     )
 
 

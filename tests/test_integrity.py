@@ -22,7 +22,7 @@ from simfl.report.live import Watched
 from simfl.report.study import Run
 from simfl.run import run, verify
 from simfl.scenario import Scenario
-from simfl.stored import OWN, Stored, sealed
+from simfl.stored import OWN, Stored, sealed, write_sealed
 
 TEXT = """
 name: small
@@ -247,10 +247,10 @@ def test_verify_names_the_file_that_has_changed_since(tmp_path, told):
     plugins: [picky.py]
     """
     (tmp_path / "s.yaml").write_text(text)
-    command = [sys.executable, "-m", "simfl", "verify", "--json"]
+    command = [sys.executable, "-m", "simfl", "verify", "--json", "--trust-plugins"]
     folder = run(Scenario.load(tmp_path / "s.yaml"), tmp_path / "results").path
     if not told:
-        (folder / "machine.json").write_text('{"simfl": "0.1.0"}')
+        write_sealed(folder / "machine.json", {"simfl": "0.1.0"})
 
     def verified():
         done = subprocess.run([*command, folder], capture_output=True, text=True, env=os.environ | HOME)

@@ -53,6 +53,7 @@ OTHERS = {
     "compare.measures": "a path that Stored has checked",
     "compare.budgets": "a path that Stored has checked",
     "listing": "locks only",
+    "processor": "what the operating system says of the processor",
     "run": "scenario.yaml, checked by Stored.check before",
     "sweep.worker": "its own log",
 }

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 from click.testing import CliRunner
-from damages import reseal
+from damages import reseal, reseal_sweep
 
 import simfl
 from simfl.attacking.replay import attack
@@ -166,6 +166,7 @@ def test_python_reads_without_executing(hostile, tmp_path):
     read_study([hostile]), Watched(hostile).look(), listed(hostile.parent), read_log(hostile), all_rounds(hostile)
     (hostile.parent / "sweep-0").mkdir()
     (hostile.parent / "sweep-0" / "index.csv").write_text(f"digest,seed,status\n{hostile.name},0,done\n")
+    reseal_sweep(hostile.parent / "sweep-0")
     (one,) = SweepResult.open(hostile.parent / "sweep-0").results()
     assert not (tmp_path / "CANARY").exists()
     refused = (
@@ -198,6 +199,7 @@ def test_python_reads_without_executing(hostile, tmp_path):
 def test_with_consent_it_is_executed_and_not_remembered(hostile, tmp_path, cache, ask):
     (hostile.parent / "sweep-0").mkdir()
     (hostile.parent / "sweep-0" / "index.csv").write_text(f"digest,seed,status\n{hostile.name},0,done\n")
+    reseal_sweep(hostile.parent / "sweep-0")
     ask(hostile)
     assert (tmp_path / "CANARY").exists()
     digest = sha256((hostile / "evil.py").read_bytes()).hexdigest()

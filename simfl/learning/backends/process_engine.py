@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,8 @@ class ProcessEngine:
         parts = [range(first, min(first + size, n)) for first in range(0, n, size)]
         names = {name: file.filename for name, file in self.files.items()}
         try:
-            others = set(active_children())
             tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
-            self.processes |= set(active_children()) - others
+            self.processes |= set((self.pool._processes or {}).values())  # those that have ended already, too
             loss = [task.result() for task in tasks]
         except BrokenProcessPool as error:
             raise self._why() from error
