@@ -9,7 +9,7 @@ then 1 (:func:`exposing`).
 
 from collections.abc import Iterator
 
-from simfl.payload import DEPARTURE, KINDS, MASK, SAMPLES, Part
+from simfl.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, Part
 from simfl.setting import Setting
 
 __all__ = ["cautions", "clear", "exposing", "forms", "sent", "uncovered"]
@@ -42,7 +42,7 @@ def forms(setting: Setting) -> dict[str, str]:
     protocol, hidden = setting.secagg, frozenset[str]()
     noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if stage.at_client))
     if not protocol.shows_updates:
-        hidden = protocol.covers
+        hidden = protocol.covers & SUMMABLE
     return {
         part.name: "masked" if part.kind in hidden else "noisy" if part.kind in noisy else "clear"
         for part in sent(setting)
@@ -64,12 +64,18 @@ def uncovered(setting: Setting) -> list[str]:
             if part.kind not in covers:
                 ways = " or ".join(way for way in (part.instead, otherwise) if way)
                 found.append(f"sends {part.name}, which {who} does not cover; use {ways}")
+    name = next((stage.name for stage in setting.privacy.stages if stage.coded), "")
+    if setting.training.variant.concludes and name:
+        found.append(
+            f"compares what it has sent with its model, but privacy.stages: {name} codes it; use no such stage"
+        )
     return found
 
 
 def cautions(setting: Setting) -> list[str]:
     """What no certificate covers and the scenario does all the same, in words about the client algorithm."""
-    if all(part.kind != "departure" for part in sent(setting)):
+    told = setting.privacy.protects or any(stage.certificate for stage in setting.privacy.stages)
+    if told or all(part.kind != "departure" for part in sent(setting)):
         return []
     return ["a client that leaves tells all that its model hardly changes any more; no sum and no epsilon covers that"]
 
@@ -78,15 +84,18 @@ def _promises(setting: Setting) -> Iterator[tuple[str, frozenset[str], str]]:
     """Who promises what: its name, the kinds of parts that it covers, and what to choose instead of it."""
     protocol, privacy = setting.secagg, setting.privacy
     if not protocol.shows_updates:
-        yield f"secagg: {protocol.name}", protocol.covers | {"departure"}, "secagg: plain"
+        certified = f"secagg: {protocol.name}" if not protocol.certificate else (
+            f"{protocol.certificate} of secagg: {protocol.name}")  # fmt: skip
+        besides = frozenset[str]() if protocol.certificate else frozenset({"departure"})
+        yield certified, protocol.covers & SUMMABLE | besides, "secagg: plain"
     for stage in privacy.stages:
         if stage.certificate:
             who = f"{stage.certificate} of privacy.stages: {stage.name}"
-            yield who, stage.covers | PUBLIC | {"departure"}, "no such stage"
+            yield who, stage.covers & SUMMABLE | PUBLIC | {"departure"}, "no such stage"
         else:  # all the same, a stage changes every coordinate, so that no mask tells any more which ones are sent
-            yield f"privacy.stages: {stage.name}", frozenset(KINDS - {"mask"}) | stage.covers, "no such stage"
+            yield f"privacy.stages: {stage.name}", frozenset(KINDS - {"mask"}), "no such stage"
     noisy = [stage for stage in privacy.stages if stage.observer]
     if noisy and privacy.accountants:
-        covers = frozenset({"departure"}).union(*(stage.covers for stage in noisy)) | PUBLIC
+        covers = frozenset[str]().union(*(stage.covers for stage in noisy)) & SUMMABLE | PUBLIC | {"departure"}
         names = ", ".join(accountant.name for accountant in privacy.accountants)
         yield f"the epsilon of privacy.accountants: {names}", covers, "accountants: [], which prints no epsilon"

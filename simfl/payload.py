@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simfl.types import Arrays
 
 __all__ = [
-    "DEPARTURE", "KINDS", "MASK", "MODEL", "SAMPLES", "UPDATE", "Download", "Kind", "Part", "Upload", "dense_bytes",
+    "DEPARTURE", "KINDS", "MASK", "MODEL", "SAMPLES", "SUMMABLE", "UPDATE", "Download", "Kind", "Part", "Upload", "dense_bytes",
     "sent_values",
 ]  # fmt: skip
 
@@ -28,6 +28,9 @@ of coordinates that the update speaks about; a whole ``model`` of one client; a 
 client's samples; the number of its ``samples``; its ``departure``, which tells that it has looked at its model."""
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
+
+SUMMABLE = frozenset({"update", "samples"})
+"""Kinds that pass through stages and protocols: only these can be covered. Sums are weighted with sample counts."""
 
 VALUE_BYTES = 4
 """Of a coordinate on the wire."""

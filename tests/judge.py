@@ -16,6 +16,7 @@ __all__ = ["gone_on", "judged", "played"]
 
 GUARANTEES = "privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper"
 EPSILONS = "epsilon_max", "epsilon_median", "epsilon_rdp", "epsilon_pld"
+OWN_EPSILONS = "epsilon_weight", "epsilon_model"
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -50,6 +51,9 @@ def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
         if not crossed and values:
             wrong.append(f"round {row['round']}: nothing was sent, but the columns say {values}")
         said = [name for name in EPSILONS if row.get(name)]
+        own = [name for name in OWN_EPSILONS if row.get(name)]
+        if own and crossed - {"update"}:
+            wrong.append(f"round {row['round']}: {own} say {[row[name] for name in own]} beside {crossed}")
         if said and crossed - {"update"}:
             wrong.append(f"round {row['round']}: {said} say {[row[name] for name in said]} beside {crossed}")
         if any(float(row[name]) for name in said) and not scenario.privacy.protects:

@@ -8,6 +8,7 @@ import pytest
 from pairs import Plugin, cell, plugins, text
 
 from simfl import coverage
+from simfl.errors import PluginError
 from simfl.payload import KINDS
 from simfl.registry import FAMILIES
 from simfl.run import build, run
@@ -115,3 +116,38 @@ def test_theory_and_summary_name_what_reaches_the_server_in_clear(algorithm, tmp
     said = json.loads((run(found, tmp_path).path / "summary.json").read_text())["in_clear"]
     kinds = {part.kind for part in coverage.sent(found) if part.name in said}
     assert kinds == (parts_of(algorithm) | {"samples"} if parts_of(algorithm) else set())
+
+
+def test_an_algorithm_that_declares_nothing_sends_nothing(tmp_path, monkeypatch):
+    """It would be charged no bytes, and be in no certificate."""
+    fedprox = FAMILIES["client"]["fedprox"]
+    monkeypatch.setattr(fedprox, "sends", ())
+    with pytest.raises(PluginError, match="declares .* that nothing leaves a client, and sends an update"):
+        run(scenario(Plugin("client", "fedprox")), tmp_path)
+
+
+@pytest.mark.parametrize("accountant", ["zero_out", "rdp", "pld"])
+def test_an_epsilon_without_a_server_is_infinite_and_of_nothing_is_0(accountant, tmp_path):
+    asked = {"privacy": {"accountants": [{"name": accountant}]}}
+    peers = Scenario.parse(json.dumps(json.loads(cell(Plugin("training", "serverless")).scenario) | asked), "peers")
+    alone = scenario(Plugin("personal", "local"), **asked)
+    for found, said in ((peers, ""), (alone, "0.0")):
+        row = last(run(found, tmp_path).path)
+        assert {row[column.name] for column in FAMILIES["accountant"][accountant].columns} == {said}
+
+
+def test_noise_that_is_dealt_once_protects_one_sum(tmp_path):
+    oblivious = {"name": "oblivious", "epsilon": 1.0, "samples": 50, "noise": "once"}
+    found = Scenario.parse(json.dumps(json.loads(text((), {})) | {"selection": "all", "secagg": oblivious}), "once")
+    assert any("infinite from the second sum on" in line for line in found.cautions())
+    epsilons = [row["epsilon_weight"] for row in table(run(found, tmp_path).path / "rounds.csv")]
+    assert float(epsilons[0]) > 0 and epsilons[1:] == ["", ""]
+
+
+@pytest.mark.parametrize("stage", [it for it in plugins() if it.family == "stage"], ids=ids)
+def test_what_looks_into_clients_vectors_stands_beside_no_code(stage):
+    """Whole numbers, or coordinates of another length: noise could not be told from them."""
+    for other in (Plugin("client", "privacyfl"), Plugin("attack", "collusion")):
+        found = cell(other, stage)
+        coded = stage.name in ("adaptive_gaussian", "discrete_gaussian", "discrete_laplace", "skellam", "xnoise")
+        assert (found.outcome == "refused") is coded and ("codes" in found.reason) is coded

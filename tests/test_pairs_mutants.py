@@ -7,7 +7,7 @@ import pytest
 from judge import judged, played
 from pairs import Plugin, cell
 
-from simfl import accounting, coverage
+from simfl import accounting
 from simfl.agents.summing import Summing
 from simfl.errors import PluginError
 from simfl.learning.clients.scaffold import Scaffold
@@ -17,10 +17,10 @@ from simfl.payload import MASK, UPDATE
 from simfl.privacy import zero_out
 from simfl.privacy.losses import Course
 from simfl.privacy.stages import clip
+from simfl.privacy.stages.clipping import Clipping
 from simfl.privacy.stages.local_gaussian import LocalGaussian
 from simfl.secagg import masking, pairwise_ratchet
 from simfl.secagg.masked import Masked
-from simfl.secagg.secagg import SecAgg
 
 SCAFFOLD, LOTTERY, JUMP = (
     Plugin("client", "scaffold"),
@@ -69,15 +69,13 @@ def no_loss(history, delta):
     return Course(np.zeros(rounds), np.zeros(rounds), np.zeros(clients))
 
 
-EVERY = coverage.KINDS
 MUTANTS = {
     "a stage that adds no noise": ((NOISE,), LocalGaussian, "client", no_noise),
     "a stage that noises half of the update": ((NOISE,), LocalGaussian, "client", half_noised),
-    "a stage that says it covers arrays": ((SCAFFOLD, NOISE), LocalGaussian, "covers", EVERY),
+    "a stage that says it noises": ((CLIPPING,), Clipping, "at_client", True),
     "a protocol that masks nothing": ((RATCHET,), pairwise_ratchet.Member, "mask", unmasked),
     "a protocol that sums half of the update in clear": ((SECAGG,), masking.Client, "mask", half_masked),
     "a protocol that shows the first number": ((SECAGG,), masking.Client, "mask", first_in_clear),
-    "a protocol that says it covers arrays": ((SCAFFOLD, SECAGG), SecAgg, "covers", EVERY),
     "a protocol that charges half of its bytes": ((SECAGG,), Masked, "upload_bytes", lambda self, bytes, d: 2 * d),
     "guarantees that ignore masks": ((LOTTERY,), accounting, "exposing", lambda setting: ()),
     "guarantees that ignore control variates": ((SCAFFOLD,), accounting, "exposing", lambda setting: ()),

@@ -59,8 +59,8 @@ class Parts:
 
     @property
     def coded(self) -> bool:
-        """Whether a stage codes what clients send: whole numbers, or vectors of another length."""
-        return any(stage.whole for stage in self.stages) or len(set(self.lengths)) > 1
+        """Whether a stage codes what clients send."""
+        return any(stage.coded for stage in self.stages)
 
     @property
     def elements(self) -> int:

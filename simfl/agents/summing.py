@@ -139,7 +139,8 @@ class Summing:
         if denominator is None:
             return None
         d = parts.elements if parts.learner.dimension else 0
-        members = Members(number, (), np.zeros(0), denominator, fixed=denominator)
+        left = parts.rule.follows_data
+        members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
         return self._server(members, np.zeros(d, dtype=np.float32), 0)
 
     def _server(self, members: Members, change: NDArray[np.float32], broken: int) -> Nobody:

@@ -41,6 +41,9 @@ class Collusion(Observer):
     def check(self, setting: Setting) -> list[tuple[str, str]]:
         if self.victim >= setting.clients:
             return [("victim", f"is {self.victim}; the largest number of a client is {setting.clients - 1}")]
+        if coding := [stage.name for stage in setting.privacy.stages if stage.coded]:
+            why = f"takes clients' own updates off the sum, but privacy.stages: {coding[0]} codes what they send"
+            return [("", f"{why}; leave one of the two out")]
         return []
 
     def coalition(self, clients: int) -> NDArray[np.int32]:

@@ -28,9 +28,9 @@ def export(folder: Path, to: Path) -> list[Path]:
         stored = Stored.open(folder)
         tables = {Path(name).stem: read_table(stored.file(name)) for name in stored.files if name.endswith(".csv")}
     else:
-        stored = Stored.swept(folder) if is_swept(folder) else None
-        names = sorted(name for name in stored.files if name.endswith(".csv")) if stored else ()
-        tables = {Path(name).stem: read_table(stored.file(name)) for name in names} if stored else {}
+        swept = Stored.swept(folder) if is_swept(folder) else None
+        names = sorted(name for name in swept.files if name.endswith(".csv")) if swept else ()
+        tables = {Path(name).stem: read_table(swept.file(name)) for name in names} if swept else {}
         if "index" in tables and (tables["index"].status == "done").any():
             tables["rounds"] = all_rounds(folder)
     if not tables:

@@ -16,7 +16,7 @@ class Memory:
     """Keeps a variant's arrays between jobs; a client that has never finished a job takes no room.
 
     What clients upload for the server's arrays reaches them when a job of a later version is trained, so that all jobs
-    of one version meet the same ones, in whatever batches they come.
+    of one version meet the same ones.
 
     Args:
         variant: whose arrays they are.

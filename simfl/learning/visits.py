@@ -97,6 +97,10 @@ class Visits:
             begun, turn = again, turn + 1
         for end in found.values():
             declared(self.local.variant, end.done.upload.kinds)
+            if not self.local.variant.sends and _public(end.done.upload.update, variant.private).any():
+                raise PluginError(
+                    self.local.variant, "declares in `sends` that nothing leaves a client, and sends an update"
+                )
         return [found[i] for i in range(len(visits))]
 
     def tuned(self, jobs: Sequence[Job], model: Vector) -> dict[int, Vector]:
@@ -131,6 +135,11 @@ class Visits:
     @staticmethod
     def _idle(model: Vector) -> Finished:
         return Finished(Done(Upload(np.zeros(len(model), dtype=np.float32))), np.nan, 1.0, None)
+
+
+def _public(update: Vector, private: NDArray[np.bool_] | None) -> Vector:
+    """The coordinates of an update, (d,), that leave its client."""
+    return update if private is None else update[~private]
 
 
 def declared(algorithm: ClientVariant, kinds: Iterable[str]) -> None:

@@ -24,7 +24,6 @@ from simfl.privacy.losses import losses, released
 from simfl.privacy.zero_out import Delta, departing, loose
 from simfl.rng import Streams
 from simfl.setting import Setting
-from simfl.types import SERVER
 
 __all__ = ["Accounting"]
 
@@ -86,7 +85,8 @@ class Accounting:
         if history.exposing:
             return [None] * len(wanted)
         if not noise:  # what is not noised tells everything of whoever took part
-            nobody = np.cumsum(np.diff(history.participation[SERVER].indptr)) == 0
+            took_part = sum(np.diff(P.indptr) for P in history.participation.values())
+            nobody = (np.cumsum(took_part) == 0) | history.silent
             return [0.0 if it and none else None for it, none in zip(wanted, nobody, strict=True)]
         worst = _Worst(history, noise)
         found = [self._epsilon(history, noise, worst, t) if it else None for t, it in enumerate(wanted.tolist())]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.columns import ROUND_COLUMNS, Column
+from simfl.payload import SUMMABLE
 from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -114,6 +115,11 @@ class Stage(Protocol):
     covers: frozenset[str] = frozenset({"update"})
     certificate: str = ""
 
+    @property
+    def coded(self) -> bool:
+        """Whether what clients send is in other coordinates than the model's: whole numbers, or another length."""
+        return self.whole or self.length(3) != 3
+
     def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
         """The :attr:`seeds` secrets of a job, of 32 bytes each; the server's part gets those that were opened."""
         return ()
@@ -190,7 +196,7 @@ class Accountant(Protocol):
     """
 
     columns: tuple[Column, ...]
-    covers: frozenset[str] = frozenset({"update", "samples"})
+    covers: frozenset[str] = SUMMABLE
 
     @abstractmethod
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:

@@ -82,10 +82,12 @@ def course(history: History, delta: float) -> Course:
         parts.append((column * rounds + row, scaled**2, pure[row], np.full(len(row), loss.rdp is not None)))
         if loss.rdp is not None:
             orders = loss.rdp if not orders.size else orders + loss.rdp
+    if history.silent:
+        return Course(np.zeros(rounds), np.zeros(rounds), np.zeros(clients))
     if history.exposing:
         return Course(np.full(rounds, np.inf), np.full(rounds, np.inf), np.full(clients, np.inf))
     if not parts:  # what is not noised tells everything of whoever took part
-        everybody = history.participation[SERVER].tocoo()
+        everybody = sum(history.participation.values()).tocoo()  # of every aggregator
         row, column = everybody.row.astype(np.int64), everybody.col.astype(np.int64)
         return _over_rounds(row, column, np.full(len(row), np.inf), rounds, clients)
     places, where = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.columns import Column
+from simfl.payload import SUMMABLE
 from simfl.registry import Registry
 from simfl.rng import Streams
 from simfl.setting import Setting
@@ -185,7 +186,7 @@ class Protocol(Interface):
     joint: bool = False
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
-    covers: ClassVar[frozenset[str]] = frozenset({"update", "samples"})
+    covers: ClassVar[frozenset[str]] = SUMMABLE
     certificate: ClassVar[str] = ""
     sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()

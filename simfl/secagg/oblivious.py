@@ -6,7 +6,7 @@ Every party adds to its vector one of two masked noises of every other party; se
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log, sqrt
+from math import ceil, inf, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -75,7 +75,8 @@ class Oblivious(Masked, Protocol):
         failing("noise"),
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
-               "Pure epsilon of one weight of this round's mean, for one replaced sample, as the noise really is.", -1,
+               "Pure epsilon of one weight of this round's mean, for one replaced sample, as the noise really is, of "
+               "clients that hold the protocol's samples and train with its alpha; empty where it is infinite.", -1,
                "sum", shown=False),
     )  # fmt: skip
     example: ClassVar[dict[str, Any]] = {"epsilon": 1.0, "samples": 50}
@@ -89,6 +90,16 @@ class Oblivious(Masked, Protocol):
         if self.noise == "once" and setting.selection.k != setting.clients:
             problems.append(("noise", "is dealt once among all clients, but not all are selected; use every_round"))
         return problems
+
+    def cautions(self, setting: Setting) -> list[str]:
+        found, real = Masked.cautions(self, setting), setting.training.weight_decay
+        if real < self.alpha:
+            found.append(f"epsilon_weight is of clients that train with an L2 penalty (alpha) of {self.alpha:g}, but "
+                         f"training.weight_decay is {real:g}")  # fmt: skip
+        if self.noise == "once":
+            found.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
+                         "the second sum on (left empty)")  # fmt: skip
+        return found
 
     # -- the noise -----------------------------------------------------------------------------------
 
@@ -153,7 +164,9 @@ class Oblivious(Masked, Protocol):
             return Failed(f"upload: {missing} of {n} clients are missing, and their masks stay in the sum")
         record = Record(cohort.number, np.sort(cohort.units.ravel()), self.limit(cohort))
         scale = self.noise_of(n)
-        row = {"noise_std": scale * sqrt(2 * (n - 1)) / n, "epsilon_weight": self.sensitivity() / scale}
+        told = self.noise == "once" and cohort.number > 0  # noise that is there again cancels between two sums
+        epsilon = inf if told else self.sensitivity() / scale
+        row = {"noise_std": scale * sqrt(2 * (n - 1)) / n, "epsilon_weight": epsilon}
         return Summed(np.ones(len(uploaded), dtype=bool), record, n * cohort.dimension * self.rates.element_s, row)
         yield
 
