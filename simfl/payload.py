@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from simfl.types import Arrays
 
 __all__ = [
-    "DEPARTURE", "KINDS", "MASK", "MODEL", "SAMPLES", "SUMMABLE", "UPDATE", "Download", "Kind", "Part", "Upload", "dense_bytes",
-    "sent_values",
+    "DEPARTURE", "KINDS", "MASK", "MODEL", "SAMPLES", "SUMMABLE", "UPDATE", "Download", "Kind", "Part", "Upload",
+    "dense_bytes", "sent_values",
 ]  # fmt: skip
 
 Vector = NDArray[np.float32]

@@ -27,6 +27,7 @@ SCAFFOLD, LOTTERY, JUMP = (
     Plugin("personal", "lotteryfl"),
     Plugin("personal", "jump_start"),
 )
+CLIPPING = Plugin("stage", "clipping")
 NOISE, SECAGG = Plugin("stage", "local_gaussian"), Plugin("secagg", "secagg")
 ZERO_OUT, RATCHET, LAYERS = (
     Plugin("accountant", "zero_out"),
