@@ -5,9 +5,11 @@ import itertools
 import json
 
 import pytest
+from click.testing import CliRunner
 from pairs import Plugin, cell, plugins, text
 
 from simfl import coverage
+from simfl.cli import simfl as command
 from simfl.errors import PluginError
 from simfl.payload import KINDS
 from simfl.registry import FAMILIES
@@ -153,3 +155,14 @@ def test_what_looks_into_clients_vectors_stands_beside_no_code(stage):
         found = cell(other, stage)
         coded = stage.name in ("adaptive_gaussian", "discrete_gaussian", "discrete_laplace", "skellam", "xnoise")
         assert (found.outcome == "refused") is coded and ("codes" in found.reason) is coded
+
+
+@pytest.mark.parametrize("algorithm", [Plugin("client", "scaffold"), Plugin("aggregate", "median")], ids=ids)
+def test_an_audit_of_a_folder_says_no_more_than_its_run(algorithm, tmp_path):
+    """The log of participation knows sums only; the run knows what was seen beside them."""
+    folder = run(Scenario.parse(cell(algorithm).scenario, "covered"), tmp_path).path
+    said = CliRunner().invoke(command, ["audit", str(folder)])
+    assert said.exit_code == 2 and "more than sums was seen" in said.output and len(said.output.splitlines()) == 1
+    assert CliRunner().invoke(command, ["audit", str(folder / "participation.csv")]).exit_code == 0
+    plain = run(scenario(), tmp_path).path
+    assert CliRunner().invoke(command, ["audit", str(plain)]).exit_code == 0

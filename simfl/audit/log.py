@@ -35,6 +35,7 @@ class Log:
         clients: N labels.
         unused: names of columns that were not read.
         doubles: the weights are known to be doubles with all their digits.
+        strong: the strong guarantee that the run itself has printed, of all that its clients sent; None = not known.
     """
 
     matrix: Any
@@ -42,6 +43,7 @@ class Log:
     clients: Sequence[Any]
     unused: tuple[str, ...] = ()
     doubles: bool = False
+    strong: int | None = None
 
 
 def plain(label: Any, most: int = 60) -> str:

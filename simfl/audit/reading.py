@@ -51,4 +51,5 @@ def _folder(path: Path) -> Log:
     stored = Stored.open(path)
     file = stored.file("participation.csv")
     matrix = participation_matrix(file, int(stored.summary["rounds"]), int(stored.summary["clients"]))
-    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), doubles=True)
+    strong = stored.summary.get("privacy_strong")
+    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), doubles=True, strong=strong)

@@ -72,6 +72,12 @@ def command(
     log = read(participation, _columns(columns))
     left = None if noise is None else spent(log.matrix, noise, delta, dimension)
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles)
+    hiding = report.metrics.strong
+    if hiding is not None and log.strong is not None and hiding > log.strong:
+        raise SimflError(
+            f"{participation}: its sums hide {hiding} clients among one another, but more than sums was "
+            f"seen, so that the run itself says {log.strong}; audit its participation.csv for the sums alone"
+        )
     report = replace(report, spent=left)
     if target is not None:
         draw(report, target)
