@@ -15,14 +15,14 @@ from simfl.privacy.base import NOT_FINITE, Members
 from simfl.secagg.base import Contributions, Summed
 from simfl.types import Job, Total, Updates
 
-__all__ = ["Nobody", "Sum", "Summing"]
+__all__ = ["Released", "Sum", "Summing"]
 
 
-class Nobody(NamedTuple):
-    """What is released of a round in whose sum nobody is.
+class Released(NamedTuple):
+    """What the server's stages make of an aggregate, also of a round in whose sum nobody is.
 
     Attributes:
-        change: what the server's stages make of a sum of 0, float32 (d,).
+        change: the aggregate after them, float32 (d,).
         facts, row: as of a :class:`Sum`.
     """
 
@@ -127,7 +127,7 @@ class Summing:
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return Sum(total, change, given, done, updates, made, facts, row, mask)
 
-    def nobody(self, number: int) -> Nobody | None:
+    def nobody(self, number: int) -> Released | None:
         """A round that sums nobody; None where the rule's denominator depends on who came, so that nothing is released.
 
         Noise must be there all the same: a round without any would tell that nobody took part.
@@ -143,7 +143,7 @@ class Summing:
         members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
         return self._server(members, np.zeros(d, dtype=np.float32), 0)
 
-    def _server(self, members: Members, change: NDArray[np.float32], broken: int) -> Nobody:
+    def _server(self, members: Members, change: NDArray[np.float32], broken: int) -> Released:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
         stages = self.parts.stages
         facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
@@ -154,7 +154,7 @@ class Summing:
         row = {name: value for known in facts for name, value in known.items() if name in shown}
         if NOT_FINITE.name in shown:
             row[NOT_FINITE.name] = broken
-        return Nobody(change, facts, row)
+        return Released(change, facts, row)
 
     def _given(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
