@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 from simfl.agents import SERVERS
-from simfl.attacking.shadows import LEAST, likelihood
+from simfl.agents.world import World
 from simfl.attacks.least_squares import LeastSquares
 from simfl.attacks.matching import Target, match
-from simfl.run import build, run
+from simfl.core.types import Job
+from simfl.experiments.attack.shadows import LEAST, likelihood
+from simfl.runs.run import build, run
 from simfl.scenario import Scenario
-from simfl.types import Job
-from simfl.world import World
 
 ROUNDS = 10
 LENET = """
@@ -81,7 +81,7 @@ def streaming() -> float:
     """Seconds in the observer and its scorer over seconds in training."""
     parts = build(Scenario.parse(LENET % ROUNDS))
     attacking, training = Stopwatch(), Stopwatch()
-    attacking.around(LeastSquares, "see", "remember", "error")
+    attacking.around(LeastSquares, "observe", "update_memory", "error")
     training.around(type(parts.learner), "train")
     server = SERVERS["synchronous"](parts, World(0.0), lambda done: None)
     server.world.run(server.world.spawn(server.play()))
@@ -92,19 +92,19 @@ def matching() -> float:
     """A step of gradient matching over forward and backward on the same sample."""
     parts = build(Scenario.parse(LENET % 1))
     learner, steps = parts.learner, 100
-    bench, vault = learner.lab()
+    knowledge, truth = learner.attack_context()
     learner.put(0, learner.initial())
-    update, x = learner.train([Job(0, 0, 0, 0.0)]).deltas[0], torch.from_numpy(vault.x[:1])
-    label = torch.from_numpy(vault.y[:1])
+    update, x = learner.train([Job(0, 0, 0, 0.0)]).deltas[0], torch.from_numpy(truth.x[:1])
+    label = torch.from_numpy(truth.y[:1])
 
     def plain() -> None:
         for _ in range(steps):
-            bench.module.zero_grad()
-            torch.nn.functional.cross_entropy(bench.module(x), label).backward()
+            knowledge.module.zero_grad()
+            torch.nn.functional.cross_entropy(knowledge.module(x), label).backward()
 
-    target, first = Target(learner.initial(), update, vault.y[:1]), [np.zeros((1, *bench.shape), np.float32)]
+    target, first = Target(learner.initial(), update, truth.y[:1]), [np.zeros((1, *knowledge.shape), np.float32)]
     timed(plain)
-    ratios = [timed(lambda: match(bench, target, first, steps, 0.01)) / timed(plain) for _ in range(5)]
+    ratios = [timed(lambda: match(knowledge, target, first, steps, 0.01)) / timed(plain) for _ in range(5)]
     return float(np.median(ratios))
 
 

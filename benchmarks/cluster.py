@@ -22,7 +22,7 @@ from dataclasses import replace
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from learning import CASES, prepare
+from local_rounds import CASES, prepare
 
 from simfl.learning.backends import BACKENDS
 

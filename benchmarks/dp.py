@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import random_array
 
-from simfl.privacy.base import STAGES, Members
-from simfl.privacy.losses import course
-from simfl.privacy.mechanisms import gaussian
-from simfl.privacy.pld import Pld
-from simfl.privacy.replay import replayed
-from simfl.rng import Streams
-from simfl.types import Job
+from simfl.core.rng import Streams
+from simfl.core.types import Job
+from simfl.privacy.dp.accountants.pld import Pld
+from simfl.privacy.dp.log_replay import history_of_log
+from simfl.privacy.dp.losses import epsilon_timeline
+from simfl.privacy.dp.mechanisms import gaussian
+from simfl.privacy.stage import STAGES, Members
 
 CLIENTS, DIMENSION = 100, 10**5
 STREAMS = Streams(0)
@@ -63,7 +63,7 @@ def noising(name: str) -> tuple[float, float]:
         seconds = best(lambda: stage.server(mean, members, state, STREAMS))
         return seconds, best(lambda: STREAMS("normal").normal(size=DIMENSION))
     if STAGES[name].whole:
-        to = DIMENSION if name == "discrete_laplace" else stage.lattice.points(DIMENSION)
+        to = DIMENSION if name == "discrete_laplace" else stage.grid.points(DIMENSION)
         seconds = best(lambda: [stage.noise(job, to, STREAMS) for job in jobs], 3)
         return seconds, best(lambda: normals(CLIENTS * (1 + stage.seeds), stage.length(DIMENSION)), 3)
     order = 1 if "laplace" in name else 2
@@ -82,8 +82,10 @@ def main() -> None:
     pld = best(lambda: Pld(delta=1e-5).of_events(np.array([0.1]), np.array([100])))
     print(f"epsilon of 10^5 clients {clients:.4f} s, one PLD composition {pld:.4f} s, {clients / pld:.2f} x")
     P = random_array((100, 10**5), density=0.01, rng=STREAMS("P"), format="csr")
-    seen = replayed(STAGES.of("central_gaussian"), P, 1)
-    print(f"the whole course: 100 rounds of 1,000 of 10^5 clients {best(lambda: course(seen, 1e-5), 3):.3f} s")
+    seen = history_of_log(STAGES.of("central_gaussian"), P, 1)
+    print(
+        f"the whole course: 100 rounds of 1,000 of 10^5 clients {best(lambda: epsilon_timeline(seen, 1e-5), 3):.3f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ MEASURED = """
 import json, resource, sys, time
 from pathlib import Path
 begin = time.perf_counter()
-from simfl.run import run
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 scenario = Scenario.load(sys.argv[1], sys.argv[3:])
 imported = time.process_time()

@@ -16,34 +16,34 @@ from time import process_time
 
 import numpy as np
 
-from simfl.rng import Streams
-from simfl.secagg.grid_noise import Noise
-from simfl.secagg.keys import elements, secret, stretched
-from simfl.secagg.oblivious_round import Party, Plan, choices, forward
+from simfl.core.rng import Streams
+from simfl.secagg.crypto.keys import elements, secret, stretch_seed
+from simfl.secagg.oblivious.grid_noise import Noise
+from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices, forward
 
 MOST = 3.0
 
 
-def round_s(plan: Plan, senders: int, pairs: int, streams: Streams) -> float:
+def round_s(plan: ObliviousPlan, senders: int, pairs: int, streams: Streams) -> float:
     """Seconds of the senders' part in a round, with ``pairs`` pairs each."""
     n, d = plan.parties, plan.elements
     total, random = np.zeros((n, d), dtype=np.int64), np.zeros(d, dtype=np.int64)
     seeds = [secret(streams, "pair", j) for j in range(pairs)]
     began = process_time()
     for i in range(senders):
-        dealt = Party(plan, i, streams).deal()
+        dealt = Party(plan, i, streams).draw_noise()
         passed = forward(plan, i, dealt.sent, streams)
         total += np.where(choices(plan, 0, i, streams), passed.pair[1], passed.pair[0])
-        total[i] += dealt.own
+        total[i] += dealt.zero_share
         random += passed.random
         for j, seed in enumerate(seeds):
-            seeds[j], shared = stretched(seed, d)
+            seeds[j], shared = stretch_seed(seed, d)
             total[i] += shared
             total[-1 - j] -= shared
     return process_time() - began
 
 
-def bare_s(plan: Plan, senders: int, pairs: int, streams: Streams) -> float:
+def bare_s(plan: ObliviousPlan, senders: int, pairs: int, streams: Streams) -> float:
     """Seconds that the random words of the same take."""
     n, d = plan.parties, plan.elements
     seeds = [secret(streams, "pair", j) for j in range(pairs)]
@@ -64,7 +64,7 @@ def main() -> int:
     options = parser.parse_args()
     n, pairs = options.clients, (options.clients - 1) // 2
     noise = Noise(1 / n, 2 / (n * 200 * 5e-4) * 2**13)
-    plan, streams = Plan(0, np.arange(n, dtype=np.int32), options.elements, noise), Streams(0)
+    plan, streams = ObliviousPlan(0, np.arange(n, dtype=np.int32), options.elements, noise), Streams(0)
     bare = bare_s(plan, options.senders, pairs, streams)
     whole = round_s(plan, options.senders, pairs, streams)
     factor = n / options.senders

@@ -1,4 +1,4 @@
-"""Rounds of other federated-learning simulators over the samples of learning.py, where they are installed.
+"""Rounds of other federated-learning simulators over the samples of local_rounds.py, where they are installed.
 
 pfl (in one process) is timed in turn with simfl's backends; Flower brings its own processes, so several of its rounds
 are timed inside its strategy. Batches are of the same size; pfl does not reshuffle them. Neither evaluates.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from local_rounds import CASES, prepare
 from torch.nn.functional import cross_entropy
 
 from simfl.learning.models.build import build
@@ -29,7 +30,7 @@ def installed(peer):
 
 
 def pfl_round(model, task, works):
-    """A function that plays one round of pfl's FedAvg over the works' samples.
+    """A function that runs one round of pfl's FedAvg over the works' samples.
 
     Reference: Granqvist et al. 2024, pfl-research.
     """
@@ -110,9 +111,7 @@ def flower_seconds(name, rounds=6):
 
 @lru_cache(maxsize=1)
 def _held(name):
-    """Model, task and works of a case of learning.py, built once in every process."""
-    from learning import CASES, prepare
-
+    """Model, task and works of a case, built once in every process."""
     torch.set_num_threads(1)
     model, shape, held, *_ = CASES[name]
     task, works = prepare(model, shape, held)

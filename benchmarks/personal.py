@@ -23,15 +23,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from simfl.clients.personal.sparse import prunable, prune
+from simfl.core.types import Job
 from simfl.learning.models import MODELS
 from simfl.learning.models.build import build as build_model
 from simfl.learning.models.flat import parameters
 from simfl.learning.models.initial import initial
-from simfl.learning.personal.masks import prunable, pruned
-from simfl.run import build
+from simfl.runs.run import build
 from simfl.scenario import Scenario
-from simfl.training import AGGREGATES
-from simfl.types import Job
+from simfl.training.aggregates import AGGREGATES
 
 SCENARIO = """
 clients: {clients}
@@ -83,7 +83,7 @@ def pruning(name, repeats):
     model, layers = initial(module, np.random.default_rng(0)), prunable(parameters(module))
     mask = np.ones(len(model), dtype=bool)
     learner = learner_of(name, 2, "none" if name == "lenet5" else "fedbn")
-    return ratio(repeats, lambda: pruned(model, mask, layers, 0.1), lambda: learner.train([Job(0, 0, 0, 0.0)]))
+    return ratio(repeats, lambda: prune(model, mask, layers, 0.1), lambda: learner.train([Job(0, 0, 0, 0.0)]))
 
 
 def a_round(repeats):
@@ -91,7 +91,7 @@ def a_round(repeats):
     learners = [learner_of("lenet5", 5, personal, epochs=3) for personal in ("{name: fedltn, threshold: 0}", "none")]
 
     def play(learner):
-        learner.memory._own.clear()
+        learner.states._clients.clear()
         learner.sizes(jobs)
         learner.train(jobs)
 
@@ -102,7 +102,7 @@ def memory():
     """Megabytes that 100 clients keep, and gigabytes of the process at most."""
     learner = learner_of("resnet8", 100, "{name: fedltn, threshold: 0}")
     learner.train([Job(client, client, 0, 0.0) for client in range(100)])
-    kept = sum(np.asarray(value).nbytes for own in learner.memory._own.values() for value in own.values())
+    kept = sum(np.asarray(value).nbytes for own in learner.states._clients.values() for value in own.values())
     return kept / 1e6, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 

@@ -1,12 +1,13 @@
-"""The twelve reliability bars, measured: a table of what was done, how many, how many failed (docs/reliability.md).
+"""The twelve reliability bars, measured: a table of what was done, how many, how many failed
+(docs/explanation/reliability.md).
 
     python benchmarks/reliability.py [--size five-minutes | nightly | smoke] [--only CHECK or BAR ...] [--seed 0]
     python benchmarks/reliability.py --only CHECK --case NUMBER      # a single case again
     python benchmarks/reliability.py --json FILE                     # the figures for machines
 
 A check's cases are numbered; the seed and the number decide all that is drawn. What fails is printed with the command
-that plays it again. The checks are in ``benchmarks/bars/``, a file a bar; they use the searches, judges and damages of
-``tests/``. Exit code 1 if anything failed.
+that runs it again. The checks are in ``tests/reliability/``, a file a bar; they use the searches, judges and damages
+of ``tests/``. Exit code 1 if anything failed.
 """
 
 import argparse
@@ -18,10 +19,9 @@ from pathlib import Path
 
 if __name__ == "__main__":  # before anything loads these libraries
     os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bars import (  # noqa: E402
+from tests.reliability import (  # noqa: E402
     certificates,
     code,
     damage,
@@ -36,7 +36,7 @@ from bars import (  # noqa: E402
     sweeps,
     traces,
 )
-from bars.check import SIZES, Check, Figure, Plan  # noqa: E402
+from tests.reliability.check import SIZES, Check, Figure, Plan  # noqa: E402
 
 BARS = (
     traces,
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--size", choices=SIZES, default="five-minutes")
     options.add_argument("--only", nargs="+", metavar="CHECK", default=[], help="names of checks, or numbers of bars")
-    options.add_argument("--case", type=int, help="play this case of the one check that --only names")
+    options.add_argument("--case", type=int, help="run this case of the one check that --only names")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--json", type=Path, metavar="FILE")
     options.add_argument(

@@ -1,6 +1,6 @@
 """Time and memory of the report on a sweep of 1,000 runs: ``python benchmarks/report.py [FOLDER]``.
 
-100 groups of ten seeds, 40 clients, 20 rounds each, nothing learned. The sweep is played first (minutes; what is
+100 groups of ten seeds, 40 clients, 20 rounds each, nothing learned. The sweep is run first (minutes; what is
 in FOLDER already is kept), then ``simfl export --rounds`` and ``simfl report`` run in processes of their own.
 """
 

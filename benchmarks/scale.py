@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent.parent
 PLAYED = """
 import json, re, resource, sys
 from pathlib import Path
-from simfl.run import run
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 folder = Path(sys.argv[2])
 run(Scenario.load(sys.argv[1], sys.argv[3:]), folder)
@@ -117,8 +117,8 @@ def parts(scenario: str, size: tuple[int, int, int]) -> dict[str, float]:
 
 def overrides(scenario: str, size: tuple[int, int, int]) -> list[str]:
     n, k, t = size
-    slots = [f"training.concurrency={k}"] if scenario == "fedbuff_scale" else [f"selection.k={k}"]
-    return [f"clients={n}", *slots, f"training.rounds={t}"]
+    entries = [f"training.concurrency={k}"] if scenario == "fedbuff_scale" else [f"selection.k={k}"]
+    return [f"clients={n}", *entries, f"training.rounds={t}"]
 
 
 def played(scenario: str, size: tuple[int, int, int], repeats: int) -> dict[str, float]:
@@ -173,9 +173,9 @@ SECONDS, BYTES = ("client", "client_holder", "coordinate", "coordinate_holder"),
 
 def made(name: str, n: int, d: int, **settings: Any) -> tuple[Any, Any, Any]:
     """A protocol, a cohort for it, and streams."""
-    from simfl.rng import Streams
+    from simfl.core.rng import Streams
     from simfl.secagg import PROTOCOLS
-    from simfl.secagg.base import Cohort
+    from simfl.secagg.sessions import Cohort
 
     protocol = PROTOCOLS.of({"name": name, "min_sum": 2, "weight_channel": False, **settings})
     return protocol, Cohort(0, np.arange(n, dtype=np.int32)[:, None], d, n, 1.0), Streams(0)
@@ -185,15 +185,15 @@ def aggregation(name: str, n: int, d: int, repeats: int) -> float:
     """Processor seconds of a whole aggregation in which nobody fails, all parties together."""
     from secagg import everybody_answers
 
-    from simfl.secagg import keys
-    from simfl.secagg.base import Contributions
+    from simfl.core.types import Job
+    from simfl.secagg.crypto import keys
+    from simfl.secagg.updates import ClientUpdates
     from simfl.training.aggregates import Mean
-    from simfl.types import Job
 
     protocol, cohort, streams = made(name, n, d)
     vectors = np.random.default_rng(0).normal(0, 0.01, (n, d)).astype(np.float32)
     jobs, ones, there = tuple(Job(c, c, 0, 0.0) for c in range(n)), np.ones(n), np.ones((n, 1), dtype=bool)
-    given = Contributions(jobs, vectors, None, ones, ones, np.sum, Mean().combine)
+    given = ClientUpdates(jobs, vectors, None, ones, ones, np.sum, Mean().combine)
     taken = []
     for _ in range(repeats):
         keys.forget()
@@ -223,9 +223,9 @@ def phases(name: str, n: int, d: int, rates: dict[str, float]) -> tuple[list[dic
 
 
 def protocols(repeats: int) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    from simfl.cli.rates import measured
+    from simfl.cli.rates import measure_rates
 
-    rates = measured(process_time)
+    rates = measure_rates(process_time)
     models: dict[str, Any] = {"rates": rates}
     checks, table = [], []
     for name, (fitted, checked) in PROTOCOL_SIZES.items():

@@ -28,21 +28,23 @@ from pathlib import Path  # noqa: E402
 from time import process_time  # noqa: E402
 from typing import Any  # noqa: E402
 
-import learning  # noqa: E402
+import local_rounds  # noqa: E402
 import numpy as np  # noqa: E402
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms  # noqa: E402
 
-from simfl.rng import Streams  # noqa: E402
-from simfl.run import run  # noqa: E402
+from simfl.core.rng import Streams  # noqa: E402
+from simfl.core.types import Job  # noqa: E402
+from simfl.runs.run import run  # noqa: E402
 from simfl.scenario import Scenario  # noqa: E402
-from simfl.secagg import PROTOCOLS, keys, pairwise  # noqa: E402
-from simfl.secagg.base import Cohort, Contributions  # noqa: E402
-from simfl.secagg.coded import Code, decoded  # noqa: E402
-from simfl.secagg.field import Q, inverse, matmul, vandermonde  # noqa: E402
-from simfl.secagg.masking import Client, Plan, Secrets, Server  # noqa: E402
+from simfl.secagg import PROTOCOLS, pairwise  # noqa: E402
+from simfl.secagg.coded_session import MaskCode, decode_sum  # noqa: E402
+from simfl.secagg.crypto import keys  # noqa: E402
+from simfl.secagg.crypto.field import Q, inverse, matmul, vandermonde  # noqa: E402
 from simfl.secagg.neighbours import circle, degree_and_threshold  # noqa: E402
+from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets  # noqa: E402
+from simfl.secagg.sessions import Cohort  # noqa: E402
+from simfl.secagg.updates import ClientUpdates  # noqa: E402
 from simfl.training.aggregates import Mean  # noqa: E402
-from simfl.types import Job  # noqa: E402
 
 N, D = 100, 10**5
 DIMENSION = 1_663_370
@@ -117,7 +119,7 @@ def whole_sum(n: int, d: int) -> Callable[[], Any]:
 
     def summed() -> None:
         keys.forget()
-        pairwise.replayed(done.secret, vectors, streams)
+        pairwise.replay_sessions(done.secret, vectors, streams)
 
     return summed
 
@@ -127,7 +129,7 @@ def whole_round(n: int, d: int) -> Callable[[], Any]:
     protocol, done, streams = session(n, d)
     vectors = np.random.default_rng(0).normal(0, 0.01, (n, d)).astype(np.float32)
     jobs = tuple(Job(c, c, 0, 0.0) for c in range(n))
-    given = Contributions(jobs, vectors, None, np.ones(n), np.ones(n), np.sum, Mean().combine)
+    given = ClientUpdates(jobs, vectors, None, np.ones(n), np.ones(n), np.sum, Mean().combine)
 
     def added() -> None:
         keys.forget()
@@ -147,25 +149,25 @@ def streams_of(count: int, d: int) -> None:
 
 def pairwise_server(k: int, threshold: int, dropped: int) -> Callable[[], Any]:
     """The server of SecAgg or SecAgg+ once all answers are there: sum, secrets, masks."""
-    plan = Plan(0, circle(N, k, np.random.default_rng(0)), threshold, np.arange(N), 2)
-    clients = [Client(plan, u, Secrets.of(Streams(0), 0, u)) for u in range(N)]
-    server = Server(plan)
+    plan = PairwisePlan(0, circle(N, k, np.random.default_rng(0)), threshold, np.arange(N), 2)
+    clients = [PairwiseClient(plan, u, Secrets.of(Streams(0), 0, u)) for u in range(N)]
+    server = PairwiseServer(plan)
     published = server.publish({u: client.advertise() for u, client in enumerate(clients)})
     forwarded = server.forward({u: client.share(published[u]) for u, client in enumerate(clients)})
     for u, client in enumerate(clients):
         client.receive(forwarded[u])
     vectors = {u: clients[u].mask(np.zeros(D, dtype=np.int64)) for u in range(dropped, N)}
-    answers = {u: clients[u].unmask([v for v in clients[u].held if v in vectors]) for u in vectors}
-    assert not server.unmasked(vectors, range(N), answers).any(), "a sum of zeros"
-    return partial(server.unmasked, vectors, range(N), answers)
+    answers = {u: clients[u].unmask([v for v in clients[u].received_shares if v in vectors]) for u in vectors}
+    assert not server.unmask(vectors, range(N), answers).any(), "a sum of zeros"
+    return partial(server.unmask, vectors, range(N), answers)
 
 
 def coded_server(d: int, dropped: int) -> Callable[[], Any]:
     """LightSecAgg's server once all answers are there: sum, decoding."""
-    code, rng = Code(**CODE, length=d), np.random.default_rng(0)
+    code, rng = MaskCode(**CODE, length=d), np.random.default_rng(0)
     uploads = [rng.integers(0, Q, d) for _ in range(N - dropped)]
     answers = {j: rng.integers(0, Q, code.piece) for j in range(dropped, N)}
-    return lambda: (np.sum(uploads, axis=0) - decoded(code, answers)) % Q
+    return lambda: (np.sum(uploads, axis=0) - decode_sum(code, answers)) % Q
 
 
 # -- the parts of the benchmark -------------------------------------------------------------------------
@@ -180,17 +182,17 @@ def sums(repeats: int) -> None:
 def rounds(repeats: int) -> None:
     from simfl.learning.backends import BACKENDS
 
-    model, shape, held, *_ = learning.CASES["cnn_mnist"]
-    task, works = learning.prepare(model, shape, held)
+    model, shape, held, *_ = local_rounds.CASES["cnn_mnist"]
+    task, works = local_rounds.prepare(model, shape, held)
     engine = BACKENDS.of("sequential").build(task)
     assert len(works[0].start) == DIMENSION
     variants = {
-        "masks": whole_sum(learning.K, DIMENSION),
-        "all": whole_round(learning.K, DIMENSION),
+        "masks": whole_sum(local_rounds.K, DIMENSION),
+        "all": whole_round(local_rounds.K, DIMENSION),
         "training": lambda: engine.train(works),
     }
     found = least(variants, repeats)
-    what = f"a round's masks, K = {learning.K}, d = {DIMENSION:,}, to its training"
+    what = f"a round's masks, K = {local_rounds.K}, d = {DIMENSION:,}, to its training"
     show(what, found["masks"], found["training"], 0.25)
     show("the same with rounding before and the mean after it", found["all"], found["training"])
 
@@ -198,13 +200,13 @@ def rounds(repeats: int) -> None:
 def one_shot(repeats: int) -> None:
     found = least({f"{dropped}": coded_server(D, dropped) for dropped in (0, 30)}, max(repeats, 5))
     show("LightSecAgg's server, 30 % dropped, to none", found["30"], found["0"], 1.2)
-    code, rng = Code(**CODE, length=10**6), np.random.default_rng(1)
+    code, rng = MaskCode(**CODE, length=10**6), np.random.default_rng(1)
     points = np.arange(code.survivors) + 31
     answers = dict(zip((points - 1).tolist(), rng.integers(0, Q, (code.survivors, code.piece)), strict=True))
     wanted = inverse(vandermonde(points, code.survivors))[: code.survivors - code.private]
     left, right = rng.random(wanted.shape), rng.random((code.survivors, code.piece))
-    assert np.array_equal(matmul(wanted, np.stack(list(answers.values()))).ravel(), decoded(code, answers))
-    found = least({"decoding": lambda: decoded(code, answers), "product": lambda: left @ right}, max(repeats, 5))
+    assert np.array_equal(matmul(wanted, np.stack(list(answers.values()))).ravel(), decode_sum(code, answers))
+    found = least({"decoding": lambda: decode_sum(code, answers), "product": lambda: left @ right}, max(repeats, 5))
     show("decoding, U = 70, d = 10^6, to the product in float64", found["decoding"], found["product"], 10)
 
 

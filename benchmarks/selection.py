@@ -11,8 +11,8 @@ from time import perf_counter
 
 import numpy as np
 
+from simfl.core.types import View
 from simfl.selection import POLICIES
-from simfl.types import View
 
 VIEWS = 8
 REPEATS = 5

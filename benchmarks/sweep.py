@@ -11,12 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from simfl.sweep.grid import Axis
-from simfl.sweep.index import Index
-from simfl.sweep.plan import planned
-from simfl.sweep.playing import INDEX_WRITES, How, play
-from simfl.sweep.slot import Slot
-from simfl.sweep.task import Task
+from simfl.experiments.sweep.execution import INDEX_WRITES, How, play
+from simfl.experiments.sweep.grid import Axis
+from simfl.experiments.sweep.index import Index
+from simfl.experiments.sweep.plan import plan_sweep
+from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.worker_process import Slot
 
 TINY = """
 name: tiny
@@ -37,8 +37,8 @@ def main() -> None:
         file = folder / "tiny.yaml"
         file.write_text(TINY)
         axes = (Axis("seed", tuple(map(str, range(runs)))),)
-        planned(file, axes[:0])  # imports
-        planning_s, plan = timed(lambda: planned(file, axes))
+        plan_sweep(file, axes[:0])  # imports
+        planning_s, plan = timed(lambda: plan_sweep(file, axes))
 
         tasks = [Task(m.scenario, "tiny", m.digest, scratch, scratch) for m in plan.members]
         slot = Slot()

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent.parent
 MEASURED = """
 import json, resource, sys, time
 from pathlib import Path
-from simfl.run import run
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 scenario = Scenario.load(sys.argv[1], [f"training.rounds={sys.argv[2]}"])
 begin = time.process_time()
@@ -52,7 +52,7 @@ def bare(k: int, rounds: int) -> float:
 
 def ours(k: int, rounds: int) -> float:
     """Seconds for simfl's agents: selection, delays, computation, rounds.csv and participation.csv included."""
-    from simfl.run import run
+    from simfl.runs.run import run
     from simfl.scenario import Scenario
 
     scenario = Scenario.parse(

@@ -22,7 +22,7 @@ SEEDS = (0, 1, 2)
 
 
 def played(out, overrides):
-    from simfl.run import run
+    from simfl.runs.run import run
     from simfl.scenario import Scenario
 
     return run(Scenario.parse(WORLD, "sample", overrides), out).path
@@ -32,13 +32,19 @@ def played(out, overrides):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Pages whose figures are not drawn, for tests of their words: drawing is two thirds of a page's time."""
+    monkeypatch.setattr("simfl.report.svg.picture", lambda fig, format: b'<svg viewBox="0 0 1 1"></svg>')
+
+
 @pytest.fixture(scope="session")
 def comparison(tmp_path_factory) -> Path:
     """A ``simfl compare`` of three policies over three seeds; its folder."""
-    from simfl.compare.comparison import compare
-    from simfl.sweep.grid import axes
-    from simfl.sweep.plan import planned
-    from simfl.sweep.playing import How
+    from simfl.experiments.compare.comparison import compare
+    from simfl.experiments.sweep.execution import How
+    from simfl.experiments.sweep.grid import axes
+    from simfl.experiments.sweep.plan import plan_sweep
 
     out = tmp_path_factory.mktemp("results")
     file = out / "sample.yaml"
@@ -46,7 +52,7 @@ def comparison(tmp_path_factory) -> Path:
     for choice in CHOICES:  # here, in this process: the comparison finds them done
         for seed in SEEDS:
             played(out, [f"seed={seed}", f"selection={choice}"])
-    plan = planned(file, axes([f"selection={','.join(CHOICES)}"]), len(SEEDS))
+    plan = plan_sweep(file, axes([f"selection={','.join(CHOICES)}"]), len(SEEDS))
     return compare(plan, out, How(jobs=1)).path
 
 

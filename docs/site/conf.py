@@ -10,7 +10,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 import families  # noqa: E402
 import gallery  # noqa: E402
 
-from simfl.version import VERSION  # noqa: E402
+from simfl.core.version import VERSION  # noqa: E402
 
 project, author, release = "simfl", "the authors of simfl", VERSION
 project_copyright = "the authors of simfl, Apache-2.0"
@@ -35,7 +35,7 @@ napoleon_use_ivar = True
 
 def generated(app):
     """Writes the pages that are made of what simfl knows of itself."""
-    folder = HERE.parent / "generated"
+    folder = HERE.parent / "reference" / "generated"
     folder.mkdir(exist_ok=True)
     (folder / "families.md").write_text(families.page())
     gallery.write(folder)

@@ -5,15 +5,16 @@ from typing import Any
 
 import simfl.agents  # noqa: F401  # the servers, which a scenario does not choose itself
 from simfl.cli.list import catalogue
-from simfl.registry import FAMILIES
+from simfl.core.registration.family_index import FAMILIES
 
 UNCHOSEN = {"server"}
 """Families that a training rule names and no scenario does: their fields are no YAML keys."""
 
 HEAD = """# Plugin families
 
-*Generated from the registries; `simfl list` prints the same.* Each plugin is chosen by its name; its fields are its
-YAML keys. The protocol of a family says what a plugin of your own offers ([how to extend simfl](../how-to-extend.md)).
+*Generated from the registries; `simfl list` prints the same.* A scenario chooses a plugin by its name, and the
+plugin's fields are YAML keys. The protocol of a family says what a plugin of your own must offer ([how to extend
+simfl](../../how-to/extend.md)).
 """
 
 

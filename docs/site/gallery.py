@@ -1,9 +1,9 @@
-"""The gallery: every shipped scenario, played small, with a figure of it."""
+"""The gallery: a small run of every shipped scenario, with a figure of it."""
 
 import tempfile
 from pathlib import Path
 
-from simfl.api import run
+from simfl.api.functions import run
 from simfl.report import draw
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
@@ -43,13 +43,14 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
 
 HEAD = """# Gallery
 
-*Generated: every shipped scenario is played here with the changes named below it, which make it small and free of
-data sets that must be fetched. The figures show what a scenario is about, not its published numbers.*
+*Generated: every shipped scenario is run here with the overrides of the command below it, which make it small and
+independent of data sets that have to be downloaded. The figures show what a scenario is about, not its published
+numbers.*
 """
 
 
 def write(folder: Path) -> None:
-    """Plays the scenarios; writes ``gallery.md`` and its figures into a folder.
+    """Runs the scenarios; writes ``gallery.md`` and its figures into a folder.
 
     Raises:
         KeyError: a scenario has no place in the gallery.

@@ -17,17 +17,18 @@ import numpy as np
 import pandas
 
 import simfl
-from simfl.agents import Parts
-from simfl.attacking.headless import play
-from simfl.attacking.recorded import Recorded
-from simfl.attacking.replay import ATTACKS
-from simfl.attacks.base import Seen
+from simfl.agents import Components
+from simfl.attacks.base import ServerView
 from simfl.attacks.least_squares import LeastSquares
-from simfl.rng import Streams
-from simfl.run import build
+from simfl.core.rng import Streams
+from simfl.core.types import Job
+from simfl.experiments.attack.recorded import Recorded
+from simfl.experiments.attack.replay import ATTACKS
+from simfl.results.file_names import SCENARIO
+from simfl.results.folder import ResultsFolder
+from simfl.runs.in_memory import play
+from simfl.runs.run import build
 from simfl.scenario import Scenario
-from simfl.stored import SCENARIO, Stored
-from simfl.types import Job
 
 HERE = Path(__file__).resolve().parent
 START = 150
@@ -48,26 +49,32 @@ BASE = {
         "decay_at": [START],
         "weighting": "equal",
     },
-    "learning": {"data": "cifar10", "model": "lenet5", "partition": "data_sharing", "evaluate": {"every": 50}},
+    "learning": {
+        "data": "cifar10",
+        "model": "lenet5",
+        "partition": "data_sharing",
+        "evaluate": {"every": 50},
+        "backend": "sequential",
+    },
     "secagg": {"name": "secagg", "execute": "cost_only"},
     "privacy": "none",
     "trace": "aggregates",
 }
 
 
-def recovered(rounds: list[Seen], truth: np.ndarray) -> tuple[pandas.DataFrame, np.ndarray]:
+def recovered(rounds: list[ServerView], truth: np.ndarray) -> tuple[pandas.DataFrame, np.ndarray]:
     """Each client's error and what theory expects of it, and the estimates (N, d)."""
     observer, streams = LeastSquares(coordinates=None), Streams(0)
     state = observer.start(*truth.shape)
     for seen in rounds:
-        guess, state = observer.see(seen, state, streams)
+        guess, state = observer.observe(seen, state, streams)
     estimates, norms = guess.estimates, np.square(truth).sum(axis=1)
     off = np.square(estimates - truth).sum(axis=1)
     left = guess.energy - 2 * np.sum(guess.moments * truth) + np.sum(truth * (guess.gram @ truth))
     noise = max(left, 0.0) / guess.rows * guess.solution.spread
     hidden = np.square(guess.solution.miss @ truth).sum(axis=1)
     table = {"error": off / norms, "expected": (hidden + noise) / norms, "rank": guess.solution.rank,
-             "floor": guess.solution.uncorrelated, "amplification": guess.solution.amplification}  # fmt: skip
+             "floor": guess.solution.uncorrelated_error, "amplification": guess.solution.amplification}  # fmt: skip
     return pandas.DataFrame(table), estimates
 
 
@@ -86,11 +93,11 @@ def pairs(estimates: np.ndarray, truth: np.ndarray) -> pandas.DataFrame:
 
 def pretrained(seed: int, out: str) -> np.ndarray:
     """The model after START rounds of random selection."""
-    stored = Stored.open(simfl.run(BASE, ["training.decay=1.0", f"seed={seed}"], out=out).path)
+    stored = ResultsFolder.open(simfl.run(BASE, ["training.decay=1.0", f"seed={seed}"], out=out).path)
     return Recorded(stored, Scenario.load(stored.path / SCENARIO)).model(START)
 
 
-def trained(parts: Parts, model: np.ndarray) -> np.ndarray:
+def trained(parts: Components, model: np.ndarray) -> np.ndarray:
     """What every client makes of a model, by jobs of its own, (N, d)."""
     parts.learner.put(ATTACKS, model)
     jobs = [Job((ATTACKS << 32) | client, client, ATTACKS, 0.0) for client in range(parts.clients)]

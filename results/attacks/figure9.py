@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-from simfl.attacking.headless import play
-from simfl.attacks.images import psnr, ssim
-from simfl.run import build
+from simfl.attacks.image_similarity import psnr, ssim
+from simfl.runs.in_memory import play
+from simfl.runs.run import build
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -28,7 +28,8 @@ BASE = {
     "selection": {"name": "batch_partition", "k": 4},
     "training": {"name": "fedavg", "rounds": 40, "local_steps": 1, "batch_size": 1, "server_learning_rate": 1e-6,
                  "weighting": "equal"},
-    "learning": {"data": "mnist", "model": "lenet5", "partition": HELD, "evaluate": {"every": 0}},
+    "learning": {"data": "mnist", "model": "lenet5", "partition": HELD, "evaluate": {"every": 0},
+                 "backend": "sequential"},
     "secagg": {"name": "secagg", "execute": "cost_only"},
     "privacy": "none",
     "plugins": [str(HERE / "plugins.py")],
@@ -39,7 +40,7 @@ def recovered(T: int, options: argparse.Namespace) -> tuple:
     """The pictures of a policy."""
     attack = {"name": "inversion", "samples": T, "steps": options.steps, "restarts": 2}
     overrides = [f"selection.T={T}", f"seed={options.seed}"]
-    return play(build(Scenario.of(BASE | {"attacks": [attack]}, overrides=overrides))).findings[0].pictures
+    return play(build(Scenario.of(BASE | {"attacks": [attack]}, overrides=overrides))).attack_results[0].pictures
 
 
 def main() -> None:
@@ -56,7 +57,7 @@ def main() -> None:
     shown = {T: recovered(T, options) for T in UNITS}
     columns = {
         "true image": [p.true for p in shown[1]],
-        **{f"T = {T}": [p.found for p in shown[T]] for T in UNITS},
+        **{f"T = {T}": [p.recovered for p in shown[T]] for T in UNITS},
         "mean image": [p.guess for p in shown[1]],
     }
     rows = [

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.plugins.learning import PARTITIONS, Split
 
 
 @PARTITIONS("few")

@@ -15,14 +15,14 @@ import numpy as np
 import pandas
 from scipy.sparse import csr_array
 
-from simfl.accounting import of_clients
-from simfl.attacking.headless import Played, play
-from simfl.errors import SimflError
-from simfl.privacy.base import History
-from simfl.privacy.metrics import multi_round
-from simfl.run import build
+from simfl.core.errors import SimflError
+from simfl.core.types import SERVER
+from simfl.privacy.accountant import History
+from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.runs.accounting import of_clients
+from simfl.runs.in_memory import RunInMemory, play
+from simfl.runs.run import build
 from simfl.scenario import Scenario
-from simfl.types import SERVER
 
 HERE = Path(__file__).resolve().parent
 N, K, Z = 48, 12, (0.03, 0.3)
@@ -95,7 +95,7 @@ def scenario(options: argparse.Namespace, policy: str, changes: tuple[str, ...])
     return Scenario.of(made, overrides=[f"training.rounds={options.rounds}", *changes, f"selection={policy}"])
 
 
-def epsilon(scenario: Scenario, played: Played) -> float:
+def epsilon(scenario: Scenario, played: RunInMemory) -> float:
     """Of (epsilon, 1e-5) of the client that lost most."""
     names = sorted({name for done in played.rounds for facts in done.facts for name in facts})
     facts = {name: np.array([done.facts[0].get(name, np.nan) for done in played.rounds]) for name in names}
@@ -103,10 +103,10 @@ def epsilon(scenario: Scenario, played: Played) -> float:
     return float(np.max(of_clients(scenario, seen)["epsilon"]))
 
 
-def cells(scenario: Scenario, played: Played, block: str) -> list[dict]:
+def cells(scenario: Scenario, played: RunInMemory, block: str) -> list[dict]:
     matrix = played.participation(N)
     private = multi_round(matrix, budget=BUDGET)
-    numbers = {name: value for found in played.findings for name, value in found.numbers.items()}
+    numbers = {name: value for found in played.attack_results for name, value in found.numbers.items()}
     single = block == "plain"
     psnr = numbers.get("inversion_psnr", np.nan)
     exploited = {

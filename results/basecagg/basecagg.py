@@ -2,7 +2,7 @@
 
     python results/basecagg/basecagg.py [--seeds 5] [--scale-seeds 2] [--lenet-seeds 5] [--out results]
 
-Plays scenarios/paper003_basecagg.yaml and the same with secagg: plain (FedBuff), with constant and polynomial
+Runs scenarios/paper003_basecagg.yaml and the same with secagg: plain (FedBuff), with constant and polynomial
 staleness, every seed with the same draws under both, and with LeNet (figure 1); then polynomial staleness on grids of
 1 ... 2^30 whole numbers in 1 (figure 2), whose sums may wrap around. Finished runs are reused, killed ones resumed.
 Writes curves.csv, differences.csv (over the last five evaluations, paired by seed), scales.csv and basecagg.svg.
@@ -14,14 +14,20 @@ from pathlib import Path
 
 import pandas
 
-from simfl.compare.intervals import paired
-from simfl.opening import Result
-from simfl.run import run
+from simfl.api.result_objects import Result
+from simfl.experiments.compare.intervals import paired_difference
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "paper003_basecagg.yaml"
-LENET = ("learning.model=lenet5", "training.learning_rate=0.05", "training.rounds=60", "training.decay_at=[45]")
+LENET = (
+    "learning.model=lenet5",
+    "learning.backend=sequential",
+    "training.learning_rate=0.05",
+    "training.rounds=60",
+    "training.decay_at=[45]",
+)
 SETTINGS: dict[str, Sequence[str]] = {
     "polynomial": (),
     "constant": ("training.staleness=constant",),
@@ -62,7 +68,7 @@ def differences(table: pandas.DataFrame) -> pandas.DataFrame:
         last = mine[mine["round"].isin(sorted(mine["round"].unique())[-LAST:])]
         means = last.groupby(["seed", "secagg"])["test_accuracy"].mean().unstack()
         plain, hidden = (means[name].to_numpy() for name in SECAGG)
-        gap = paired(hidden, plain)
+        gap = paired_difference(hidden, plain)
         rows.append(
             {"setting": setting, "seeds": len(plain), "FedBuff": plain.mean(), "BASecAgg": hidden.mean(),
              "difference": gap.estimate, "lower": gap.lower, "upper": gap.upper,

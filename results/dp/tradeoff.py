@@ -2,7 +2,7 @@
 
     python results/dp/tradeoff.py [--seeds 5] [--out results] [--only FIGURE]
 
-Plays scenarios/dp_tradeoff.yaml for every mechanism, noise, drop rate, policy and seed (finished runs are reused) and
+Runs scenarios/dp_tradeoff.yaml for every mechanism, noise, drop rate, policy and seed (finished runs are reused) and
 writes accuracy, dropout and policies beside this file, each as .csv and .svg: means over the seeds
 and, in the columns that end in _half_width, half the width of their 95 % intervals (Student).
 """
@@ -15,9 +15,9 @@ from typing import Any
 import pandas
 from scipy import stats
 
-from simfl.opening import Result
+from simfl.api.result_objects import Result
 from simfl.report import style
-from simfl.run import run
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

@@ -3,7 +3,7 @@
     python results/fedbuff/against_fedavg.py tune [--only NAME]     # learning rates, on a seed of their own
     python results/fedbuff/against_fedavg.py run                    # three seeds with the rates found
 
-Plays scenarios/fedbuff_mnist.yaml (finished runs are reused). ``tune`` writes tuning.csv: for every algorithm and
+Runs scenarios/fedbuff_mnist.yaml (finished runs are reused). ``tune`` writes tuning.csv: for every algorithm and
 every pair of learning rates the client updates until the test accuracy first reaches the target, at most 6000.
 ``run`` takes the pair with the fewest, writes curves.csv (test accuracy after every 100 client updates), targets.csv
 (updates and simulated seconds to the targets, mean over the seeds) and against_fedavg.svg.
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas
 
-from simfl.opening import Result
-from simfl.run import run
+from simfl.api.result_objects import Result
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -53,6 +53,7 @@ def play(name: str, rate: float, server_rate: float, seed: int, out: Path, tunin
         SCENARIO,
         [
             *overrides,
+            "learning.backend=sequential",
             f"training.rounds={most // size}",
             f"learning.evaluate.every={max(1, RESOLUTION // size)}",
             f"training.learning_rate={rate}",

@@ -2,7 +2,7 @@
 
     python results/fedbuff/paper003.py [--seeds 3] [--out results]
 
-Plays scenarios/paper003_fedbuff.yaml with constant and polynomial staleness and, for comparison, without any
+Runs scenarios/paper003_fedbuff.yaml with constant and polynomial staleness and, for comparison, without any
 staleness (finished runs are reused); writes paper003.csv (test accuracy every five aggregations) and paper003.svg.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas
 
-from simfl.opening import Result
-from simfl.run import run
+from simfl.api.result_objects import Result
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -32,7 +32,7 @@ def main() -> None:
     curves = []
     for seed in range(options.seeds):
         for name, overrides in SETTINGS.items():
-            scenario = Scenario.load(SCENARIO, [*overrides, f"seed={seed}"])
+            scenario = Scenario.load(SCENARIO, ["learning.backend=sequential", *overrides, f"seed={seed}"])
             rounds = Result.open(run(scenario, options.out, resume=True).path).rounds.dropna(subset="test_accuracy")
             curve = rounds[["round", "staleness_mean", "test_loss", "test_accuracy"]].assign(staleness=name, seed=seed)
             curves.append(curve[["staleness", "seed", "round", "staleness_mean", "test_loss", "test_accuracy"]])

@@ -2,9 +2,9 @@
 
     python results/fedbuff/privacy.py [--seeds 5] [--out results]
 
-Plays scenarios/fedbuff_privacy.yaml for every policy, setting and seed (finished runs are reused) and writes
+Runs scenarios/fedbuff_privacy.yaml for every policy, setting and seed (finished runs are reused) and writes
 privacy.csv beside this file: the three multi-round guarantees after the last aggregation, the smallest of the seeds.
-FedAvg plays as many rounds as it takes for 300 that are not skipped.
+FedAvg runs as many rounds as it takes for 300 that are not skipped.
 """
 
 import argparse
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas
 
-from simfl.opening import Result
-from simfl.run import run
+from simfl.api.result_objects import Result
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

@@ -2,7 +2,7 @@
 
     python results/fedltn/fedltn.py low_lenet [--seeds 5] [--rounds N] [--out results]
 
-Plays the arms of one table under the same draws, seed after seed (finished runs are reused):
+Runs the arms of one table under the same draws, seed after seed (finished runs are reused):
 
     low_lenet     ten clients, half of them a round, 50 rounds, LeNet-5
     low_resnet8   the same with a batch-norm ResNet-8: Table 4.1 with a smaller model
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import pandas
 
 import simfl
-from simfl.compare.intervals import Interval, mean, paired
+from simfl.experiments.compare.intervals import Interval, mean, paired_difference
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "fedltn.yaml"
@@ -150,7 +150,7 @@ def write(found: dict[str, dict[int, dict[str, float]]], diverged: dict[str, int
             a, b = (pandas.DataFrame([found[name][seed] for seed in seeds]) for name in (one, other))
             row = {"arm": one, "against": other, "seeds": len(seeds)}
             for measure in ("trained_mean", "trained_min", "before_mean", "sent_20", "megabytes"):
-                row |= columns(measure, paired(a[measure].to_numpy(), b[measure].to_numpy()))
+                row |= columns(measure, paired_difference(a[measure].to_numpy(), b[measure].to_numpy()))
             rows.append(row)
     pandas.DataFrame(rows).to_csv(HERE / f"{table}_paired.csv", index=False, float_format="%.5g")
 
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, help="fewer than the table has")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help="FedAvg and these")
-    parser.add_argument("--finished", action="store_true", help="play nothing; tabulate the runs that are finished")
+    parser.add_argument("--finished", action="store_true", help="run nothing; tabulate the runs that are finished")
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
     names = [

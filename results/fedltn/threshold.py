@@ -2,7 +2,7 @@
 
     python results/fedltn/threshold.py low_lenet [--seeds 2] [--out results]
 
-Plays the arm "FedLTN 0.9" of a table of fedltn.py with a rule that notes the validation accuracy of every trained
+Runs the arm "FedLTN 0.9" of a table of fedltn.py with a rule that notes the validation accuracy of every trained
 model, and writes <table>_threshold.csv: for each ten rounds the jobs, their mean validation accuracy, the shares of
 them above 0.4, 0.5 and 0.6, how far apart the clients are (the lowest and the highest client's mean), and the share of
 the weights that their clients have pruned.
@@ -18,8 +18,16 @@ from fedltn import ARMS, BRIEF, HERE, SCENARIO, TABLES
 from numpy.typing import NDArray
 
 import simfl
-from simfl.learning.personal.fedltn import FedLtn, Tickets
-from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
+from simfl.plugins.clients import (
+    PERSONAL,
+    ClientAlgorithm,
+    FedLtn,
+    LocalContext,
+    LocalPass,
+    LocalResult,
+    Parameter,
+    Tickets,
+)
 
 THRESHOLDS = (0.4, 0.5, 0.6)
 SEEN: list[dict[str, float]] = []
@@ -30,21 +38,23 @@ SEEN: list[dict[str, float]] = []
 class Noting(FedLtn):
     """FedLTN whose clients' validation accuracies are noted."""
 
-    def fitted(self, parameters: Sequence[Parameter], initial: NDArray[np.float32]) -> ClientVariant:
-        return _Noting(**vars(FedLtn.fitted(self, parameters, initial)))
+    def for_model(self, parameters: Sequence[Parameter], initial: NDArray[np.float32]) -> ClientAlgorithm:
+        return _Noting(**vars(FedLtn.for_model(self, parameters, initial)))
 
 
 @dataclass(frozen=True)
 class _Noting(Tickets):
-    def end(self, visit: Visit, begun: Begun, delta: NDArray[np.float32], steps: int, rate: float) -> Done | Begun:
-        if begun.memo is None:
-            gone = 0 if begun.mask is None else len(begun.mask) - np.count_nonzero(begun.mask)
-            accuracy = visit.accuracy(begun.start + delta)
-            job = visit.job
+    def end(
+        self, context: LocalContext, local_pass: LocalPass, delta: NDArray[np.float32], steps: int, rate: float
+    ) -> LocalResult | LocalPass:
+        if local_pass.memo is None:
+            gone = 0 if local_pass.mask is None else len(local_pass.mask) - np.count_nonzero(local_pass.mask)
+            accuracy = context.accuracy(local_pass.start + delta)
+            job = context.job
             SEEN.append(
                 {"round": job.version, "client": job.client, "accuracy": accuracy, "pruned": gone / self.weights}
             )
-        return Tickets.end(self, visit, begun, delta, steps, rate)
+        return Tickets.end(self, context, local_pass, delta, steps, rate)
 
 
 def main() -> None:

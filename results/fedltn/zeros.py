@@ -1,6 +1,6 @@
 """LotteryFL with the server's mean of FedLTN: what is its mean over those who keep a weight worth?
 
-docs/personal.md names the sweep that uses this plugin file.
+docs/how-to/personal.md names the sweep that uses this plugin file.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.learning.personal.lotteryfl import Drawers, LotteryFl
-from simfl.learning.personal.masks import prunable
-from simfl.variant import PERSONAL, Begun, ClientVariant, Done, Parameter, Visit
+from simfl.plugins.clients import (
+    PERSONAL,
+    ClientAlgorithm,
+    Drawers,
+    LocalContext,
+    LocalPass,
+    LocalResult,
+    LotteryFl,
+    Parameter,
+    prunable,
+)
 
 Vector = NDArray[np.float32]
 
@@ -21,7 +29,7 @@ Vector = NDArray[np.float32]
 class LotteryFlZeros(LotteryFl):
     """``lotteryfl``, whose server averages every weight over all, with the zeros of those who have pruned it."""
 
-    def fitted(self, parameters: Sequence[Parameter], initial: Vector) -> ClientVariant:
+    def for_model(self, parameters: Sequence[Parameter], initial: Vector) -> ClientAlgorithm:
         return WithZeros(self, prunable(parameters), initial)
 
 
@@ -31,7 +39,7 @@ class WithZeros(Drawers):
 
     partial = False
 
-    def end(self, visit: Visit, begun: Begun, delta: Vector, steps: int, rate: float) -> Done:
-        done = super().end(visit, begun, delta, steps, rate)
-        change = np.where(begun.mask, done.upload.update, -visit.download.model)
+    def end(self, context: LocalContext, local_pass: LocalPass, delta: Vector, steps: int, rate: float) -> LocalResult:
+        done = super().end(context, local_pass, delta, steps, rate)
+        change = np.where(local_pass.mask, done.upload.update, -context.download.model)
         return replace(done, upload=replace(done.upload, update=change))

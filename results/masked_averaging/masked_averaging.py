@@ -2,7 +2,7 @@
 
     python results/masked_averaging/masked_averaging.py published [--rounds 100] [--seeds 3] [--out results]
 
-Plays scenarios/masked_averaging.yaml with the mean, the mean times the mask's mean (the control), the masked mean, and
+Runs scenarios/masked_averaging.yaml with the mean, the mean times the mask's mean (the control), the masked mean, and
 the masked mean divided by the mask's mean, under the same draws, seed after seed (finished runs are reused):
 
     published   ten clients, all of them, 112 steps of a round (of 112 to 188), rates around the thesis' extremes
@@ -25,7 +25,7 @@ from typing import Any
 import pandas
 
 import simfl
-from simfl.compare.intervals import mean, paired
+from simfl.experiments.compare.intervals import mean, paired_difference
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "masked_averaging.yaml"
@@ -80,7 +80,7 @@ def row(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
     masks = [each["mask_mean"] for each, kept in zip(found["masked"], whole, strict=True) if kept]
     cells["mask_mean"] = mean(masks).estimate
     for one, other in PAIRS:
-        gap = paired(accuracy[one], accuracy[other])
+        gap = paired_difference(accuracy[one], accuracy[other])
         cells |= {f"{one}_{other}": gap.estimate, f"{one}_{other}_low": gap.lower, f"{one}_{other}_high": gap.upper}
     return cells
 
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rates", type=int, default=len(PUBLISHED), help="the first so many pairs of rates")
-    parser.add_argument("--finished", action="store_true", help="play nothing; tabulate the runs that are finished")
+    parser.add_argument("--finished", action="store_true", help="run nothing; tabulate the runs that are finished")
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
     rates, changes = TABLES[options.table]

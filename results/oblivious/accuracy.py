@@ -3,9 +3,9 @@
     python results/oblivious/accuracy.py [--data adult] [--seeds 5] [--large 1] [--rate 0.3]
         [--clients 50 100] [--epsilons 5e-6 5e-4] [--out results]
 
-Plays scenarios/oblivious.yaml as published, 20 rounds of 50 local steps, with the sum's noise drawn at once (execute:
+Runs scenarios/oblivious.yaml as published, 20 rounds of 50 local steps, with the sum's noise drawn at once (execute:
 cost_only), and without any noise (secagg: plain); finished runs are reused. ``--large`` are the seeds of 5,000 clients.
-``--data fraud`` plays, in place of the publication's credit cards, KDD 99 with its rare attacks only. Writes, after
+``--data fraud`` takes, in place of the publication's credit cards, KDD 99 with its rare attacks only. Writes, after
 every seed, DATA.csv (the last round) and DATA_rounds.csv, and at the end DATA.svg: means and half the width of 95 %
 intervals over the seeds; ``loss`` is against the run without noise of the same seed. With another ``--rate``,
 DATA_rate_RATE.csv only.
@@ -19,8 +19,8 @@ from typing import Any
 import pandas
 from scipy import stats
 
-from simfl.results import read_table
-from simfl.run import run
+from simfl.results.run_files import read_table
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

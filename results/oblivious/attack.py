@@ -2,7 +2,7 @@
 
     python results/oblivious/attack.py [--data adult] [--rounds 1000] [--clients 100] [--out results]
 
-Plays scenarios/oblivious.yaml (executed, with the observer ``collusion``), and the publication's baseline, in which
+Runs scenarios/oblivious.yaml (executed, with the observer ``collusion``), and the publication's baseline, in which
 every client adds a Laplace variable of its own that nobody else knows; ``--data fraud`` in place of the publication's
 credit cards on KDD 99 with its rare attacks only. Writes attack.csv or attack_fraud.csv: residuals in variances of a
 Laplace variable, and r^2 of the estimated and the actual weight over the rounds, as measured and as the residual
@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-from simfl.results import read_table
-from simfl.run import run
+from simfl.results.run_files import read_table
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

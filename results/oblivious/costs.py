@@ -4,7 +4,7 @@
 
 Measures, on this machine in processor time, what one client and the server really compute (setup: key agreements and
 the noise dealt; encryption: masks, noise taken, the ratchet's step; server: adding up); writes costs.csv with the
-slopes. Then plays the protocol's time with these rates, on three maps: everybody in New York; the server there and
+slopes. Then simulates the protocol's time with these rates, on three maps: everybody in New York; the server there and
 all clients in London; clients all over the world. Writes total_time.csv. The rates differ from machine to machine;
 total_time.csv is computed from the slopes printed in costs.csv.
 """
@@ -16,13 +16,13 @@ from time import process_time
 import numpy as np
 import pandas
 
-from simfl.results import read_table
-from simfl.rng import Streams
-from simfl.run import run
+from simfl.core.rng import Streams
+from simfl.results.run_files import read_table
+from simfl.runs.run import run
 from simfl.scenario import Scenario
-from simfl.secagg.grid_noise import Noise
-from simfl.secagg.keys import agree, derive, public_key, secret, stretched
-from simfl.secagg.oblivious_round import Party, Plan, choices
+from simfl.secagg.crypto.keys import agree, derive, public_key, secret, stretch_seed
+from simfl.secagg.oblivious.grid_noise import Noise
+from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices
 
 HERE = Path(__file__).resolve().parent
 USERS = (200, 400, 600, 800, 1000, 3000, 5000)
@@ -42,16 +42,16 @@ MAPS = {
 def measured(n: int) -> dict[str, float]:
     """Milliseconds of a client's setup, a client's round and the server's round."""
     streams = Streams(0)
-    plan = Plan(0, np.arange(n, dtype=np.int32), D, Noise(1 / n, 2 / (n * 200 * 5e-4) * 2**10))
+    plan = ObliviousPlan(0, np.arange(n, dtype=np.int32), D, Noise(1 / n, 2 / (n * 200 * 5e-4) * 2**10))
     party, mine = Party(plan, 0, streams), secret(streams, "key", 0)
     others = [public_key(secret(streams, "key", j)) for j in range(1, n)]
     began = process_time()
     seeds = [derive(agree(mine, key), b"pair") for key in others]
-    sent = party.deal().sent
+    sent = party.draw_noise().sent
     setup = process_time() - began
     vector, began = np.zeros(D, dtype=np.int64), process_time()
     for i, seed in enumerate(seeds):
-        seeds[i], shared = stretched(seed, D)
+        seeds[i], shared = stretch_seed(seed, D)
         vector += shared
     vector += np.where(choices(plan, 0, 0, streams), sent[1], sent[0]).sum(axis=0)
     encryption = process_time() - began

@@ -155,7 +155,7 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         ),
     ),
 }  # fmt: skip
-"""What ``tables.py --settings`` plays."""
+"""What ``tables.py --settings`` runs."""
 
 CONTROLS = (
     "non-IID, dropout at random", "non-IID, shards in order", "non-IID, shards in order, no dropout layers",

@@ -15,9 +15,9 @@ import numpy as np
 import pandas
 import torch
 
-from simfl.learning.measure import Measure
+from simfl.core.rng import Streams
 from simfl.learning.models.build import build
-from simfl.rng import Streams
+from simfl.learning.predictor import Predictor
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -38,11 +38,11 @@ def main() -> None:
             if tuple(named.values()) in before.index:
                 rows.append(named | before.loc[tuple(named.values())].to_dict())
                 continue
-            raise SystemExit(f"{folder}: not there; tables.py --table 4 plays it")
+            raise SystemExit(f"{folder}: not there; tables.py --table 4 runs it")
         scenario = Scenario.load(folder / "scenario.yaml")
         data = data or scenario.learning.data.load(scenario, Streams(0))
         module = build(scenario.learning.model, data.x_train.shape[1:], data.classes)
-        measure = Measure(module, torch.device("cpu"))
+        measure = Predictor(module, torch.device("cpu"))
         x, y = torch.from_numpy(data.x_test), torch.from_numpy(data.y_test)
         _, told = measure(np.load(folder / "model.npy"), x, y)
         right = pandas.Series(told == data.y_test).groupby(data.y_test).mean()

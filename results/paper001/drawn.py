@@ -1,6 +1,6 @@
 """A split and an initial model that do not come from the run's seed: which of them makes a run of Table 3 a good one?
 
-docs/paper001.md names the sweep that uses this plugin file.
+docs/papers/paper001.md names the sweep that uses this plugin file.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,8 @@ import numpy as np
 from pydantic import Field
 from torch import nn
 
-from simfl.learning.data.base import Dataset
-from simfl.learning.models.base import MODELS
-from simfl.learning.models.multiround import MultiroundCifar
-from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.iid import Iid
-from simfl.rng import Streams
+from simfl.plugins import Streams
+from simfl.plugins.learning import MODELS, PARTITIONS, Dataset, Iid, MultiroundCifar, Split
 
 Draw = Annotated[int, Field(ge=0, description="the seed whose draw it is")]
 

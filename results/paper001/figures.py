@@ -4,7 +4,7 @@
     python results/paper001/figures.py --only counts
     python results/paper001/figures.py --only fairness --seeds 5
 
-Plays scenarios/paper001_privacy.yaml for every scheme and seed (finished runs are reused), then draws
+Runs scenarios/paper001_privacy.yaml for every scheme and seed (finished runs are reused), then draws
 figure3.svg from figure3.csv (privacy, fairness gap and cardinality against rounds, mean over the seeds) and
 tradeoff.svg from tradeoff.csv (T against C: every divisor T, theory as lines, simulation as points). ``counts`` writes
 table1.csv, the number of client sets of each family, from theory alone; ``fairness`` writes fairness.csv, the gap after
@@ -18,9 +18,9 @@ import pandas
 from schemes import AUTHORS, PAPER, SCENARIOS, arguments, play
 
 import simfl
-from simfl.compare.intervals import mean
-from simfl.opening import Result
-from simfl.selection.theory import theory
+from simfl.api.result_objects import Result
+from simfl.experiments.compare.intervals import mean
+from simfl.selection.theory.expected_cardinality import theory
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = "paper001_privacy.yaml"

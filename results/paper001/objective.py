@@ -6,12 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from simfl.columns import Column
-from simfl.learning.data import DATA
-from simfl.measurement import METRICS, Metric, Moment
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Arrays
+from simfl.plugins import Arrays, Column, ScenarioView, Streams
+from simfl.plugins.learning import DATA
+from simfl.plugins.metrics import METRICS, Metric, RoundSnapshot
 
 
 @lru_cache(maxsize=2)
@@ -39,18 +36,18 @@ class Objective(Metric):
 
     columns = (Column("objective", "Objective", "number", "Loss over all training samples with its l2 term.", -1),)
 
-    def resolve(self, setting: Setting) -> "Objective":
+    def resolve(self, setting: ScenarioView) -> "Objective":
         data = setting.learning.data
         return replace(
             self, seed=setting.seed, samples=data.samples, features=data.shape[0], classes=data.classes,
             separation=data.separation, weight_decay=setting.training.weight_decay,
         )  # fmt: skip
 
-    def after(self, moment: Moment, state: Arrays) -> tuple[Mapping[str, float | None], Arrays]:
-        if (moment.round + 1) % self.every:
+    def after(self, snapshot: RoundSnapshot, state: Arrays) -> tuple[Mapping[str, float | None], Arrays]:
+        if (snapshot.round + 1) % self.every:
             return {}, state
         x, y = _drawn(self.seed, self.samples, self.features, self.classes, self.separation)
-        model = moment.model.astype(np.float64)
+        model = snapshot.model.astype(np.float64)
         weights, intercepts = np.split(model, [self.classes * self.features])
         logits = x @ weights.reshape(self.classes, self.features).T + intercepts
         losses = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(y)), y]

@@ -1,4 +1,4 @@
-"""The Markdown tables of docs/paper001.md from the CSV beside this file, and the tests behind its sentences.
+"""The Markdown tables of docs/papers/paper001.md from the CSV beside this file, and the tests behind its sentences.
 
     python results/paper001/printed.py [4_authors 3_authors 3_ablation_200_rounds ...]
 
@@ -12,6 +12,7 @@ mean against the stored runs (Welch's; where one run is stored, whether it may b
 import argparse
 from collections.abc import Iterator
 from itertools import combinations
+from math import isnan
 from pathlib import Path
 
 import pandas
@@ -19,7 +20,7 @@ from cells import MARKS, published
 from scipy.stats import fisher_exact, ttest_ind, ttest_ind_from_stats
 from tables import LAST
 
-from simfl.compare.intervals import mean, paired
+from simfl.experiments.compare.intervals import mean, paired_difference
 
 HERE = Path(__file__).resolve().parent
 HARDLY = 0.05
@@ -84,7 +85,7 @@ def pairs(curves: pandas.DataFrame) -> Iterator[str]:
         both = ended[one].index.intersection(ended[other].index)
         if len(both) < 2:
             continue
-        found = paired(ended[one][both].to_numpy(), ended[other][both].to_numpy())
+        found = paired_difference(ended[one][both].to_numpy(), ended[other][both].to_numpy())
         verdict = "excludes zero" if found.lower * found.upper > 0 else "includes zero"
         yield f"{one} − {other}: {found.estimate:.3f} ({found.lower:.3f} to {found.upper:.3f}), {verdict}"
 
@@ -125,7 +126,7 @@ def level(number: int, runs: pandas.DataFrame, curves: pandas.DataFrame) -> Iter
         if len(seeds) and len(told):
             each = ", ".join(f"{value:.1f}" for value in seeds)
             half = mean(seeds.to_numpy()).half_width
-            spread = "" if half is None else f" ± {half:.2f}"
+            spread = "" if isnan(half) else f" ± {half:.2f}"
             here = f"{', '.join(alike)}, {mark}: {seeds.mean():.2f}{spread} (seeds {each})"
             yield f"{here}, {len(told)} published runs {told.mean():.2f}"
 

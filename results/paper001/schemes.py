@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import simfl
-from simfl.opening import Result, SweepResult
+from simfl.api.result_objects import Result, SweepResult
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 PAPER = {
@@ -37,7 +37,7 @@ def arguments(description: str, seeds: int, shorter: bool = False) -> argparse.A
         parser.add_argument("--rounds", type=int, help="fewer than the table has; files are named for them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", default="results", help="folder of the runs; finished ones are reused")
-    parser.add_argument("--shard", default="1/1", help="i/n: plays every n-th run from the i-th on, and draws nothing")
+    parser.add_argument("--shard", default="1/1", help="i/n: runs every n-th run from the i-th on, and draws nothing")
     return parser
 
 
@@ -63,7 +63,7 @@ def stem(name: str, options: argparse.Namespace) -> str:
 def play(
     file: str, schemes: Mapping[str, str], fixed: Mapping[str, Any], options: argparse.Namespace
 ) -> dict[str, list[Result]]:
-    """The runs of every scheme, one a seed, in the order of the seeds; empty lists where others play the rest."""
+    """The runs of every scheme, one a seed, in the order of the seeds; empty lists where others run the rest."""
     runs = swept(file, {"selection": list(schemes.values()), **fixed}, options, options.seeds)
     names = {choice: name for name, choice in schemes.items()}
     found: dict[str, list[Result]] = {name: [] for name in schemes}

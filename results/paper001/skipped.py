@@ -16,8 +16,8 @@ import numpy as np
 import pandas
 from cells import dropout_by_label, published, unit
 
-from simfl.selection.families import DisjointUnits
-from simfl.selection.theory import expected_cardinality
+from simfl.selection.theory.expected_cardinality import expected_cardinality
+from simfl.selection.theory.families import DisjointUnits
 
 HERE = Path(__file__).resolve().parent
 PLACE = ["data", "setting", "clients", "k", "scheme"]

@@ -6,7 +6,7 @@
     python results/paper001/tables.py --settings reduced
     python results/paper001/tables.py --settings tuned --tune
 
-Plays every setting of cells.py for six schemes and every seed. What is finished is reused and what was interrupted
+Runs every setting of cells.py for six schemes and every seed. What is finished is reused and what was interrupted
 goes on; ``--shard 1/4`` to ``--shard 4/4`` share the runs between four machines of one folder. Writes, for each
 table, runs3_authors.csv (one row a run) and curves3_authors.csv (one row an evaluation), both beside the rows that
 they have of other settings and seeds (``--setting IID``, ``--first-seed 3``), so that a table may grow by and by; and
@@ -15,7 +15,7 @@ intervals, and paired differences from random) and table3_authors.svg; alike for
 IID, with other N and K than 120 and 12; ``reduced`` is Table 2 with a quarter of VGG-11's channels on CIFAR-10.
 ``--cost`` says how long that takes.
 
---tune plays the random scheme only, on a seed of its own, with each learning rate, into tuning.csv. The best
+--tune runs the random scheme only, on a seed of its own, with each learning rate, into tuning.csv. The best
 rate of a setting is used for all its six schemes; MNIST IID takes the rate found for MNIST non-IID.
 """
 
@@ -26,8 +26,8 @@ import pandas
 from cells import CELLS, Cell, marks
 from schemes import AUTHORS, arguments, play, stem, swept
 
-from simfl.compare.intervals import mean, paired
-from simfl.opening import Result
+from simfl.api.result_objects import Result
+from simfl.experiments.compare.intervals import mean, paired_difference
 
 HERE = Path(__file__).resolve().parent
 TITLES = {2: "CIFAR-10, narrow VGG-11", 3: "CIFAR-10", 4: "MNIST"}
@@ -71,7 +71,7 @@ def row(accuracy: pandas.DataFrame, base: pandas.DataFrame, after: list[int]) ->
     last = accuracy.iloc[-1]
     ended, than = accuracy.tail(LAST).mean(), base.tail(LAST).mean()
     both = ended.index.intersection(than.index)
-    difference = paired(ended[both].to_numpy(), than[both].to_numpy())
+    difference = paired_difference(ended[both].to_numpy(), than[both].to_numpy())
     return told | {
         "lowest": last.min(),
         "highest": last.max(),
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--table", type=int, choices=TITLES, help="only this table")
     parser.add_argument("--setting", help="only this setting of it, such as IID")
     parser.add_argument("--first-seed", type=int, default=0, help="seed of the first runs; the others follow")
-    parser.add_argument("--cost", action="store_true", help="say how long it takes, and play nothing")
+    parser.add_argument("--cost", action="store_true", help="say how long it takes, and run nothing")
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
     if options.tune and options.settings not in TUNED:

@@ -2,7 +2,7 @@
 
     python results/privacyfl/experiments.py [--seeds 10] [--out results] [figure52 figure53 figure54 | table52]
 
-Plays the scenarios privacyfl, privacyfl_kdd and privacyfl_serverless with the noise of the publication and with noise
+Runs the scenarios privacyfl, privacyfl_kdd and privacyfl_serverless with the noise of the publication and with noise
 that is calibrated to the epsilon stated, and each client alone; finished runs are reused. Writes figure52, figure53
 and figure54 (.csv, .svg), or table52.csv and table52_paired.csv, which is worth --seeds 100: means and half the width
 of 95 % intervals over the seeds, after every tenth seed and the last.
@@ -17,8 +17,8 @@ import pandas
 from scipy import stats
 
 from simfl.report import style
-from simfl.results import read_table
-from simfl.run import run
+from simfl.results.run_files import read_table
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

@@ -4,32 +4,35 @@ A client is a row in arrays until a model reaches it. The world decides when an 
 does; what it is gets computed later, in one batch, for those that count.
 """
 
-from simfl.agents.aggregator import Aggregator
-from simfl.agents.buffered import BufferedServer
-from simfl.agents.concluding import concluded
-from simfl.agents.drawn import DrawnServer
-from simfl.agents.measuring import Measuring
-from simfl.agents.parts import Cost, Parts, Phase, Round
-from simfl.agents.serverless import Serverless
-from simfl.agents.servers import SERVERS, Log, Server
-from simfl.agents.summing import Sum, Summing
+from simfl.agents.aggregation.accounts import Log
+from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
+from simfl.agents.aggregation.final_attacks import finalise_attacks
+from simfl.agents.aggregation.global_model import GlobalModelState
+from simfl.agents.aggregation.metric_runner import MetricRunner
+from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult
+from simfl.agents.buffered.server import BufferedServer
+from simfl.agents.peer_to_peer import PeerToPeerServer
+from simfl.agents.sampled_staleness import SampledStalenessServer
+from simfl.agents.servers import SERVERS, Server, server_of
 from simfl.agents.synchronous import SynchronousServer
+from simfl.results.tables import PhaseRow
 
 __all__ = [
     "SERVERS",
-    "Aggregator",
+    "GlobalModelState",
     "BufferedServer",
-    "Cost",
-    "DrawnServer",
+    "RoundCosts",
+    "SampledStalenessServer",
     "Log",
-    "Measuring",
-    "Parts",
-    "Phase",
-    "Round",
+    "MetricRunner",
+    "Components",
+    "PhaseRow",
+    "RoundResult",
     "Server",
-    "Serverless",
-    "Sum",
-    "Summing",
+    "PeerToPeerServer",
+    "AggregationResult",
+    "AggregationPipeline",
     "SynchronousServer",
-    "concluded",
+    "finalise_attacks",
+    "server_of",
 ]

@@ -1,55 +1,205 @@
-"""The family of servers: a rule names the one that plays it."""
+"""The family of servers: what every server has and does, and the registry by whose names rules choose one."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.metrics import Tally
-from simfl.registry import Registry
-from simfl.types import Arrays
-from simfl.world import World
+from simfl.agents.aggregation.accounts import Log, RoundAccounts
+from simfl.agents.aggregation.components import Components, R_co, RoundResult
+from simfl.agents.aggregation.exchange import CompletedSession, run_session
+from simfl.agents.aggregation.global_model import GlobalModelState
+from simfl.agents.aggregation.policy_queries import MAX_EMPTY_ATTEMPTS, stall_error
+from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.agents.world import Process, World
+from simfl.core.errors import PluginError
+from simfl.core.json_data import JsonObject
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry
+from simfl.core.types import Job, Units, View
+from simfl.core.validation import checked_type
+from simfl.devices.base import checked_available
+from simfl.metrics.participation import Tally
+from simfl.secagg.sessions import R, Session, SessionResult
+from simfl.selection.base import ask as ask_policy
+from simfl.training.base import Rule
 
-__all__ = ["SERVERS", "Log", "Server"]
 
-Log = Callable[[dict[str, Any]], None]
-"""Takes a record of events.jsonl."""
+@dataclass(eq=False)
+class Server(Plugin, ABC, Generic[R_co]):
+    """An agent of the world that selects clients and aggregates their updates, from the current round to the run's end.
 
+    One that goes round by round is a :class:`RoundServer`; one that reacts to single arrivals has a :meth:`play` of its
+    own. Rows, participation, traffic, the model's versions and the end of the run are decided in :meth:`aggregate`.
+    Between two rounds all of a server's state is explicit: :meth:`state` and :meth:`restore` are all that a checkpoint
+    needs.
 
-class Server(Protocol):
-    """A dataclass of (parts, world, on_round, log), an agent of the world.
+    Args:
+        parts: the built scenario.
+        world: the clock on which it lives.
+        on_round: called with each finished :class:`RoundResult`.
+        log: called with a record for every event, or None.
 
     Attributes:
-        world: the clock it lives on.
-        tally: who was aggregated so far.
-        model: the current global model, float32 (d,).
+        accounts: what the round has cost so far, a :class:`simfl.agents.aggregation.accounts.RoundAccounts`.
+        global_model: the model's versions and its step.
     """
 
-    if TYPE_CHECKING:  # attributes that an instance has, however it comes by them
-        world: World
+    parts: Components[R_co]
+    world: World
+    on_round: Callable[[RoundResult], None]
+    log: Log | None = None
 
-        @property
-        def tally(self) -> Tally: ...
+    def __post_init__(self) -> None:
+        self.global_model = GlobalModelState(self.parts)
+        self.accounts = RoundAccounts(self.log)
+        self.start()
 
-        @property
-        def model(self) -> NDArray[np.float32]: ...
+    def start(self) -> None:
+        """Sets what a server of its own holds besides, before the first round or a :meth:`restore`."""
+
+    @property
+    def tally(self) -> Tally:
+        """Who was aggregated so far."""
+        return self.global_model.tally
+
+    @property
+    def model(self) -> NDArray[np.float32]:
+        """The current global model, float32 (d,)."""
+        return self.global_model.model
 
     @abstractmethod
-    def play(self) -> Generator[Any, Any, None]:
-        """Plays from the current state to the end of the run; ``on_round`` is called with every round."""
-        ...
+    def play(self) -> Process[None]:
+        """Goes from the current state to the end of the run; ``on_round`` is called with every round."""
 
-    @abstractmethod
+    # -- what happens in a round ---------------------------------------------------------------------
+
+    def select(self, t: int) -> Units:
+        """Asks the policy for the clients of a round, of those who are available and have not left for good."""
+        parts, present = self.parts, self.global_model.present
+        available = checked_available(parts.available.draw(t, self.world.now), parts.clients, parts.available)
+        view = View(t, available & present, self.tally.participation)
+        units = ask_policy(parts.policy, view, parts.policy.k, parts.streams("selection", t))
+        self.note("round_start", round=t, available=int(view.available.sum()), selected=units.size)
+        return units
+
+    def run_session(
+        self, session: Session[R], selection_id: int, name: str, units: int | None = None
+    ) -> Process[CompletedSession[R]]:
+        """Has the clients answer a protocol's session, perhaps for so many units, and waits for its end."""
+        completed = run_session(self.parts, session, selection_id, self.world.now, name, units)
+        if completed.exchanges:
+            yield self.world.until(completed.ends_s)
+        self.accounts.add_session(completed, self.global_model.version)
+        return completed
+
+    def aggregate(
+        self,
+        jobs: list[Job],
+        session: SessionResult | None,
+        staleness: NDArray[np.int64] | None = None,
+        row: JsonObject | None = None,
+    ) -> RoundResult:
+        """Trains and sums these jobs and takes the server's step: the end of a round, also of one that sums nobody.
+
+        Args:
+            jobs: whose updates are in the protocol's sum, n, by ascending client.
+            session: the protocol's good end; None without jobs.
+            staleness: the staleness that weighs each, (n,); None where updates are never stale.
+            row: further cells of rounds.csv.
+        """
+        t = self.global_model.version
+        done = self.global_model.aggregate(jobs, staleness, session, self.world.now, self.accounts, row or {})
+        for client in self.global_model.left:
+            self.note("leave", round=t, client=client)
+        self.end_jobs(jobs, done, staleness)
+        self.note("round_end", round=t, cardinality=len(done.clients))
+        return self.report(done)
+
+    def end_jobs(self, jobs: list[Job], done: RoundResult, staleness: NDArray[np.int64] | None) -> None:
+        """What becomes of jobs that have been aggregated; synchronous rounds say nothing of single jobs."""
+
+    def report(self, done: RoundResult) -> RoundResult:
+        """The round with the fates of its jobs; the next round's accounts begin."""
+        done = replace(done, jobs=self.accounts.job_rows)
+        self.accounts.begin()
+        return done
+
+    def note(self, event: str, **record: object) -> None:
+        """Writes a record of events.jsonl, of now."""
+        self.accounts.note(event, self.world.now, **record)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
     def state(self) -> Arrays:
-        """What happens after the round just reported depends on; at least ``time_s`` and ``rounds``."""
-        ...
+        """Everything that happens after the round just reported depends on and no table holds, as named arrays."""
+        return {
+            "time_s": np.float64(self.world.now),
+            **self.global_model.state(),
+            **prefix_arrays("available", self.parts.available.state()),
+        }
 
-    @abstractmethod
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
-        ...
+        self.global_model.restore(state, tally)
+        self.parts.available.restore(under("available", state))
 
 
-SERVERS = Registry("server", protocol=Server)
+@dataclass(eq=False)
+class RoundServer(Server[R_co]):
+    """A server that goes round by round: it says what a round is, and perhaps what comes before the first.
+
+    Args: as for :class:`Server`.
+    """
+
+    def play(self) -> Process[None]:
+        """Goes from the current state to the end of the run; ``on_round`` is called with every round."""
+        last, empty_rounds = False, 0
+        if not self.tally.rounds:
+            yield from self.set_up()
+        while not last:
+            process = self.round(self.tally.rounds)
+            checked_type(process, Generator, f"server '{self.name}'", "round", "a generator that waits with yield")
+            done = yield from process
+            checked_type(done, RoundResult, f"server '{self.name}'", "round", "what aggregate returns")
+            last = done.last
+            self.on_round(done)
+            empty_rounds = 0 if len(done.clients) else empty_rounds + 1
+            if empty_rounds >= MAX_EMPTY_ATTEMPTS and self.parts.rule.most_rounds is None:
+                raise stall_error(f"{MAX_EMPTY_ATTEMPTS} rounds in a row have summed nothing", self.world.now)
+
+    def set_up(self) -> Process[None]:
+        """What happens once, before the first round; it counts for that."""
+        return
+        yield
+
+    @abstractmethod
+    def round(self, t: int) -> Process[RoundResult]:
+        """Round ``t``, which ends with :meth:`aggregate`."""
+
+
+def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[Job]:
+    """The jobs of the units that a protocol has summed, by client."""
+    summed = np.repeat(session.kept_units, units.size // len(session.kept_units))
+    return sorted((jobs[i] for i in np.flatnonzero(summed)), key=lambda job: job.client)
+
+
+SERVERS = Registry[Server[Rule]]("server", protocol=Server)
+
+
+def server_of(rule: Rule) -> type[Server[Any]]:
+    """The server that a training rule names.
+
+    Raises:
+        PluginError: there is none of that name.
+    """
+    try:
+        return SERVERS[rule.server]
+    except KeyError:
+        known = ", ".join(name for name, _ in SERVERS.imported_plugins())
+        raise PluginError(
+            f"training '{rule.name}'", f"server is '{rule.server}', and no server has that name ({known})"
+        ) from None

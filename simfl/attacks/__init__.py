@@ -1,9 +1,5 @@
 """Observers of what an aggregator sees."""
 
-from simfl.attacks import collusion, inversion, least_squares, membership
-from simfl.attacks.base import OBSERVERS, Curve, Finding, Inside, Observer, Picture, Seen, Truth
+from simfl.attacks.base import OBSERVERS, CoalitionView, Curve, Finding, Observer, Picture, ServerView, TrueUpdates
 
-__all__ = [
-    "OBSERVERS", "Curve", "Finding", "Inside", "Observer", "Picture", "Seen", "Truth", "collusion", "inversion",
-    "least_squares", "membership",
-]  # fmt: skip
+__all__ = ["OBSERVERS", "CoalitionView", "Curve", "Finding", "Observer", "Picture", "ServerView", "TrueUpdates"]

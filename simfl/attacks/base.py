@@ -1,23 +1,28 @@
 """What an observer is: it sees exactly what the server sees, and guesses; only the scorer holds the truth."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from simfl.columns import Column
-from simfl.lab import Bench, Vault
-from simfl.registry import Registry
-from simfl.rng import Streams
-from simfl.types import Arrays, Job, Total
+from simfl.attacks.context import AttackerKnowledge, GroundTruth
+from simfl.core.columns import Column
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
+from simfl.core.types import Aggregate, Arrays, Job
 
-__all__ = ["OBSERVERS", "Curve", "Finding", "Inside", "Observer", "Picture", "Seen", "Truth"]
+Label = Annotated[
+    str, Field(pattern=r"^([a-z][a-z0-9_]*)?$", max_length=40, description="put before the names of its columns")
+]
+"""Tells several attacks in one scenario from one another: the names of their columns must differ."""
 
 
-class Inside(NamedTuple):
-    """What clients that work together know of an aggregation besides.
+class CoalitionView(NamedTuple):
+    """What colluding clients know of an aggregation, beside what the server sees.
 
     Attributes:
         clients: those in it, int32 (c,), ascending.
@@ -32,15 +37,14 @@ class Inside(NamedTuple):
     known: Mapping[str, NDArray[Any]]
 
 
-class Seen(NamedTuple):
+class ServerView(NamedTuple):
     """One aggregation as the server sees it.
 
     Attributes:
         round: its number, from 0.
-        time_s: simulated time.
         total: the sum as it arrived, with its row of weights and shares, before the server's stages.
         jobs: what was asked of whom, n, by ascending client.
-        sent: the models that the clients had received, by version.
+        sent: the models that the clients had received, by :attr:`simfl.core.types.Job.start`.
         vectors: each client's vector as it arrived, (n, d); None unless the protocol shows them and they are not coded.
         model: the new global model, (d,).
         before: the global model before it, (d,); with ``model`` all that the public sees.
@@ -51,23 +55,20 @@ class Seen(NamedTuple):
 
     round: int
     time_s: float
-    total: Total
+    total: Aggregate
     jobs: tuple[Job, ...]
     sent: Mapping[int, NDArray[np.float32]]
     vectors: NDArray[np.float32] | None
     model: NDArray[np.float32]
     before: NDArray[np.float32]
     read: NDArray[np.float32]
-    inside: Inside | None = None
+    inside: CoalitionView | None = None
 
 
-class Truth(NamedTuple):
-    """What only the scorer knows of an aggregation.
+class TrueUpdates(NamedTuple):
+    """What the clients of an aggregation had to send, (n, d), before any stage, which only the scorer knows.
 
-    Attributes:
-        clients: int32 (n,), ascending.
-        updates: float32 (n, d): what the clients had to send, before any stage.
-        memory: what :meth:`Observer.remember` has kept of this and earlier aggregations.
+    Of clients int32 (n,), ascending; ``memory`` is what :meth:`Observer.update_memory` has kept until then.
     """
 
     clients: NDArray[np.int32]
@@ -76,18 +77,14 @@ class Truth(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A sample beside what was recovered of it, values in [0, 1], (channels, height, width).
+    """A sample, what was recovered of it, and what one would say without an attack: the mean sample.
 
-    Attributes:
-        title: whose it is.
-        true: the sample.
-        found: what the attack made of it.
-        guess: what one would say without an attack: the mean sample.
+    Values in [0, 1], (channels, height, width).
     """
 
     title: str
     true: NDArray[np.float32]
-    found: NDArray[np.float32]
+    recovered: NDArray[np.float32]
     guess: NDArray[np.float32]
 
 
@@ -100,20 +97,32 @@ class Curve(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What came of an attack on the finished run.
-
-    Attributes:
-        numbers: by name; those of the attack's ``finals`` stand in the summary.
-        pictures, curves: for the report.
-    """
+    """The result of an attack on the finished run; numbers of the attack's ``finals`` stand in the summary."""
 
     numbers: Mapping[str, float]
     pictures: tuple[Picture, ...] = ()
     curves: tuple[Curve, ...] = ()
 
 
-class Observer(Protocol):
+class Observer(Plugin, Protocol):
     """A frozen dataclass whose methods are pure; its state, and the scorer's memory, are saved in checkpoints.
+
+    Clients 0 and 1 send the updates 1 and 3, the server sees their mean, 2. Client 1 works with the server: it takes
+    its own update off the sum, 2 * 2 - 3, and knows that of client 0, whose model had been 0.5:
+
+    >>> from simfl.attacks.collusion import Collusion
+    >>> clients, mean, model = np.array([0, 1]), np.array([2.0]), np.array([0.5])
+    >>> view = ServerView(
+    ...     round=0, time_s=60.0, total=Aggregate(mean, clients, np.array([1, 1])), vectors=None, read=mean,
+    ...     jobs=(Job.of(0, 0, 0, 0.0), Job.of(0, 1, 0, 0.0)), sent={0: model}, before=model, model=model + mean,
+    ...     inside=CoalitionView(clients=np.array([1]), vectors=np.array([[3.0]]), divisor=2.0, known={}),
+    ... )
+    >>> observer = Collusion(victim=0)
+    >>> guess, state = observer.observe(view, observer.start(2, 1), Streams(0))
+    >>> guess.estimates["naive"].tolist()
+    [1.0]
+    >>> dict(observer.error(guess, TrueUpdates(clients, np.array([[1.0], [3.0]]))))
+    {'actual': 1.5, 'residual_naive': 0.0, 'estimate_naive': 1.5}
 
     Attributes:
         columns: the errors that are columns of rounds.csv, too.
@@ -128,39 +137,50 @@ class Observer(Protocol):
         return {}
 
     def coalition(self, clients: int) -> NDArray[np.int32]:
-        """Clients whose knowledge it shares, beside what the server sees; nobody, as a rule."""
+        """Colluding clients whose knowledge it shares, beside what the server sees; nobody by default."""
         return np.empty(0, dtype=np.int32)
 
     @abstractmethod
-    def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
-        """A guess, or None, and its next state. Its draws are of the purpose "attack"."""
+    def observe(self, seen: ServerView, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
+        """Its guess after an aggregation, or None, and its next state. Its draws are of the purpose "attack"."""
         ...
 
-    def recall(self, clients: int, dimension: int) -> Arrays:
+    def init_memory(self, clients: int, dimension: int) -> Arrays:
         """The scorer's memory before the first aggregation."""
         return {}
 
-    def remember(self, truth: Truth, memory: Arrays, streams: Streams) -> Arrays:
+    def update_memory(self, truth: TrueUpdates, memory: Arrays, streams: Streams) -> Arrays:
         """The scorer's memory after an aggregation; the observer never sees it."""
         return memory
 
-    def error(self, guess: Any, truth: Truth) -> Mapping[str, float]:
+    def error(self, guess: Any, truth: TrueUpdates) -> Mapping[str, float]:
         """How far the guess is from the truth, by name; rows of ``attacks.csv``."""
         return {}
 
     # -- what becomes of it after the last aggregation ---------------------------------------------------
 
-    def question(self, vault: Vault, streams: Streams) -> Any:
-        """What the scorer asks the attacker, e.g. which of these samples were trained on."""
+    def challenge(self, truth: GroundTruth, streams: Streams) -> Any:
+        """The scorer's question, e.g. which of these samples were trained on."""
         return None
 
-    def exploit(self, question: Any, state: Arrays, bench: Bench, streams: Streams) -> Any:
-        """What the attacker answers, with all that it saw; None = nothing."""
+    def answer(self, challenge: Any, state: Arrays, knowledge: AttackerKnowledge, streams: Streams) -> Any:
+        """The attacker's answer from all that it has observed; None = none."""
         return None
 
-    def judge(self, answer: Any, vault: Vault, bench: Bench, streams: Streams) -> Finding:
-        """How right the answer is."""
+    def score(self, answer: Any, truth: GroundTruth, knowledge: AttackerKnowledge, streams: Streams) -> Finding:
+        """The scorer's measure of how right the answer is."""
         return Finding({})
 
 
-OBSERVERS = Registry("attack", protocol=Observer)
+OBSERVERS = Registry[Observer](
+    "attack",
+    protocol=Observer,
+    modules=modules_of("simfl.attacks", "collusion", "inversion", "least_squares", "membership"),
+)
+
+
+def with_label(columns: Sequence[Column], label: str) -> tuple[Column, ...]:
+    """The columns under names of their own."""
+    if not label:
+        return tuple(columns)
+    return tuple(c._replace(name=f"{label}_{c.name}", heading=f"{c.heading} ({label})") for c in columns)

@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Observer, Seen, Truth
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Arrays
-
-__all__ = ["Collusion"]
+from simfl.attacks.base import OBSERVERS, Observer, ServerView, TrueUpdates
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays
 
 
 class _Guess(NamedTuple):
@@ -38,10 +36,10 @@ class Collusion(Observer):
         int, Field(ge=0, description="the coordinate that is written down; the last if there are fewer")
     ] = 0
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if self.victim >= setting.clients:
             return [("victim", f"is {self.victim}; the largest number of a client is {setting.clients - 1}")]
-        if coding := [stage.name for stage in setting.privacy.stages if stage.coded]:
+        if coding := [stage.name for stage in setting.privacy.stages if stage.changes_coordinates]:
             why = f"takes clients' own updates off the sum, but privacy.stages: {coding[0]} codes what they send"
             return [("", f"{why}; leave one of the two out")]
         return []
@@ -49,19 +47,19 @@ class Collusion(Observer):
     def coalition(self, clients: int) -> NDArray[np.int32]:
         return np.delete(np.arange(clients, dtype=np.int32), self.victim)
 
-    def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
+    def observe(self, seen: ServerView, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
         job = next((job for job in seen.jobs if job.client == self.victim), None)
         if job is None or seen.inside is None or not len(seen.model):
             return None, state
         naive = seen.total.vector * seen.inside.divisor - seen.inside.vectors.sum(axis=0)
         known = {name: naive - noise for name, noise in seen.inside.known.items()}
-        return _Guess({"naive": naive, **known}, seen.sent[job.version]), state
+        return _Guess({"naive": naive, **known}, seen.sent[job.start]), state
 
-    def error(self, guess: _Guess, truth: Truth) -> Mapping[str, float]:
+    def error(self, guess: _Guess, truth: TrueUpdates) -> Mapping[str, float]:
         actual = truth.updates[int(np.searchsorted(truth.clients, self.victim))].astype(np.float64)
         at = min(self.weight, len(actual) - 1)
-        start, found = float(guess.model[at]), {"actual": float(guess.model[at]) + float(actual[at])}
+        start, errors = float(guess.model[at]), {"actual": float(guess.model[at]) + float(actual[at])}
         for name, estimate in guess.estimates.items():
-            found[f"residual_{name}"] = float(np.mean((estimate - actual) ** 2))
-            found[f"estimate_{name}"] = start + float(estimate[at])
-        return found
+            errors[f"residual_{name}"] = float(np.mean((estimate - actual) ** 2))
+            errors[f"estimate_{name}"] = start + float(estimate[at])
+        return errors

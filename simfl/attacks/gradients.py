@@ -1,37 +1,32 @@
 """How well an update points where training on a sample does (FedMIA: Zhu et al. 2024). Imports torch."""
 
-from math import prod
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.func import functional_call, grad, vmap
 
-from simfl.lab import Bench
-
-__all__ = ["alignments"]
+from simfl.attacks.context import AttackerKnowledge
 
 NUMBERS = 1 << 23
 """Of single samples' gradients at a time."""
 
 
 def alignments(
-    bench: Bench,
+    knowledge: AttackerKnowledge,
     starts: NDArray[np.float32],
     updates: NDArray[np.float32],
     x: NDArray[np.float32],
     y: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Cosines between each update and minus the gradient of each sample's loss, (m, n).
+    """Cosines between each update, (m, d), and minus the gradient of each sample's loss, (m, n).
 
     Args:
-        bench: the model.
         starts: where each update began, there the gradients are taken, (m, d).
-        updates: (m, d); running statistics do not count.
+        updates: running statistics do not count.
         x, y: the samples, (n, *shape) and (n,).
     """
-    updates = updates[:, : sum(prod(p.shape) for p in bench.trained)]
-    found = np.empty((len(updates), len(x)))
+    updates = updates[:, : knowledge.trained_size]
+    cosines = np.empty((len(updates), len(x)))
     distinct, which = np.unique(starts, axis=0, return_inverse=True)
     lengths = np.maximum(np.linalg.norm(updates, axis=1), 1e-30)[:, None]
     directions = torch.from_numpy((updates / lengths).astype(np.float32))
@@ -40,19 +35,19 @@ def alignments(
         mine = which.ravel() == i
         for first in range(0, len(x), at_once):
             some = slice(first, first + at_once)
-            slopes = _slopes(bench, torch.from_numpy(start), torch.from_numpy(x[some]), torch.from_numpy(y[some]))
-            found[mine, some] = -(directions[torch.from_numpy(mine)] @ slopes.T).double().numpy()
-    return found
+            slopes = _slopes(knowledge, torch.from_numpy(start), torch.from_numpy(x[some]), torch.from_numpy(y[some]))
+            cosines[mine, some] = -(directions[torch.from_numpy(mine)] @ slopes.T).double().numpy()
+    return cosines
 
 
-def _slopes(bench: Bench, start: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def _slopes(knowledge: AttackerKnowledge, start: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The gradient of each sample's loss, of length 1, (n, d)."""
-    all_of = {p.name: start[p.start : p.start + prod(p.shape)].view(p.shape) for p in bench.parameters}
+    all_of = knowledge.weights(start)
 
     def loss(trained: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        logits = functional_call(bench.module, all_of | trained, (one[None],))
+        logits = functional_call(knowledge.module, all_of | trained, (one[None],))
         return torch.nn.functional.cross_entropy(logits, label[None])
 
-    each = vmap(grad(loss), in_dims=(None, 0, 0))({p.name: all_of[p.name] for p in bench.trained}, x, y)
-    flat = torch.cat([each[p.name].flatten(1) for p in bench.trained], dim=1)
+    each = vmap(grad(loss), in_dims=(None, 0, 0))({p.name: all_of[p.name] for p in knowledge.trained_parameters}, x, y)
+    flat = torch.cat([each[p.name].flatten(1) for p in knowledge.trained_parameters], dim=1)
     return flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-30)

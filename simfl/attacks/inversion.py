@@ -2,27 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.analytic import samples_of
-from simfl.attacks.base import OBSERVERS, Finding, Picture
-from simfl.attacks.images import matched, psnr, ssim
-from simfl.attacks.labels import labelled
-from simfl.attacks.recovery import Recovery
-from simfl.columns import Column
-from simfl.lab import Bench, Vault
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Arrays
-
-__all__ = ["Inversion"]
+from simfl.attacks.base import OBSERVERS, Finding, Picture, with_label
+from simfl.attacks.context import AttackerKnowledge, GroundTruth
+from simfl.attacks.image_similarity import assign_samples, psnr, ssim
+from simfl.attacks.update_recovery import Recovery
+from simfl.core.columns import Column
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays
 
 UNROLLED = 8
-"""Most local steps that are played through; of more, their sum is taken for one step."""
+"""Most local steps that are simulated; of more, their sum is taken for one step."""
 
 
 FINALS = (
@@ -40,7 +37,7 @@ class Answer(NamedTuple):
     """What the attacker says of a client: samples in its update."""
 
     client: int
-    found: NDArray[np.float32]
+    samples: NDArray[np.float32]
 
 
 @OBSERVERS("inversion")
@@ -62,65 +59,72 @@ class Inversion(Recovery):
 
     @property
     def finals(self) -> tuple[Column, ...]:
-        return labelled(FINALS, self.label)
+        return with_label(FINALS, self.label)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         names = f"names {', '.join(map(str, wrong))}; clients are 0 to {setting.clients - 1}"
         return [("clients", names)] if wrong else []
 
-    def exploit(self, question: Any, state: Arrays, bench: Bench, streams: Streams) -> list[Answer]:
+    def answer(self, challenge: object, state: Arrays, knowledge: AttackerKnowledge, streams: Streams) -> list[Answer]:
         known: dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
-        for batch in self.recovered(state):
+        for batch in self.recovered_updates(state):
             rows = zip(batch.clients.tolist(), batch.starts, batch.updates, strict=True)
             known |= {client: (start, update) for client, start, update in rows}
         wanted = [client for client in self.clients if client in known]
-        return [Answer(client, self._samples(client, *known[client], bench, streams)) for client in wanted]
+        return [Answer(client, self._samples(client, *known[client], knowledge, streams)) for client in wanted]
 
     def _samples(
-        self, client: int, start: NDArray[np.float32], update: NDArray[np.float32], bench: Bench, streams: Streams
+        self,
+        client: int,
+        start: NDArray[np.float32],
+        update: NDArray[np.float32],
+        knowledge: AttackerKnowledge,
+        streams: Streams,
     ) -> NDArray[np.float32]:
         if self.method == "analytic":
-            return samples_of(update, bench)
+            return samples_of(update, knowledge)
         from simfl.attacks.matching import Target, label_counts, match
 
-        local, shape = bench.local, (self.samples, *bench.shape)
+        local, shape = knowledge.local, (self.samples, *knowledge.shape)
         steps, rate = int(local.steps(np.array([self.samples]))[0]), local.learning_rate
-        labels = label_counts(bench, update, self.samples, rate * steps)
+        labels = label_counts(knowledge, update, self.samples, rate * steps)
         unrolled = steps if steps <= UNROLLED else 1
         target = Target(start, update, labels, unrolled, rate, local.momentum, local.weight_decay)
-        middle, width = (bench.high + bench.low) / 2, bench.high - bench.low
+        middle, width = (knowledge.high + knowledge.low) / 2, knowledge.high - knowledge.low
         draws = (streams("attack/inversion", client, i).normal(size=shape) for i in range(self.restarts))
-        first = [np.clip(middle + width * d / 4, bench.low, bench.high).astype(np.float32) for d in draws]
-        return match(bench, target, first, self.steps, self.variation)
+        first = [np.clip(middle + width * d / 4, knowledge.low, knowledge.high).astype(np.float32) for d in draws]
+        return match(knowledge, target, first, self.steps, self.variation)
 
-    def judge(self, answer: list[Answer], vault: Vault, bench: Bench, streams: Streams) -> Finding:
-        width = np.where(bench.high > bench.low, bench.high - bench.low, 1)
+    def score(
+        self, answer: list[Answer], truth: GroundTruth, knowledge: AttackerKnowledge, streams: Streams
+    ) -> Finding:
+        width = np.where(knowledge.high > knowledge.low, knowledge.high - knowledge.low, 1)
 
-        def scaled(samples: NDArray[np.float32]) -> NDArray[np.float32]:
-            return ((samples - bench.low) / width).astype(np.float32)
+        def scale(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+            return ((samples - knowledge.low) / width).astype(np.float32)
 
-        mean, said = scaled(vault.x_test.mean(axis=0)), {one.client: one.found for one in answer}
+        mean, said = scale(truth.x_test.mean(axis=0)), {one.client: one.samples for one in answer}
         rows, pictures = [], []
         for client in self.clients:
-            true = scaled(vault.x[vault.held(client)])
-            found = scaled(said[client]) if client in said else true[:0]
-            for number, (one, place) in enumerate(zip(true, matched(true, found), strict=True)):
-                best = found[place] if place >= 0 else mean
+            true = scale(truth.x[truth.positions_of(client)])
+            recovered = scale(said[client]) if client in said else true[:0]
+            for number, (one, place) in enumerate(zip(true, assign_samples(true, recovered), strict=True)):
+                best = recovered[place] if place >= 0 else mean
                 rows.append((psnr(one, best), psnr(one, mean), ssim(one, best)))
                 if number < 2:
                     pictures.append(Picture(f"client {client}", one, best, mean))
-        return Finding(self.named(_numbers(np.array(rows).reshape(-1, 3))), tuple(pictures))
+        return Finding(self.column_names(_numbers(np.array(rows).reshape(-1, 3))), tuple(pictures))
 
 
 def _numbers(rows: NDArray[np.float64]) -> Mapping[str, float]:
     """Medians over samples (one perfect picture would make a mean infinite)."""
     if not len(rows):
         return {}
-    found, guess, alike = np.median(rows, axis=0).tolist()
+    recovered, guess, alike = np.median(rows, axis=0).tolist()
     beats = float(np.mean(rows[:, 0] > rows[:, 1] + 6))
     return {
-        "inversion_psnr": found,
+        "inversion_psnr": recovered,
         "inversion_guess_psnr": guess,
         "inversion_ssim": alike,
         "inversion_recovered": beats,

@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Seen, Truth
-from simfl.attacks.labels import Label, labelled
-from simfl.attacks.linear import Solution, errors, expected, one_thread, solve
-from simfl.attacks.view import View, viewed
-from simfl.columns import Column
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Arrays
-
-__all__ = ["COLUMNS", "Guess", "LeastSquares", "sampled"]
+from simfl.attacks.base import OBSERVERS, Label, ServerView, TrueUpdates, with_label
+from simfl.attacks.linear import Solution, errors, expected_errors, one_thread, solve
+from simfl.attacks.view import View, equations
+from simfl.core.columns import Column
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays
 
 MOST_CLIENTS = 2000
 
@@ -48,10 +45,9 @@ COLUMNS = (
 
 
 class Guess(NamedTuple):
-    """What the sums so far tell.
+    """The least-squares solution of all sums so far.
 
     Attributes:
-        solution: the estimator.
         gram: P'P, (N, N).
         moments: P'Y, (N, c).
         energy: the summed squares of Y.
@@ -76,9 +72,7 @@ class Guess(NamedTuple):
 class LeastSquares:
     """Solves all sums so far for each client's update, as if it were the same in every round."""
 
-    view: Annotated[
-        View, Field(description="who looks: the server, or the public, which sees the global models only")
-    ] = "server"
+    view: View = "server"
     estimator: Annotated[
         Literal["pinv", "ridge"], Field(description="the pseudo-inverse, or shrunk estimates that noise harms less")
     ] = "pinv"
@@ -96,18 +90,15 @@ class LeastSquares:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return labelled(COLUMNS, self._label)
+        return with_label(COLUMNS, self._label)
 
     @property
     def _label(self) -> str:
         return self.label or ("" if self.view == "server" else self.view)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = []
-        if setting.clients > MOST_CLIENTS:
-            why = f"solves for {setting.clients} clients at once; {MOST_CLIENTS} are the most"
-            problems.append(("name", why))
-        return problems
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        why = f"solves for {setting.clients} clients at once; {MOST_CLIENTS} are the most"
+        return [("name", why)] if setting.clients > MOST_CLIENTS else []
 
     # -- the observer ----------------------------------------------------------------------------------
 
@@ -120,7 +111,7 @@ class LeastSquares:
             "rows": np.float64(0),
         }
 
-    def see(self, seen: Seen, state: Arrays, streams: Streams) -> tuple[Guess | None, Arrays]:
+    def observe(self, seen: ServerView, state: Arrays, streams: Streams) -> tuple[Guess | None, Arrays]:
         state = self.learn(seen, state, streams)
         if (seen.round + 1) % self.every:
             return None, state
@@ -128,55 +119,55 @@ class LeastSquares:
         solution = solve(state["gram"], ridge)
         return Guess(solution, state["gram"], state["moments"], float(state["energy"]), float(state["rows"])), state
 
-    def learn(self, seen: Seen, state: Arrays, streams: Streams) -> Arrays:
-        """The next state."""
+    def learn(self, seen: ServerView, state: Arrays, streams: Streams) -> Arrays:
+        """The state with the equations of one more aggregation."""
         clients, keep = len(state["gram"]), 1 - self.forget
-        chosen = sampled(len(seen.model), self.coordinates, streams)
-        made, values = viewed(seen, clients, self.view, chosen)
-        used = np.flatnonzero(made.any(axis=0))
-        part = made[:, used]
+        chosen = chosen_coordinates(len(seen.model), self.coordinates, streams)
+        rows, values = equations(seen, clients, self.view, chosen)
+        used = np.flatnonzero(rows.any(axis=0))
+        part = rows[:, used]
         gram, moments = state["gram"] * keep, state["moments"] * keep
         gram[np.ix_(used, used)] += np.einsum("mi,mj->ij", part, part)  # no matrix product: its bits depend on threads
         moments[used] += np.einsum("mi,mc->ic", part, values)
         energy = state["energy"] * keep + np.square(values).sum()
-        return {"gram": gram, "moments": moments, "energy": energy, "rows": state["rows"] * keep + len(made)}
+        return {"gram": gram, "moments": moments, "energy": energy, "rows": state["rows"] * keep + len(rows)}
 
     # -- the scorer ------------------------------------------------------------------------------------
 
-    def recall(self, clients: int, dimension: int) -> Arrays:
+    def init_memory(self, clients: int, dimension: int) -> Arrays:
         return {
             "sums": self.start(clients, dimension)["moments"],
             "counts": np.zeros(clients),
             "squares": np.zeros(clients),
         }
 
-    def remember(self, truth: Truth, memory: Arrays, streams: Streams) -> Arrays:
+    def update_memory(self, truth: TrueUpdates, memory: Arrays, streams: Streams) -> Arrays:
         keep = 1 - self.forget
         sums, counts, squares = (memory[name] * keep for name in ("sums", "counts", "squares"))
-        updates = truth.updates[:, sampled(truth.updates.shape[1], self.coordinates, streams)]
+        updates = truth.updates[:, chosen_coordinates(truth.updates.shape[1], self.coordinates, streams)]
         sums[truth.clients] += updates
         counts[truth.clients] += 1
         squares[truth.clients] += np.square(updates, dtype=np.float64).sum(axis=1)
         return {"sums": sums, "counts": counts, "squares": squares}
 
-    def error(self, guess: Guess, truth: Truth) -> Mapping[str, float]:
+    def error(self, guess: Guess, truth: TrueUpdates) -> Mapping[str, float]:
         solution, counts = guess.solution, truth.memory["counts"]
-        found = {
-            "recovery_uncorrelated": solution.uncorrelated,
+        values = {
+            "recovery_uncorrelated": solution.uncorrelated_error,
             "recovery_alike": solution.alike,
             "noise_amplification": solution.amplification,
             "recovery_rank": float(solution.rank),
         }
         if truth.memory["sums"].shape[1]:
-            own = truth.memory["sums"] / np.where(counts > 0, counts, 1)[:, None]
-            drift = np.maximum(truth.memory["squares"] - counts * np.square(own).sum(axis=1), 0)
-            found |= scores(guess, own, drift)
+            mean_updates = truth.memory["sums"] / np.where(counts > 0, counts, 1)[:, None]
+            drift = np.maximum(truth.memory["squares"] - counts * np.square(mean_updates).sum(axis=1), 0)
+            values |= scores(guess, mean_updates, drift)
         names = {column.name for column in COLUMNS}
         label = f"{self._label}_" if self._label else ""
-        return {f"{label}{name}" if name in names else name: value for name, value in found.items()}
+        return {f"{label}{name}" if name in names else name: value for name, value in values.items()}
 
 
-def scores(guess: Guess, own: NDArray[np.float64], drift: NDArray[np.float64]) -> dict[str, float]:
+def scores(guess: Guess, mean_updates: NDArray[np.float64], drift: NDArray[np.float64]) -> dict[str, float]:
     """How far the guess is from the clients' own updates, and what theory expects.
 
     A client that was never seen counts with an error of 1: nothing is known of it. To sums, that a client's updates
@@ -184,22 +175,24 @@ def scores(guess: Guess, own: NDArray[np.float64], drift: NDArray[np.float64]) -
 
     Args:
         guess: what the sums tell.
-        own: each client's mean update, (N, c).
+        mean_updates: each client's mean update, (N, c).
         drift: the squared distances of its updates from it, summed, (N,).
     """
     solution = guess.solution
-    off, norms = errors(guess.estimates, own)
+    off, norms = errors(guess.estimates, mean_updates)
     some = norms > 0
     each = np.divide(off, norms, out=np.ones(len(norms)), where=some)
     with one_thread():
-        left = guess.energy - 2 * np.sum(guess.moments * own) + np.sum(own * (guess.gram @ own))
+        left = (
+            guess.energy - 2 * np.sum(guess.moments * mean_updates) + np.sum(mean_updates * (guess.gram @ mean_updates))
+        )
     if not np.any(guess.gram - np.diag(np.diag(guess.gram))):
         left -= drift.sum()
     noise = max(float(left), 0.0) / max(guess.rows, 1.0)
     with one_thread():
-        hidden = np.square(solution.miss @ own).sum(axis=1)
+        hidden = np.square(solution.miss @ mean_updates).sum(axis=1)
     theory = np.divide(hidden + noise * solution.spread, norms, out=np.ones(len(norms)), where=some)
-    orthogonal = np.where(some, expected(solution, norms, noise), 1.0)
+    orthogonal = np.where(some, expected_errors(solution, norms, noise), 1.0)
     low, median, high = np.quantile(each, (0.1, 0.5, 0.9)).tolist()
     return {
         "recovery_error": float(each.mean()),
@@ -210,23 +203,23 @@ def scores(guess: Guess, own: NDArray[np.float64], drift: NDArray[np.float64]) -
         "recovery_error_10": low,
         "recovery_error_50": median,
         "recovery_error_90": high,
-        "noise_per_coordinate": noise / own.shape[1],
-        **cosine(own),
+        "noise_per_coordinate": noise / mean_updates.shape[1],
+        **cosine(mean_updates),
     }
 
 
-def cosine(own: NDArray[np.float64]) -> dict[str, float]:
+def cosine(mean_updates: NDArray[np.float64]) -> dict[str, float]:
     """The mean cosine between every two vectors other than zero, (N, c); nothing for fewer than two."""
-    lengths = np.sqrt(np.square(own).sum(axis=1))
+    lengths = np.sqrt(np.square(mean_updates).sum(axis=1))
     some = int((lengths > 0).sum())
     if some < 2:
         return {}
-    total = (own[lengths > 0] / lengths[lengths > 0, None]).sum(axis=0)
+    total = (mean_updates[lengths > 0] / lengths[lengths > 0, None]).sum(axis=0)
     return {"update_cosine": float((np.square(total).sum() - some) / (some * (some - 1)))}
 
 
 @cache
-def sampled(dimension: int, count: int | None, streams: Streams) -> Any:
+def chosen_coordinates(dimension: int, count: int | None, streams: Streams) -> Any:
     """The coordinates that are looked at, ascending int64 (count,); all as a slice where there are no more."""
     if count is None or count >= dimension:
         return slice(None)

@@ -24,16 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Solution", "errors", "expected", "one_thread", "solve"]
-
 Floats = NDArray[np.float64]
 
 
 class Solution(NamedTuple):
-    """The estimator that a Gram matrix makes.
+    """The estimator for a Gram matrix.
 
     Attributes:
-        rank: of the Gram matrix.
         inverse: (G + ridge)^+, (N, N): the estimate is ``inverse @ P.T @ y``.
         miss: M = I - inverse G, (N, N): what the sums do not tell.
         spread: (H H')_ii, (N,): by what the noise of a sum is multiplied.
@@ -45,7 +42,7 @@ class Solution(NamedTuple):
     spread: Floats
 
     @property
-    def uncorrelated(self) -> float:
+    def uncorrelated_error(self) -> float:
         """Mean relative error without noise of updates that are equally long and orthogonal; 1 - rank / N if no ridge.
 
         No lower bound: updates that point the same way are missed by less (:attr:`alike`).
@@ -82,13 +79,10 @@ def solve(gram: Floats, ridge: float = 0.0) -> Solution:
     return Solution(rank, inverse, miss, np.square(basis) @ (scale**2 * values[known]))
 
 
-def expected(solution: Solution, norms: Floats, noise: float = 0.0) -> Floats:
+def expected_errors(solution: Solution, norms: Floats, noise: float = 0.0) -> Floats:
     """E e_i, relative to |delta_i|^2, for orthogonal updates, (N,); NaN where the update is zero.
 
-    Args:
-        solution: the estimator.
-        norms: |delta_j|^2, (N,).
-        noise: d s^2, the expected squared length of a sum's noise.
+    ``norms``: |delta_j|^2, (N,). ``noise``: d s^2, the expected squared length of a sum's noise.
     """
     with one_thread():
         off = np.square(solution.miss) @ norms + noise * solution.spread

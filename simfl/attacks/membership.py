@@ -7,17 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Finding
-from simfl.attacks.labels import labelled
-from simfl.attacks.recovery import Recovered, Recovery
-from simfl.attacks.statistics import Rates, fedmia, margins, rates, tpr_at
-from simfl.columns import Column
-from simfl.lab import Bench, Vault
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Arrays
-
-__all__ = ["FINALS", "Candidates", "Membership", "drawn", "finding"]
+from simfl.attacks.base import OBSERVERS, Finding, with_label
+from simfl.attacks.context import AttackerKnowledge, GroundTruth
+from simfl.attacks.membership_statistics import MembershipRates, fedmia, margins, rates, tpr_at
+from simfl.attacks.update_recovery import Recovered, Recovery
+from simfl.core.columns import Column
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays
 
 RANKS = "fedmia", "fedmia_gradient"
 RATES = {"membership_tpr_1": 0.01, "membership_tpr_01": 0.001}
@@ -36,10 +33,9 @@ FINALS = (
 
 
 class Candidates(NamedTuple):
-    """The samples that an attacker is asked about, and whom: members and others mixed.
+    """The samples that an attacker is asked about, (n, *shape) and (n,), and whom: members and others mixed.
 
     Attributes:
-        x, y: float32 (n, *shape) and int64 (n,).
         client: int32 (n,): whose member each is or is not; -1 = the federation's.
         member: bool (n,); the attacker is not given it.
     """
@@ -76,9 +72,9 @@ class Membership(Recovery):
 
     @property
     def finals(self) -> tuple[Column, ...]:
-        return labelled(FINALS, self.label)
+        return with_label(FINALS, self.label)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = []
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         if self.game == "in_client" and wrong:
@@ -89,85 +85,88 @@ class Membership(Recovery):
 
     # -- the game --------------------------------------------------------------------------------------
 
-    def drawn(self, vault: Vault, streams: Streams) -> Candidates:
+    def draw_candidates(self, truth: GroundTruth, streams: Streams) -> Candidates:
         """As many members as others, of the same federation or clients."""
-        asked = self.clients if self.game == "in_client" else (-1,)
-        return drawn(vault, asked, self.candidates, streams, self.others == "alike")
+        clients = self.clients if self.game == "in_client" else (-1,)
+        return draw_candidates(truth, clients, self.candidates, streams, self.others == "alike")
 
-    def question(self, vault: Vault, streams: Streams) -> Candidates:
-        found = self.drawn(vault, streams)
-        return found._replace(member=np.zeros(0, dtype=bool))
+    def challenge(self, truth: GroundTruth, streams: Streams) -> Candidates:
+        return self.draw_candidates(truth, streams)._replace(member=np.zeros(0, dtype=bool))
 
-    def exploit(
-        self, question: Candidates, state: Arrays, bench: Bench, streams: Streams
+    def answer(
+        self, challenge: Candidates, state: Arrays, knowledge: AttackerKnowledge, streams: Streams
     ) -> NDArray[np.float64] | None:
         from simfl.attacks.logits import logits_of
 
         if "model" not in state:
             return None
         if self.game == "in_federation":
-            return self._told(logits_of(bench, np.asarray(state["model"]), question.x), question.y)
-        width = bench.classes if self.statistic == "logits" else 1
-        batches, told = self.recovered(state), np.full((len(question.y), width), np.nan)
+            return self._statistic_of(logits_of(knowledge, np.asarray(state["model"]), challenge.x), challenge.y)
+        width = knowledge.classes if self.statistic == "logits" else 1
+        batches, scores = self.recovered_updates(state), np.full((len(challenge.y), width), np.nan)
         for client in self.clients:
-            mine = question.client == client
-            x, y = question.x[mine], question.y[mine]
-            seen = [said for batch in batches if (said := self._of(client, batch, bench, x, y)) is not None]
+            mine = challenge.client == client
+            x, y = challenge.x[mine], challenge.y[mine]
+            seen = [said for batch in batches if (said := self._of(client, batch, knowledge, x, y)) is not None]
             if seen:
-                told[mine] = np.mean(seen, axis=0).reshape(-1, width)
-        return told if width > 1 else told[:, 0]
+                scores[mine] = np.mean(seen, axis=0).reshape(-1, width)
+        return scores if width > 1 else scores[:, 0]
 
     def _of(
-        self, client: int, batch: Recovered, bench: Bench, x: NDArray[np.float32], y: NDArray[np.int64]
+        self, client: int, batch: Recovered, knowledge: AttackerKnowledge, x: NDArray[np.float32], y: NDArray[np.int64]
     ) -> NDArray[np.float64] | None:
         """What one batch of recovered updates tells of a client's samples; None = nothing."""
-        own = batch.clients == client
-        if not own.any() or (self.statistic in RANKS and len(own) < 3):
+        of_client = batch.clients == client
+        if not of_client.any() or (self.statistic in RANKS and len(of_client) < 3):
             return None
         if self.statistic == "fedmia_gradient":
             from simfl.attacks.gradients import alignments
 
-            said = alignments(bench, batch.starts, batch.updates, x, y)
-            return fedmia(said[own][0], said[~own])
+            said = alignments(knowledge, batch.starts, batch.updates, x, y)
+            return fedmia(said[of_client][0], said[~of_client])
         from simfl.attacks.logits import logits_of
 
         models = batch.starts + batch.updates
-        mine = logits_of(bench, models[own][0], x)
+        mine = logits_of(knowledge, models[of_client][0], x)
         if self.statistic != "fedmia":
-            return self._told(mine, y)
-        others = (margins(logits_of(bench, other, x), y) for other in models[~own])
+            return self._statistic_of(mine, y)
+        others = (margins(logits_of(knowledge, other, x), y) for other in models[~of_client])
         return fedmia(margins(mine, y), np.stack(list(others)))
 
-    def _told(self, logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _statistic_of(self, logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
         return logits if self.statistic == "logits" else margins(logits, y)
 
-    def judge(self, answer: NDArray[np.float64] | None, vault: Vault, bench: Bench, streams: Streams) -> Finding:
+    def score(
+        self, answer: NDArray[np.float64] | None, truth: GroundTruth, knowledge: AttackerKnowledge, streams: Streams
+    ) -> Finding:
         if answer is None:
             return Finding({})
-        member = self.drawn(vault, streams).member
-        known = ~np.isnan(answer.reshape(len(answer), -1)).any(axis=1)
+        member = self.draw_candidates(truth, streams).member
+        known = ~np.isnan(answer).any(axis=tuple(range(1, answer.ndim)))
         if len(set(member[known].tolist())) < 2:
             return Finding({})
         if self.statistic == "logits":
-            found = _taught(answer[known], member[known], streams)
+            finding = _regression_finding(answer[known], member[known], streams)
         else:
-            found = finding(rates(answer[known], member[known], f"{self.statistic}, {self.game}"))
-        return found._replace(numbers=self.named(found.numbers))
+            finding = membership_finding(rates(answer[known], member[known], f"{self.statistic}, {self.game}"))
+        return finding._replace(numbers=self.column_names(finding.numbers))
 
 
-def drawn(vault: Vault, asked: tuple[int, ...], most: int, streams: Streams, alike: bool = False) -> Candidates:
+def draw_candidates(
+    truth: GroundTruth, clients: tuple[int, ...], most: int, streams: Streams, alike: bool = False
+) -> Candidates:
     """As many members as others for each client asked about (-1 = the federation); of each class, if ``alike``."""
     parts = []
-    for client in asked:
+    for client in clients:
         rng = streams("attack/membership", client + 1)
-        held = rng.permutation(np.arange(len(vault.y)) if client < 0 else vault.held(client))
-        members, others = held[:most], rng.permutation(len(vault.y_test))
+        positions = rng.permutation(np.arange(len(truth.y)) if client < 0 else truth.positions_of(client))
+        members, others = positions[:most], rng.permutation(len(truth.y_test))
         if alike:
-            pairs = _alike(vault.y[members], vault.y_test[others])
+            pairs = _alike(truth.y[members], truth.y_test[others])
             members, others = members[pairs[:, 0]], others[pairs[:, 1]]
         n = min(len(members), len(others))
-        x = np.concatenate([vault.x[members[:n]], vault.x_test[others[:n]]])
-        y = np.concatenate([vault.y[members[:n]], vault.y_test[others[:n]]])
+        x = np.concatenate([truth.x[members[:n]], truth.x_test[others[:n]]])
+        y = np.concatenate([truth.y[members[:n]], truth.y_test[others[:n]]])
         mixed = rng.permutation(2 * n)
         parts.append(Candidates(x[mixed], y[mixed], np.full(2 * n, client, np.int32), (np.arange(2 * n) < n)[mixed]))
     return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -182,30 +181,35 @@ def _alike(mine: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int
     return np.array([pair for some in pairs for pair in some], dtype=np.int64).reshape(-1, 2)
 
 
-def finding(found: Rates) -> Finding:
+def membership_finding(roc: MembershipRates) -> Finding:
     """The numbers and the curve of a membership attack."""
     numbers = {
-        "membership_auc": found.auc,
-        "membership_auc_error": found.auc_error,
-        "membership_balanced_accuracy": found.balanced,
-        "membership_members": float(found.members),
+        "membership_auc": roc.auc,
+        "membership_auc_error": roc.auc_error,
+        "membership_balanced_accuracy": roc.balanced,
+        "membership_members": float(roc.members),
     }
     for name, false in RATES.items():
-        rate, low, high = tpr_at(found, false)
+        rate, low, high = tpr_at(roc, false)
         numbers |= {name: rate, f"{name}_low": low, f"{name}_high": high}
-    return Finding(numbers, curves=(found.curve,))
+    return Finding(numbers, curves=(roc.curve,))
 
 
-def _taught(logits: NDArray[np.float64], member: NDArray[np.bool_], streams: Streams) -> Finding:
-    """Logistic regression on the logits of half of the samples, judged on the other half (MIT thesis 2022, B.4.3)."""
+def _regression_finding(logits: NDArray[np.float64], member: NDArray[np.bool_], streams: Streams) -> Finding:
+    """Logistic regression on the logits of half of the samples, judged on the other half (MIT thesis 2022, B.4.3).
+
+    Nothing is found where either half has only members, or none.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
     half = streams("attack/half").permutation(len(member)) < len(member) // 2
+    if any(len(np.unique(member[part])) < 2 for part in (half, ~half)):
+        return Finding({})
     scale = StandardScaler().fit(logits[half])
     model = LogisticRegression(max_iter=1000).fit(scale.transform(logits[half]), member[half])
     score = model.decision_function(scale.transform(logits[~half]))
-    found = finding(rates(score, member[~half], "logits"))
+    finding = membership_finding(rates(score, member[~half], "logits"))
     right = (score > 0) == member[~half]
     accuracy = float((right[member[~half]].mean() + right[~member[~half]].mean()) / 2)
-    return found._replace(numbers={**found.numbers, "membership_balanced_accuracy": accuracy})
+    return finding._replace(numbers={**finding.numbers, "membership_balanced_accuracy": accuracy})

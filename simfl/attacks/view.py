@@ -1,18 +1,20 @@
 """What is seen of an aggregation, as linear equations in the clients' updates: rows times updates = values."""
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from simfl.attacks.base import Seen
+from simfl.attacks.base import ServerView
 
-__all__ = ["View", "rows", "viewed"]
+View = Annotated[
+    Literal["server", "public"],
+    Field(description="who looks: the server, or the public, which sees the global models only"),
+]
 
-View = Literal["server", "public"]
 
-
-def rows(seen: Seen, clients: int, view: View) -> NDArray[np.float64]:
+def rows(seen: ServerView, clients: int, view: View) -> NDArray[np.float64]:
     """The weights of the equations, (m, N).
 
     A server that is shown single updates has an equation for each; else there is one a sum, scaled so that an update
@@ -22,12 +24,12 @@ def rows(seen: Seen, clients: int, view: View) -> NDArray[np.float64]:
     n = len(total.clients)
     assert total.shares is not None, "who sums fills them in"
     if view == "server" and seen.vectors is not None:
-        found = np.zeros((n, clients))
-        found[np.arange(n), total.clients] = 1
-        return found
-    found = np.zeros((1, clients))
-    found[0, total.clients] = total.shares * n
-    return found
+        weights = np.zeros((n, clients))
+        weights[np.arange(n), total.clients] = 1
+        return weights
+    weights = np.zeros((1, clients))
+    weights[0, total.clients] = total.shares * n
+    return weights
 
 
 class Equations(NamedTuple):
@@ -37,8 +39,8 @@ class Equations(NamedTuple):
     values: NDArray[np.float64]
 
 
-def viewed(seen: Seen, clients: int, view: View, coordinates: NDArray[np.int64] | slice) -> Equations:
-    """What an aggregation tells.
+def equations(seen: ServerView, clients: int, view: View, coordinates: NDArray[np.int64] | slice) -> Equations:
+    """The linear equations of one aggregation.
 
     ``server``: each update as it arrived, with its own noise, where the protocol shows them; else the sum, with the
     noise that the clients put into it. Noise that the server adds itself does not protect against it. ``public``: the
@@ -50,7 +52,7 @@ def viewed(seen: Seen, clients: int, view: View, coordinates: NDArray[np.int64] 
         view: whose it is.
         coordinates: of the model, c of them.
     """
-    made, n = rows(seen, clients, view), len(seen.total.clients)
+    weights, n = rows(seen, clients, view), len(seen.total.clients)
     if view == "public":
         values = (seen.model[coordinates].astype(np.float64) - seen.before[coordinates])[None] * n
     elif seen.vectors is not None:
@@ -58,4 +60,4 @@ def viewed(seen: Seen, clients: int, view: View, coordinates: NDArray[np.int64] 
         values = seen.vectors[members][:, coordinates].astype(np.float64)
     else:
         values = seen.read[coordinates].astype(np.float64)[None] * n
-    return Equations(made, values)
+    return Equations(weights, values)

@@ -8,24 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from simfl.audit.entries import Columns, entries, named
+from simfl.audit.entries import Columns, column_roles, entries
 from simfl.audit.log import Limits, Log, sparse
-from simfl.audit.matrices import checked
-from simfl.errors import SimflError
-
-__all__ = ["delimited"]
+from simfl.audit.matrices import check_weights
+from simfl.core.errors import SimflError
 
 CHUNK = 3 * 10**6  # cells
 DELIMITERS = ",;\t|"
 
 
-def delimited(path: Path, columns: Columns | None = None) -> Log:
+def read_delimited(path: Path, columns: Columns | None = None) -> Log:
     """Reads entries, or a matrix with or without a header of client names.
 
     Raises:
         SimflError: it is neither.
     """
-    _bounded(path)
+    _check_size(path)
     with open(path, encoding="utf-8-sig", newline="") as file:
         line = file.readline(Limits.LINE)
     if not line.strip():
@@ -34,12 +32,12 @@ def delimited(path: Path, columns: Columns | None = None) -> Log:
     header = [cell.strip() for cell in _rows(path, delimiter)[0]]
     if len(header) > Limits.COLUMNS:
         raise SimflError(f"{path}: {len(header)} columns are more than the {Limits.COLUMNS} that are read")
-    if found := named(path, header, columns):
-        return entries(path, _chunks(path, delimiter, header), found, header)
+    if columns_by_role := column_roles(path, header, columns):
+        return entries(path, _chunks(path, delimiter, header), columns_by_role, header)
     return _matrix(path, delimiter, header)
 
 
-def _bounded(path: Path) -> None:
+def _check_size(path: Path) -> None:
     """Refuses lines so long that a single one would fill the memory."""
     with open(path, "rb") as file:
         length, number = 0, 1
@@ -92,17 +90,17 @@ def _matrix(path: Path, delimiter: str, header: list[str]) -> Log:
         )
     step = max(1, 10**7 // len(header))
     parts: list[tuple[Any, Any, Any]] = []
-    count = held = 0
+    count = entry_count = 0
     try:
         for frame in pandas.read_csv(
             path, header=0 if names else None, dtype=np.float64, encoding="utf-8-sig", sep=delimiter, chunksize=step,
             decimal="," if delimiter == ";" else ".", compression=None,
         ):  # fmt: skip
-            values = checked(frame.to_numpy(), path, count)
+            values = check_weights(frame.to_numpy(), path, count)
             rounds, clients = np.nonzero(values)
             parts.append((values[rounds, clients], rounds + count, clients))
-            count, held = count + len(values), held + len(rounds)
-            if held > Limits.ENTRIES:
+            count, entry_count = count + len(values), entry_count + len(rounds)
+            if entry_count > Limits.ENTRIES:
                 raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
     except (pandas.errors.ParserError, ValueError) as error:
         raise SimflError(f"{path}: not a matrix of numbers: {_line(error)}") from None

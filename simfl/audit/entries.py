@@ -1,6 +1,7 @@
 """Lists of entries, one line or record for every client in every round: ``round, client[, weight]``."""
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import COLUMNS, Limits, Log, plain, sparse
-from simfl.errors import SimflError, suggestion
-
-__all__ = ["Columns", "entries", "named"]
+from simfl.core.errors import SimflError, suggestion
 
 WHOLE = re.compile(r"-?[0-9]{1,4000}")
 
@@ -19,40 +18,73 @@ Columns = Mapping[str, str]
 """For ``round``, ``client`` and perhaps ``weight`` the name of the column that holds it."""
 
 
-def named(path: Path, header: Sequence[str], given: Columns | None) -> dict[str, str]:
+def column_roles(path: Path, header: Sequence[str], chosen: Columns | None) -> dict[str, str]:
     """Which column of a header is the round, the client and the weight; empty if it has none of these names.
 
-    Args:
-        given: names that the user gave; the others are looked for under their own, in any case.
+    Names that the user has not chosen are looked for in any case.
 
     Raises:
         SimflError: a column is missing, or named twice.
     """
     where = f"{path}:1"
-    found = {}
+    roles = {}
     for what in COLUMNS:
-        wanted = (given or {}).get(what)
+        wanted = (chosen or {}).get(what)
         if wanted is not None:
             if wanted not in header:
                 near = suggestion(wanted, header) or f"; there are {', '.join(plain(name) for name in header[:20])}"
                 raise SimflError(f"{where}: no column '{plain(wanted)}' for the {what}{near}")
-            found[what] = wanted
-        elif names := [name for name in header if name.lower() == what and name not in (given or {}).values()]:
-            found[what] = names[0]
-    if not found:
+            roles[what] = wanted
+        elif names := [name for name in header if name.lower() == what and name not in (chosen or {}).values()]:
+            roles[what] = what if what in names else names[0]
+    proposal = likely_columns(header, roles)
+    if not roles:
+        if proposal:
+            raise SimflError(f"{where}: no columns round and client; these may be meant: --columns {proposal}")
         return {}
     if len(set(header)) < len(header):
         raise SimflError(f"{where}: a column is named twice")
     for what in COLUMNS[:2]:
-        if what not in found:
-            raise SimflError(f"{where}: the column '{what}' is missing; name it with --columns {what}=NAME")
-    if "weight" not in found:
+        if what not in roles:
+            named = (
+                f"; these may be meant: --columns {proposal}" if proposal else f"; name it with --columns {what}=NAME"
+            )
+            raise SimflError(f"{where}: the column '{what}' is missing{named}")
+    if "weight" not in roles:
         for name in header:
-            if name not in found.values() and suggestion(name.lower(), ("weight",)):
+            if name not in roles.values() and suggestion(name.lower(), ("weight",)):
                 raise SimflError(
                     f"{where}: unknown column '{plain(name)}'; did you mean 'weight'? (--columns weight={plain(name)})"
                 )
-    return found
+    return roles
+
+
+LIKELY = {
+    "round": ("round", "iteration", "epoch", "step", "version"),
+    "client": ("client", "cid", "user", "uid", "device", "node", "participant", "worker"),
+}
+"""Words in names of columns by which logs of other systems are recognised."""
+
+
+def likely_columns(header: Sequence[str], roles: Columns) -> str:
+    """What to give as ``--columns``: ``round=server_round,client=cid`` where one name each holds a word for it.
+
+    Args:
+        header: names of all columns.
+        roles: columns that are known.
+
+    Returns:
+        The words as a shell takes them; empty if it is not clear which columns are meant.
+    """
+    proposal = []
+    for what, words in LIKELY.items():
+        others = [name for name in header if name not in roles.values()]
+        names = [name for name in others if set(re.split(r"[^a-z]+", name.lower())) & set(words)]
+        if what not in roles and (len(names) != 1 or set(names[0]) & set(",=")):
+            return ""
+        if roles.get(what) != what:
+            proposal.append(f"{what}={roles.get(what) or names[0]}")
+    return plain(shlex.quote(",".join(proposal)))
 
 
 def entries(
@@ -66,7 +98,6 @@ def entries(
 
     Args:
         chunks: (number of each row in the file, pandas DataFrame of str).
-        columns: see :func:`named`.
         header: all columns of the file.
         place: what stands between the path and the number of a row.
 
@@ -79,8 +110,8 @@ def entries(
     parts, count = [], 0
     for numbers, words in chunks:
         table = words.fillna("")
-        kept = (table != "").any(axis=1).to_numpy()
-        table, lines = table[kept], [f"{path}{place}", numbers[kept]]
+        filled = (table != "").any(axis=1).to_numpy()
+        table, lines = table[filled], [f"{path}{place}", numbers[filled]]
         for what in COLUMNS[:2]:
             text = table[columns[what]]
             _refuse(lines, (text.str.strip() == "").to_numpy(), f"no {what}")
@@ -95,8 +126,8 @@ def entries(
     if not clients.numbers:
         raise SimflError(f"{path}: the log is empty")
     numbers, round_of, client_of, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
-    round_labels, round_rank = rounds.sorted(numbers_only=True)
-    client_labels, client_rank = clients.sorted()
+    round_labels, round_rank = rounds.in_final_order(numbers_only=True)
+    client_labels, client_rank = clients.in_final_order()
     cell = round_rank[round_of] * len(client_labels) + client_rank[client_of]
     again = pandas.Series(cell).duplicated().to_numpy()
     _refuse([f"{path}{place}", numbers], again, "this client is in this round already")
@@ -106,7 +137,7 @@ def entries(
     return Log(matrix, round_labels, client_labels, unused)
 
 
-def _weights(lines: list[Any], column: Any) -> NDArray[np.float64]:
+def _weights(lines: list[Any], column: object) -> NDArray[np.float64]:
     import pandas
 
     weight = pandas.to_numeric(column, errors="coerce").to_numpy(dtype=float)
@@ -137,7 +168,7 @@ class _Labels:
             raise SimflError(f"{self._path}: more than the {Limits.LABELS} {self._what} that are read")
         return np.array([self.numbers.setdefault(w.strip(), len(self.numbers)) for w in seen], dtype=np.int64)[codes]
 
-    def sorted(self, numbers_only: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
+    def in_final_order(self, numbers_only: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
         """The labels in their final order, and the place there of each label by number.
 
         Whole numbers ascend, and are integers if all are written plainly (no 007); other words come in alphabetical

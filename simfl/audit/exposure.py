@@ -6,12 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from simfl.privacy.basis import Basis
-from simfl.privacy.budget import Budget
-from simfl.privacy.study import Study
-from simfl.privacy.witness import isolating
-
-__all__ = ["NAMED", "Exposure", "exposures"]
+from simfl.privacy.multiround.analysis import MatrixAnalysis
+from simfl.privacy.multiround.basis import Basis
+from simfl.privacy.multiround.budget import Budget
+from simfl.privacy.multiround.witness import isolating
 
 NAMED = 5
 """Coefficients of a combination that reports name, the largest first."""
@@ -38,24 +36,25 @@ class Exposure:
 
     def largest(self) -> list[tuple[int, float]]:
         """(position of a round, coefficient) of the largest coefficients, at most :data:`NAMED`."""
-        ranked = sorted((self.coefficients or {}).items(), key=lambda item: (-abs(item[1]), item[0]))
+        ranked = sorted((self.coefficients or {}).items())
+        ranked.sort(key=lambda item: max(item[1], -item[1]), reverse=True)
         return [(t, float(value)) for t, value in ranked[:NAMED]]
 
 
-def exposures(study: Study, budget: Budget) -> list[Exposure]:
+def exposures(study: MatrixAnalysis, budget: Budget) -> list[Exposure]:
     """All exposures among the rounds whose rank is known, in order of time."""
     basis = study.basis
     alone = np.flatnonzero((basis.size == 1) & (basis.isolated > 0))
     seen = np.flatnonzero(basis.classes.label >= 0)
     client_of = np.zeros(len(basis.size), dtype=np.int64)
     client_of[basis.classes.label[seen]] = seen
-    found = []
+    exposed = []
     for rank in np.unique(basis.isolated[alone]).tolist():
         classes = alone[basis.isolated[alone] == rank].tolist()
-        ways = _exact(basis, rank, classes, budget) or _rounded(basis, rank, classes, budget)
+        combinations = _exact(basis, rank, classes, budget) or _approximate(basis, rank, classes, budget)
         t = int(basis.rounds[rank - 1])
-        found += [Exposure(int(client_of[c]), t, *way) for c, way in zip(classes, ways, strict=True)]
-    return sorted(found, key=lambda exposure: (exposure.round, exposure.client))
+        exposed += [Exposure(int(client_of[c]), t, *way) for c, way in zip(classes, combinations, strict=True)]
+    return sorted(exposed, key=lambda exposure: (exposure.round, exposure.client))
 
 
 Way = tuple[Mapping[int, Fraction | float] | None, float | None, bool]
@@ -66,7 +65,7 @@ def _exact(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[
     return [] if witnesses is None else [(witness.coefficients, 0.0, True) for witness in witnesses]
 
 
-def _rounded(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[Way]:
+def _approximate(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[Way]:
     """Least squares in floating point."""
     if not budget.take(10 * rank * rank * basis.codes.shape[1]):
         return [(None, None, False)] * len(classes)

@@ -6,36 +6,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.audit.report import Report
-from simfl.disk import write_atomically
-from simfl.errors import SimflError
-from simfl.privacy.course import Trace
+from simfl.audit.audit_report import Report
+from simfl.core.storage.disk import write_atomically
+from simfl.privacy.multiround.guarantee_trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["checked", "draw", "drawing"]
-
-FORMATS = (".svg", ".pdf", ".png")
-
-
-def checked(path: Path) -> Path:
-    """The path of a figure that can be drawn.
-
-    Raises:
-        SimflError: its suffix is not one of SVG, PDF and PNG.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise SimflError(f"{path}: a figure's name ends in {', '.join(FORMATS)}")
-    return path
-
 
 def draw(report: Report, path: Path) -> None:
     """Writes the figure as SVG, PDF or PNG, by the path's suffix; the same bytes for the same report."""
-    from simfl.report.saving import picture
+    from simfl.report.saving import format_of, picture
     from simfl.report.style import settings
 
-    format = checked(path).suffix.lower().removeprefix(".")
+    format = format_of(path)
     with settings():
         write_atomically(path, picture(drawing(report), format))
 
@@ -49,11 +33,11 @@ def drawing(report: Report) -> "Figure":
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
     fig, ((above,), (below,)) = style.figure(2, 1, wide=True, height_in=4.6, sharex=True)
-    band = _corners(rounds, _held(trace.weak_lower, trace), _held(trace.weak_upper, trace))
+    band = _corners(rounds, _carry_forward(trace.weak_lower, trace), _carry_forward(trace.weak_upper, trace))
     above.fill_between(*band, step="post", color=style.SERIES[2], alpha=0.25, linewidth=0)
     lines = (("strong", trace.strong), ("semi-strong", trace.semi_strong), ("weak", trace.weak_upper))
     for number, (label, values) in enumerate(lines):
-        above.step(*_corners(rounds, _held(values, trace)), where="post", label=label, **style.look(number))
+        above.step(*_corners(rounds, _carry_forward(values, trace)), where="post", label=label, **style.look(number))
     above.set(ylabel="Guarantee (clients)", ylim=(0, None))
     below.step(*_corners(rounds, trace.rank), where="post", label="rank of the sums", **style.look(3))
     exposed = report.exposed_by_round()
@@ -76,7 +60,7 @@ def _corners(rounds: NDArray[np.float64], *columns: NDArray[np.number]) -> list[
     return [rounds[keep], *(column[keep] for column in columns)]
 
 
-def _held(values: NDArray[np.float64], trace: Trace) -> NDArray[np.float64]:
+def _carry_forward(values: NDArray[np.float64], trace: Trace) -> NDArray[np.float64]:
     """Values at rounds that were not evaluated stay what they were."""
     evaluated = ~np.isnan(trace.weak_lower)
     return values[np.maximum.accumulate(np.where(evaluated, np.arange(len(values)), 0))]

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.errors import SimflError, printable
-
-__all__ = ["COLUMNS", "Limits", "Log", "plain", "sparse"]
+from simfl.core.errors import SimflError, printable
 
 COLUMNS = ("round", "client", "weight")
 
@@ -32,8 +30,6 @@ class Log:
     Attributes:
         matrix: scipy CSR array, shape (J, N): weights, 0 where a client took no part.
         rounds: J labels, in order of time.
-        clients: N labels.
-        unused: names of columns that were not read.
         doubles: the weights are known to be doubles with all their digits.
         strong: the strong guarantee that the run itself has printed, of all that its clients sent; None = not known.
     """
@@ -46,13 +42,13 @@ class Log:
     strong: int | None = None
 
 
-def plain(label: Any, most: int = 60) -> str:
+def plain(label: object, most: int = 60) -> str:
     """A label as one line of a terminal can show it: control characters spelt out, long ones cut."""
     text = printable(str(label))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def sparse(weights: Any, rounds: Any, clients: Any, shape: tuple[int, int]) -> Any:
+def sparse(weights: object, rounds: object, clients: object, shape: tuple[int, int]) -> Any:
     """The matrix of some entries, in the number format of the weights.
 
     Raises:

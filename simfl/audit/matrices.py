@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from simfl.audit.log import Limits, Log, sparse
-from simfl.errors import SimflError
-
-__all__ = ["array", "checked"]
+from simfl.core.errors import SimflError
 
 
 def array(path: Path) -> Log:
@@ -20,26 +18,26 @@ def array(path: Path) -> Log:
         SimflError: it holds no participation matrix, or one too large.
     """
     try:
-        held = _npy(path) if path.suffix.lower() == ".npy" else _npz(path)
+        array = _npy(path) if path.suffix.lower() == ".npy" else _npz(path)
     except (ValueError, TypeError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, zlib.error) as error:
         problem = " ".join(str(error).split())[:200]
         raise SimflError(f"{path}: not an array that can be read: {problem}") from None
-    if 0 in held.shape:
+    if 0 in array.shape:
         raise SimflError(f"{path}: the log is empty")
-    if hasattr(held, "tocsr"):
-        small = held.shape[0] * held.shape[1] < 10**6
-        checked(held.toarray() if small else held.data, path)
-        return Log(held, range(held.shape[0]), range(held.shape[1]))
-    checked(held, path)
-    rounds, clients = np.nonzero(held)
-    weights = held[rounds, clients]
+    if hasattr(array, "tocsr"):
+        small = array.shape[0] * array.shape[1] < 10**6
+        check_weights(array.toarray() if small else array.data, path)
+        return Log(array, range(array.shape[0]), range(array.shape[1]))
+    check_weights(array, path)
+    rounds, clients = np.nonzero(array)
+    weights = array[rounds, clients]
     weights = weights if weights.dtype.kind == "f" else weights.astype(float)
-    return Log(sparse(weights, rounds, clients, held.shape), range(held.shape[0]), range(held.shape[1]))
+    return Log(sparse(weights, rounds, clients, array.shape), range(array.shape[0]), range(array.shape[1]))
 
 
 def _npy(path: Path) -> Any:
-    held = np.load(path, allow_pickle=False, mmap_mode="r")  # the header first
-    return np.array(_fitting(held, held.shape, path))
+    array = np.load(path, allow_pickle=False, mmap_mode="r")  # the header first
+    return np.array(_fitting(array, array.shape, path))
 
 
 def _npz(path: Path) -> Any:
@@ -64,18 +62,18 @@ def _npz(path: Path) -> Any:
         return _fitting(file[file.files[0]], None, path)
 
 
-def _fitting(held: Any, shape: tuple[int, ...] | None, path: Path) -> Any:
+def _fitting(array: Any, shape: tuple[int, ...] | None, path: Path) -> Any:
     """The array if it is a matrix of numbers with no more cells than are read; a sparse one has few anyway."""
-    if held.ndim != 2:
-        raise SimflError(f"{path}: a participation matrix has two dimensions (rounds, clients), not {held.ndim}")
-    if held.dtype.kind not in "biuf":
-        raise SimflError(f"{path}: participation weights must be real numbers, not {held.dtype}")
-    if shape != () and np.prod(held.shape, dtype=float) > Limits.CELLS:
-        raise SimflError(f"{path}: {held.shape[0]} x {held.shape[1]} cells; at most {Limits.CELLS} are read")
-    return held
+    if array.ndim != 2:
+        raise SimflError(f"{path}: a participation matrix has two dimensions (rounds, clients), not {array.ndim}")
+    if array.dtype.kind not in "biuf":
+        raise SimflError(f"{path}: participation weights must be real numbers, not {array.dtype}")
+    if shape != () and np.prod(array.shape, dtype=float) > Limits.CELLS:
+        raise SimflError(f"{path}: {array.shape[0]} x {array.shape[1]} cells; at most {Limits.CELLS} are read")
+    return array
 
 
-def checked(values: Any, path: Path, first: int = 0) -> Any:
+def check_weights(values: Any, path: Path, first: int = 0) -> Any:
     """Finite numbers of at least 0, or a message that names the first other one; rows count from ``first``."""
     wrong = ~np.isfinite(values) | (values < 0)
     if wrong.any():

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.errors import SimflError
-from simfl.privacy.base import STAGES, Stage
-from simfl.privacy.losses import course
-from simfl.privacy.replay import replayed
+from simfl.core.errors import SimflError
+from simfl.core.json_data import JsonObject
+from simfl.privacy.dp.log_replay import history_of_log
+from simfl.privacy.dp.losses import epsilon_timeline
+from simfl.privacy.stage import STAGES, Stage
 from simfl.scenario import InvalidScenario, Scenario
-
-__all__ = ["Spent", "spent", "stage_of"]
 
 SETTING = """
 clients: {clients}
@@ -29,13 +28,8 @@ AGAINST = {"server": "the server and those who see the models", "outside": "thos
 
 @dataclass(frozen=True)
 class Spent:
-    """Epsilons by zero-out adjacency: all updates of one client against none of them.
-
-    Attributes:
-        stage: the noise.
-        delta: of (epsilon, delta).
-        most, median: over all clients after each round, float64 (J,).
-        last: each client's after the last round, float64 (N,).
+    """Epsilons by zero-out adjacency, all updates of one client against none of them: the most and the median over all
+    clients after each round, float64 (J,), and each client's after the last, (N,).
     """
 
     stage: Stage
@@ -47,21 +41,21 @@ class Spent:
     @property
     def name(self) -> str:
         """What the noise is called."""
-        return str(type(self.stage).name)  # type: ignore[attr-defined]
+        return str(type(self.stage).name)
 
     @property
     def against(self) -> str:
         """Against whom the noise protects."""
         return AGAINST[self.stage.observer]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As plain data; null where epsilon is infinite."""
         named = {"max": self.most, "median": self.median, "clients": self.last}
-        found = {name: [float(e) if np.isfinite(e) else None for e in values] for name, values in named.items()}
-        trace = {"max": found["max"], "median": found["median"]}
+        by_name = {name: [float(e) if np.isfinite(e) else None for e in values] for name, values in named.items()}
+        trace = {"max": by_name["max"], "median": by_name["median"]}
         last = {name: values[-1] if values else 0.0 for name, values in trace.items()}
         about = {"noise": self.name, "adjacency": "zero_out", "observer": self.stage.observer}
-        return {**about, "delta": self.delta, **last, "clients": found["clients"], "trace": trace}
+        return {**about, "delta": self.delta, **last, "clients": by_name["clients"], "trace": trace}
 
 
 def stage_of(text: str, matrix: Any) -> Stage:
@@ -72,7 +66,7 @@ def stage_of(text: str, matrix: Any) -> Stage:
     """
     words = [word for word in re.findall(r"[A-Za-z_]\w*", text) if word in STAGES]
     size = max(int(np.diff(matrix.indptr).max(initial=1)), 1)
-    secagg = "secagg" if words and STAGES[words[0]].whole else "plain"  # type: ignore[attr-defined]
+    secagg = "secagg" if words and STAGES[words[0]].whole else "plain"
     base = SETTING.format(clients=max(matrix.shape[1], 1), size=size, secagg=secagg)
     try:
         scenario = Scenario.parse(base, "log", [f"{HERE}={text}"])
@@ -81,17 +75,16 @@ def stage_of(text: str, matrix: Any) -> Stage:
         raise SimflError(f"--noise {text}: {'; '.join(said)}") from None
     (stage,) = scenario.privacy.stages
     if not stage.observer:
-        noises = ", ".join(name for name, cls in STAGES.items() if cls.observer)  # type: ignore[attr-defined]
+        noises = ", ".join(name for name, cls in STAGES.items() if cls.observer)
         raise SimflError(f"--noise {text}: adds no noise; one of {noises} does")
-    found: Stage = stage
-    return found
+    by_name: Stage = stage
+    return by_name
 
 
 def spent(matrix: Any, noise: str, delta: float = 1e-5, dimension: int | None = None) -> Spent:
-    """What noise in the sums of a participation matrix leaves to be learned.
+    """What noise in the sums of a participation matrix, scipy-sparse (J, N), leaves to be learned.
 
     Args:
-        matrix: weights, scipy-sparse (J, N).
         noise: as for :func:`stage_of`.
         delta: in (0, 1).
         dimension: coordinates of an update; needed where the noise's epsilon depends on it.
@@ -103,11 +96,11 @@ def spent(matrix: Any, noise: str, delta: float = 1e-5, dimension: int | None = 
         raise SimflError(f"--delta {delta:g}: must lie between 0 and 1; below {1 / max(matrix.shape[1], 1):g} here")
     rows = matrix.tocsr().astype(np.float64)
     stage = stage_of(noise, rows)
-    history = replayed(stage, rows, dimension or 1)
+    history = history_of_log(stage, rows, dimension or 1)
     if "dimension" in history.facts[0]:  # noise in equal parts from all
         if dimension is None:
             raise SimflError(f"--noise {noise}: its epsilon depends on the updates' length; give --dimension")
         if rows.nnz and np.ptp(rows.data) > 0:
             why = "is made of equal parts, but updates count differently in this log; use central_gaussian"
             raise SimflError(f"--noise {noise}: {why}")
-    return Spent(stage, delta, *course(history, delta))
+    return Spent(stage, delta, *epsilon_timeline(history, delta))

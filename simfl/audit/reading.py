@@ -3,15 +3,15 @@
 import csv
 from pathlib import Path
 
-from simfl.audit.delimited import delimited
+from simfl.audit.delimited import read_delimited
 from simfl.audit.entries import Columns
 from simfl.audit.log import Log
 from simfl.audit.matrices import array
 from simfl.audit.records import json_lines, parquet
-from simfl.disk import open_regular
-from simfl.errors import SimflError
-from simfl.results import participation_matrix
-from simfl.stored import Stored
+from simfl.core.errors import SimflError
+from simfl.core.storage.disk import open_regular
+from simfl.results.folder import ResultsFolder
+from simfl.results.run_files import participation_matrix
 
 __all__ = ["Log", "read"]
 
@@ -40,7 +40,7 @@ def read(path: Path | str, columns: Columns | None = None) -> Log:
         if path.is_dir():
             return _folder(path)
         open_regular(path).close()
-        return READERS.get(path.suffix.lower(), delimited)(path, columns)
+        return READERS.get(path.suffix.lower(), read_delimited)(path, columns)
     except csv.Error as error:
         raise SimflError(f"{path}: not a CSV file: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -48,8 +48,8 @@ def read(path: Path | str, columns: Columns | None = None) -> Log:
 
 
 def _folder(path: Path) -> Log:
-    stored = Stored.open(path)
-    file = stored.file("participation.csv")
-    matrix = participation_matrix(file, int(stored.summary["rounds"]), int(stored.summary["clients"]))
-    strong = stored.summary.get("privacy_strong")
+    reader = ResultsFolder.open(path)
+    file = reader.file("participation.csv")
+    matrix = participation_matrix(file, int(reader.summary["rounds"]), int(reader.summary["clients"]))
+    strong = reader.summary.get("privacy_strong")
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), doubles=True, strong=strong)

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from simfl.audit.entries import Columns, entries, named
+from simfl.audit.entries import Columns, column_roles, entries
 from simfl.audit.log import COLUMNS, Limits, Log
-from simfl.errors import MissingError, SimflError
-
-__all__ = ["json_lines", "parquet"]
+from simfl.core.errors import MissingError, SimflError
+from simfl.core.json_data import JsonObject
 
 CHUNK = 10**6
 
@@ -27,10 +26,10 @@ def json_lines(path: Path, columns: Columns | None = None) -> Log:
     if first is None:
         raise SimflError(f"{path}: the log is empty")
     header = list(_record(path, 1, first))
-    found = named(path, header, columns)
-    if not found:
+    roles = column_roles(path, header, columns)
+    if not roles:
         raise SimflError(f"{path}:1: no round and client; name them with --columns round=NAME,client=NAME")
-    return entries(path, _lines(path, found), found, header)
+    return entries(path, _lines(path, roles), roles, header)
 
 
 def _lines(path: Path, columns: dict[str, str]) -> Iterator[tuple[Any, Any]]:
@@ -55,7 +54,7 @@ def _frame(numbers: list[int], rows: list[list[str]], columns: dict[str, str]) -
     return np.array(numbers), pandas.DataFrame(rows, columns=list(columns.values()), dtype="str")
 
 
-def _record(path: Path, number: int, line: str) -> dict[str, Any]:
+def _record(path: Path, number: int, line: str) -> JsonObject:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -65,7 +64,7 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any]:
     return record
 
 
-def _word(path: Path, number: int, value: Any) -> str:
+def _word(path: Path, number: int, value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -88,15 +87,15 @@ def parquet(path: Path, columns: Columns | None = None) -> Log:
     try:
         with ParquetFile(path) as file:
             header = list(file.schema_arrow.names)
-            found = named(path, header, columns)
-            if not found:
+            roles = column_roles(path, header, columns)
+            if not roles:
                 raise SimflError(f"{path}: no round and client; name them with --columns round=NAME,client=NAME")
             if file.metadata.num_rows > Limits.ENTRIES:
                 raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
             schema = file.schema_arrow
-            words = [name for name in found.values() if str(schema.field(name).type) in ("string", "large_string")]
+            words = [name for name in roles.values() if str(schema.field(name).type) in ("string", "large_string")]
         with ParquetFile(path, read_dictionary=words) as file:
-            return entries(path, _batches(path, file, found), found, header, ", row ")
+            return entries(path, _batches(path, file, roles), roles, header, ", row ")
     except ArrowException as error:
         raise SimflError(f"{path}: not a Parquet file that can be read: {' '.join(str(error).split())[:200]}") from None
 
@@ -128,5 +127,5 @@ def _batches(path: Path, file: Any, columns: dict[str, str]) -> Iterator[tuple[A
         start += batch.num_rows
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return repr(value) if isinstance(value, float) else str(value)

@@ -4,10 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.attacks.linear import one_thread
-from simfl.privacy.basis import Basis
-from simfl.privacy.budget import Budget
-
-__all__ = ["hidden"]
+from simfl.privacy.multiround.basis import Basis
+from simfl.privacy.multiround.budget import Budget
 
 
 def hidden(basis: Basis, budget: Budget) -> NDArray[np.float64] | None:
@@ -20,12 +18,12 @@ def hidden(basis: Basis, budget: Budget) -> NDArray[np.float64] | None:
     rank, size, label = len(basis.rounds), basis.size, basis.classes.label
     if not budget.take(10 * rank * rank * len(size)):
         return None
-    found = np.ones(len(label))
+    ratios = np.ones(len(label))
     if rank:
         with one_thread():  # clients of a class have one column: its unit vector has length 1 / sqrt(size)
             span, _ = np.linalg.qr((basis.floats(rank) * np.sqrt(size)).T)
         known = np.square(span).sum(axis=1) / size
         seen = label >= 0
-        found[seen] = np.clip(1 - known[label[seen]], 0, 1)
-    found[np.isin(label, np.flatnonzero((size == 1) & (basis.isolated > 0)))] = 0.0  # exactly
-    return found
+        ratios[seen] = np.clip(1 - known[label[seen]], 0, 1)
+    ratios[np.isin(label, np.flatnonzero((size == 1) & (basis.isolated > 0)))] = 0.0  # exactly
+    return ratios

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from simfl.cli.failures import failures
-from simfl.version import VERSION
+from simfl.core.errors import nearest
+from simfl.core.version import VERSION
 
 __all__ = ["main", "simfl"]
 
@@ -50,6 +51,15 @@ class _Commands(click.Group):
         command: click.Command | None = import_module(COMMANDS[name]).command if name in COMMANDS else None
         return command
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError as error:
+            near = nearest(args[0], COMMANDS)
+            raise click.UsageError(error.message + (f" Did you mean '{near}'?" if near else ""), context) from None
+
     def invoke(self, context: click.Context) -> Any:
         with failures(context, debug=bool(context.params.get("debug"))):
             try:
@@ -57,8 +67,8 @@ class _Commands(click.Group):
             except click.NoSuchOption as error:
                 if error.ctx is not None and any(param.name == "overrides" for param in error.ctx.command.params):
                     key = error.option_name.lstrip("-").replace("-", "_")
-                    told = f"{error.message} Keys of a scenario are set without dashes: {key}=VALUE"
-                    raise click.NoSuchOption(error.option_name, told, error.possibilities, error.ctx) from None
+                    message = f"{error.message} Keys of a scenario are set without dashes: {key}=VALUE"
+                    raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
                 raise
 
 
@@ -66,7 +76,7 @@ class _Commands(click.Group):
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 internal error, 2 bad usage or scenario, "
-    "3 runs of a sweep or clients outside failed, "
+    "3 runs of a sweep or remote clients failed, "
     "4 results do not match their digest, 5 something to install is missing, 6 out of disk or memory, 130/143 "
     "interrupted.",
 )

@@ -4,17 +4,15 @@ import re
 from collections.abc import Mapping
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 import click
 
 from simfl.cli.shared import as_json, print_json, trusting_plugins
-from simfl.errors import SimflError
-
-__all__ = ["command"]
+from simfl.core.errors import SimflError
+from simfl.core.json_data import JsonObject
 
 LIRA = "lira"
-"""Plays scenarios rather than looking on, so that it is no plugin."""
+"""Runs scenarios rather than looking on, so that it is no plugin."""
 
 
 @click.command("attack")
@@ -38,24 +36,24 @@ def command(
 ) -> None:
     """Attack a finished run with what its server saw.
 
-    FOLDER is the results folder of a run played with trace=aggregates; NAME one of `simfl list attack`. The truth that
+    FOLDER is the results folder of a run made with trace=aggregates; NAME one of `simfl list attack`. The truth that
     the attack is measured against is trained anew: by all clients, from the model in the middle of the window.
 
-    NAME lira is the likelihood-ratio attack on the final model: it plays the scenario again with other data, as often
+    NAME lira is the likelihood-ratio attack on the final model: it runs the scenario again with other data, as often
     as there are shadows, and needs no recorded sums.
     """
     if name == LIRA:
-        from simfl.attacking.shadows import likelihood
+        from simfl.experiments.attack.shadows import likelihood
 
-        found = {
+        scores = {
             kind: each.numbers
             for kind, each in likelihood(folder, shadows, jobs=jobs, trust_plugins=trust_plugins).items()
         }
-        document: dict[str, Any] = {"shadows": shadows, "findings": found}
-        numbers = {f"{kind} {key}": value for kind, each in found.items() for key, value in each.items()}
+        document: JsonObject = {"shadows": shadows, "findings": scores}
+        numbers = {f"{kind} {key}": value for kind, each in scores.items() for key, value in each.items()}
         title = f"{name}: {shadows} shadow federations"
     else:
-        from simfl.attacking.replay import attack
+        from simfl.experiments.attack.replay import attack
 
         replayed = attack(folder, name, overrides, *_window(rounds), trust_plugins=trust_plugins)
         document, numbers = replayed.to_json(), {**replayed.errors, **replayed.finding.numbers}
@@ -69,7 +67,7 @@ def command(
         click.echo(f"{key:<40}{'too few samples' if isnan(value) else f'{value:.6g}'}")
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> object:
     """null for numbers that were not measured."""
     if isinstance(value, Mapping):
         return {key: _without_nan(item) for key, item in value.items()}
@@ -80,7 +78,7 @@ def _window(text: str | None) -> tuple[int, int | None]:
     """``100:150`` as (100, 150)."""
     if text is None:
         return 0, None
-    if not (found := re.fullmatch(r"(\d{0,9}):(\d{0,9})", text)):
+    if not (window := re.fullmatch(r"(\d{0,9}):(\d{0,9})", text)):
         raise SimflError(f"--rounds: '{text}' is no FIRST:STOP, e.g. 100:150")
-    first, stop = found.groups()
+    first, stop = window.groups()
     return int(first or 0), int(stop) if stop else None

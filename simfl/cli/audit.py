@@ -5,16 +5,21 @@ from pathlib import Path
 import click
 
 from simfl.cli.shared import as_json, print_json
-from simfl.errors import SimflError, suggestion
-
-__all__ = ["command"]
+from simfl.core.errors import SimflError, suggestion
 
 
 @click.command("audit")
 @click.argument("participation")
 @as_json
-@click.option("--figure", metavar="FILE", help="Also draw the guarantees over time (.svg, .pdf or .png).")
-@click.option("--html", metavar="FILE", help="Also write the audit as one self-contained page.")
+@click.option(
+    "--figure",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also draw the guarantees over time (.svg, .pdf or .png).",
+)
+@click.option(
+    "--html", metavar="FILE", type=click.Path(path_type=Path), help="Also write the audit as one self-contained page."
+)
 @click.option(
     "--columns",
     metavar="round=NAME,client=NAME[,weight=NAME]",
@@ -37,8 +42,8 @@ __all__ = ["command"]
 def command(
     participation: str,
     as_json: bool,
-    figure: str | None,
-    html: str | None,
+    figure: Path | None,
+    html: Path | None,
     columns: str | None,
     every: int,
     noise: str | None,
@@ -54,41 +59,69 @@ def command(
     """
     from dataclasses import replace
 
-    from simfl.audit.figure import checked, draw
+    from simfl.audit.audit_report import audit
+    from simfl.audit.audit_text import text
+    from simfl.audit.figure import draw
     from simfl.audit.noise import spent
     from simfl.audit.page import page
     from simfl.audit.reading import read
-    from simfl.audit.report import audit
-    from simfl.audit.text import text
-    from simfl.disk import write_atomically
-    from simfl.stored import refuse_own
+    from simfl.core.storage.disk import write_atomically
 
-    target = None if figure is None else checked(Path(figure))
-    for wanted in (target, None if html is None else Path(html)):
-        if wanted is not None and not wanted.absolute().parent.is_dir():
-            raise SimflError(f"{wanted}: there is no folder {wanted.parent}")
-        if wanted is not None:
-            refuse_own(wanted)
-    log = read(participation, _columns(columns))
-    left = None if noise is None else spent(log.matrix, noise, delta, dimension)
-    report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles)
-    hiding = report.metrics.strong
-    if hiding is not None and log.strong is not None and hiding > log.strong:
-        raise SimflError(
-            f"{participation}: its sums hide {hiding} clients among one another, but more than sums was "
-            f"seen, so that the run itself says {log.strong}; audit its participation.csv for the sums alone"
-        )
-    report = replace(report, spent=left)
-    if target is not None:
-        draw(report, target)
-        click.echo(f"Figure: {target}", err=True)
+    if figure is not None:
+        _check_output(figure, participation, picture=True)
     if html is not None:
-        write_atomically(Path(html), page(report, Path(participation).name or participation).encode())
+        _check_output(html, participation)
+    log = read(participation, _columns(columns))
+    epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
+    report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles)
+    _refuse_more_than_sums(participation, report.metrics.strong, log.strong)
+    report = replace(report, spent=epsilons)
+    if figure is not None:
+        draw(report, figure)
+        click.echo(f"Figure: {figure}", err=True)
+    if html is not None:
+        write_atomically(html, page(report, Path(participation).name or participation).encode())
         click.echo(f"Page: {html}", err=True)
     if as_json:
         print_json(report.to_json())
     else:
         click.echo(text(report))
+
+
+def _check_output(path: Path, log: str, picture: bool = False) -> None:
+    """
+    Raises:
+        SimflError: nothing may be written there, or no picture has such a name.
+    """
+    from simfl.report.saving import format_of
+    from simfl.results.file_names import refuse_result_files
+
+    if picture:
+        format_of(path)
+    if not path.name or path.is_dir():
+        raise SimflError(f"{path}: is a folder; name a file")
+    if path.resolve() == Path(log).resolve():
+        raise SimflError(f"{path}: is the log itself; name another file")
+    if not path.absolute().parent.is_dir():
+        raise SimflError(f"{path}: there is no folder {path.parent}")
+    refuse_result_files(path)
+
+
+def _refuse_more_than_sums(participation: str, sums: int | None, run: int | None) -> None:
+    """
+    Args:
+        participation: what is audited.
+        sums: how many clients its sums hide among one another.
+        run: how many the run itself says were hidden, None if it is no run.
+
+    Raises:
+        SimflError: the server saw more than these sums.
+    """
+    if sums is not None and run is not None and sums > run:
+        raise SimflError(
+            f"{participation}: its sums hide {sums} clients among one another, but more than sums was "
+            f"seen, so that the run itself says {run}; audit its participation.csv for the sums alone"
+        )
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
@@ -97,13 +130,13 @@ def _columns(text: str | None) -> dict[str, str] | None:
 
     if text is None:
         return None
-    found: dict[str, str] = {}
+    columns_by_role: dict[str, str] = {}
     for part in text.split(","):
         what, equals, name = (word.strip() for word in part.partition("="))
         if what not in COLUMNS or not equals or not name:
             near = suggestion(what, COLUMNS) or "; the form is round=NAME,client=NAME,weight=NAME"
             raise SimflError(f"--columns: '{part}' names none of round, client and weight{near}")
-        if what in found:
+        if what in columns_by_role:
             raise SimflError(f"--columns: {what} is named twice")
-        found[what] = name
-    return found
+        columns_by_role[what] = name
+    return columns_by_role

@@ -2,16 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import plugin_option, print_json
-from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, playing_options, report_failures
+from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, report_failures, run_options
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from simfl.experiments.compare.comparison import Comparison
 
 REPLICATIONS = 5
 BUDGETS = ("rounds", "time", "updates", "bytes")
@@ -21,8 +22,9 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
 @click.argument("file", shell_complete=completing.scenarios)
 @click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...", shell_complete=completing.overrides)
 @click.option("--replications", type=click.IntRange(min=1),
-              help=f"Runs of each choice, with the seeds seed, seed + 1, ...; default {REPLICATIONS}.")  # fmt: skip
-@click.option("--baseline", metavar="CHOICE", help="What the others are compared with; default: the first.")
+              help="Runs of each configuration, with the seeds seed, seed + 1, ...; "
+              f"default {REPLICATIONS}.")  # fmt: skip
+@click.option("--baseline", metavar="CONFIGURATION", help="What the others are compared with; default: the first.")
 @click.option(
     "--target-accuracy",
     type=click.FloatRange(0, 1),
@@ -34,7 +36,7 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
               "instead of at their ends; all = all four.")  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv, or with --at equal.csv.")
 @plugin_option
-@playing_options
+@run_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -50,40 +52,46 @@ def command(
     out: Path,
     as_json: bool,
     quiet: bool,
-    **options: Any,
+    **options: object,
 ) -> None:
-    """Play a scenario with several choices under the same conditions and say how sure the differences are.
+    """Run a scenario in several configurations under the same conditions and say how sure the differences are.
 
     \b
     simfl compare FILE selection=random,weighted,batch_partition:T=4 --baseline random
 
-    Every choice meets the same availability, latency and data draws, seed by seed. Tables are also written to
-    OUT/NAME/compare-DIGEST/. Commas separate choices, semicolons the fields of one. Exit code 3: some runs failed.
+    Every configuration meets the same availability, latency and data draws, seed by seed. Tables are also written to
+    OUT/NAME/compare-DIGEST/. Commas separate values, semicolons the fields of one. Exit code 3: some runs failed.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
-    from simfl.compare.comparison import choices, compare, folder_of
-    from simfl.stored import Stored
-    from simfl.sweep.grid import axes
-    from simfl.sweep.plan import planned
-    from simfl.sweep.progress import shown
+    from simfl.experiments.compare.comparison import compare, configurations, folder_of
+    from simfl.experiments.sweep.grid import axes
+    from simfl.experiments.sweep.plan import plan_sweep
+    from simfl.experiments.sweep.progress import shown
 
     chosen, keys = how(**options), axes(grid)
-    choices(keys)
+    configurations(keys)
     if replications is None:
         replications = 1 if any(axis.key == "seed" and len(axis.values) > 1 for axis in keys) else REPLICATIONS
-    plan = planned(file, keys, replications, plugins)
+    plan = plan_sweep(file, keys, replications, plugins)
     say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
     with going_on(), shown(quiet) as watch:
-        made = compare(plan, out, chosen, baseline, target_accuracy, watch)
-    report_failures(made.index, quiet)
+        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
+    report_failures(comparison.index, quiet)
     if as_json:
-        print_json({"path": str(made.path), **made.document})
-    elif as_csv:
-        sys.stdout.write(Stored.swept(made.path).read("equal.csv" if at else "comparison.csv").decode())
+        print_json({"path": str(comparison.path), **comparison.document})
     else:
-        from simfl.compare.show import show
+        _print(comparison, at, as_csv)
+    context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
 
-        show(made.document, at=at)
-        click.echo(made.path)
-    context.exit(FAILED_MEMBERS if "failed" in map(made.index.status, (m.digest for m in plan.members)) else 0)
+
+def _print(comparison: "Comparison", at: str | None, as_csv: bool) -> None:
+    from simfl.experiments.compare.show import show
+    from simfl.results.folder import ResultsFolder
+
+    if as_csv:
+        results = ResultsFolder.open_sweep(comparison.path)
+        sys.stdout.write(results.read("equal.csv" if at else "comparison.csv").decode())
+        return
+    show(comparison.document, at=at)
+    click.echo(comparison.path)

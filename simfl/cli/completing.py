@@ -9,18 +9,17 @@ import os
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["families", "figures", "overrides", "scenarios"]
+from simfl.core.json_data import JsonObject
 
 PACKAGE = Path(__file__).parent.parent
 DEEPEST = 5
 """Scenarios that extend one another are followed so far."""
 
-Key = dict[str, Any]
+Key = JsonObject
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -31,14 +30,14 @@ def scenarios(context: click.Context, parameter: click.Parameter, incomplete: st
     from simfl.scenario.builtin import builtins
 
     folder, start = os.path.split(incomplete)
-    found = []
+    items = []
     for path in sorted(Path(folder or ".").glob("*")):
         if path.name.startswith(start) and (start.startswith(".") or not path.name.startswith(".")):
             if path.is_dir():
-                found.append(CompletionItem(f"{os.path.join(folder, path.name)}/"))
+                items.append(CompletionItem(f"{os.path.join(folder, path.name)}/"))
             elif path.suffix in (".yaml", ".yml"):
-                found.append(CompletionItem(os.path.join(folder, path.name)))
-    return found + [CompletionItem(name, help="built in") for name in builtins() if name.startswith(incomplete)]
+                items.append(CompletionItem(os.path.join(folder, path.name)))
+    return items + [CompletionItem(name, help="built in") for name in builtins() if name.startswith(incomplete)]
 
 
 def builtin_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -60,8 +59,8 @@ def figures(context: click.Context, parameter: click.Parameter, incomplete: str)
 def overrides(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """``key=value`` of a scenario; of several values, the last one."""
     many = parameter.name == "grid"
-    given = [text for text in context.params.get(str(parameter.name)) or () if isinstance(text, str)]
-    line = _Line(_known(), _data(str(context.params.get("file") or "")), [text.partition("=")[::2] for text in given])
+    written = [text for text in context.params.get(str(parameter.name)) or () if isinstance(text, str)]
+    line = _Line(_known(), _data(str(context.params.get("file") or "")), [text.partition("=")[::2] for text in written])
     dotted, equals, value = incomplete.partition("=")
     if not equals:
         return list(line.keys(dotted))
@@ -77,8 +76,8 @@ def overrides(context: click.Context, parameter: click.Parameter, incomplete: st
 class _Line:
     """A scenario and what the command line has changed in it so far."""
 
-    def __init__(self, known: dict[str, Any], data: Any, given: list[tuple[str, str]]) -> None:
-        self.known, self.data, self.given = known, data, dict(given)
+    def __init__(self, known: JsonObject, data: object, written: list[tuple[str, str]]) -> None:
+        self.known, self.data, self.overrides = known, data, dict(written)
 
     def keys(self, dotted: str) -> Iterator[CompletionItem]:
         *path, start = dotted.split(".")
@@ -99,8 +98,8 @@ class _Line:
                 if word.startswith(value):
                     yield CompletionItem(word, help=plugins.get(word, {}).get("about"))
             return
-        before, found, last = fields.rpartition(separator)
-        start, known = f"{name}:{before}{found}", plugins.get(name, {}).get("keys", {})
+        before, middle, last = fields.rpartition(separator)
+        start, known = f"{name}:{before}{middle}", plugins.get(name, {}).get("keys", {})
         field, equals, word = last.partition("=")
         if equals:
             inner = known.get(field, {})
@@ -132,8 +131,8 @@ class _Line:
     def chosen(self, path: list[str]) -> str | None:
         """The plugin that stands at a path."""
         dotted = ".".join(path)
-        if told := self.given.get(dotted) or self.given.get(f"{dotted}.name"):
-            return told.partition(":")[0].partition(",")[0]
+        if value_text := self.overrides.get(dotted) or self.overrides.get(f"{dotted}.name"):
+            return value_text.partition(":")[0].partition(",")[0]
         data = self.data
         for key in path:
             data = data.get(key) if isinstance(data, dict) else None
@@ -141,58 +140,58 @@ class _Line:
         return name if isinstance(name, str) else None
 
 
-def _data(file: str) -> dict[str, Any]:
+def _data(file: str) -> JsonObject:
     """What a scenario file says, above what it extends; nothing where it cannot be read."""
     from simfl.scenario.builtin import find
-    from simfl.scenario.reader import read
+    from simfl.scenario.yaml.reader import read
 
-    data: dict[str, Any] = {}
+    data: JsonObject = {}
     folder, name = Path(), file
     for _ in range(DEEPEST):
-        found = find(name, folder)
+        previous = find(name, folder)
         try:
-            value = read(_text(found.path), name).value
+            value = read(_text(previous.path), name).value
         except (OSError, ValueError):
             break
         if not isinstance(value, dict):
             break
-        data = _merged(value, data)
-        folder, name = found.folder, str(value.get("extends") or "")
+        data = _merge(value, data)
+        folder, name = previous.folder, str(value.get("extends") or "")
         if not name:
             break
     return data
 
 
 def _text(path: Path) -> str:
-    from simfl.disk import open_regular
-    from simfl.scenario.text import MAX_BYTES, decode
+    from simfl.core.storage.disk import open_regular
+    from simfl.scenario.yaml.text import MAX_BYTES, decode
 
     with open_regular(path) as file:
         return decode(file.read(MAX_BYTES + 1))
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def _merge(below: JsonObject, above: JsonObject) -> JsonObject:
     both = {key for key in below.keys() & above.keys() if isinstance(below[key], dict) and isinstance(above[key], dict)}
-    return {**below, **above, **{key: _merged(below[key], above[key]) for key in both}}
+    return {**below, **above, **{key: _merge(below[key], above[key]) for key in both}}
 
 
 # -- what is known -----------------------------------------------------------------------------------
 
 
-def _known() -> dict[str, Any]:
+def _known() -> JsonObject:
     """``keys`` and ``families`` of scenarios, ``figures``; from the cache if nothing has changed since."""
-    from simfl.disk import cache_root, write_atomically
+    from simfl.core.storage.disk import cache_root, write_atomically
 
     root = cache_root()
     file = root / "completion.json" if root else None
     state = _state()
     try:
-        found = json.loads(file.read_bytes()) if file else {}
-        if found.get("state") == state:
-            return dict(found)
+        previous = json.loads(file.read_bytes()) if file else {}
+        if previous.get("state") == state:
+            return dict(previous)
     except (OSError, ValueError, AttributeError):
         pass
-    known = _learned() | {"state": state}
+    known = _collect() | {"state": state}
     if file:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -202,16 +201,16 @@ def _known() -> dict[str, Any]:
     return known
 
 
-def _learned() -> dict[str, Any]:
+def _collect() -> JsonObject:
     from simfl.report.figures import figures
-    from simfl.scenario.hints import hints
+    from simfl.scenario.completion import hints
 
     return {**hints(), "figures": {kind.name: kind.title for kind in figures()}}
 
 
 def _state() -> str:
     """Changes when a file of simfl, or a package with plugins of its own, does."""
-    from simfl.packages import all_packages
+    from simfl.core.registration.packages import all_packages
 
     entries = sorted(f"{entry.group} {entry.name} {entry.value}" for entry in all_packages())
     files = sorted(f"{path} {path.stat().st_mtime_ns}" for path in PACKAGE.rglob("*.py"))

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
-
-__all__ = ["command"]
+from simfl.core.json_data import JsonObject
 
 
 @click.command("data", short_help="Show which client holds which data.")
@@ -23,11 +22,10 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
     Nothing is trained. With --out NAME.svg the label histogram is drawn; NAME.csv holds its numbers, and
     NAME-samples.csv every client's samples by their position in the training part.
     """
-    from simfl.errors import ScenarioError
-    from simfl.learning.histogram import label_histogram
+    from simfl.core.errors import ScenarioError
+    from simfl.core.rng import Streams
     from simfl.learning.supervised import Supervised
     from simfl.report.saving import format_of
-    from simfl.rng import Streams
 
     if out is not None:
         format_of(out)
@@ -41,8 +39,8 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
         data = choice.data.load(scenario, streams)
         split = choice.partition.split(data, scenario.clients, streams("partition"))
     except ScenarioError as error:
-        raise scenario.located(error) from None
-    counts = label_histogram(data.y_train, split, data.classes)
+        raise scenario.locate(error) from None
+    counts = split.label_counts(data.y_train, data.classes)
     facts = _facts(data, split, counts)
     if out is not None:
         for path in _written(out, counts, data.label_names, split):
@@ -59,22 +57,22 @@ def _written(out: Path, counts: Any, names: Any, split: Any) -> Iterator[Path]:
     import numpy as np
     from pandas import DataFrame
 
-    from simfl.disk import write_atomically
+    from simfl.core.storage.disk import write_atomically
     from simfl.report import style
     from simfl.report.figures.labels import histogram
     from simfl.report.saving import csv_text, format_of, picture
-    from simfl.stored import refuse_own
+    from simfl.results.file_names import refuse_result_files
 
     format = format_of(out)
-    refuse_own(out, out.with_suffix(".csv"), out.with_name(f"{out.stem}-samples.csv"))
+    refuse_result_files(out, out.with_suffix(".csv"), out.with_name(f"{out.stem}-samples.csv"))
     labels = DataFrame({"client": np.arange(len(counts)), "samples": counts.sum(axis=1)})
     labels = labels.join(DataFrame(counts, columns=list(names)))
     owners = np.repeat(np.arange(len(split)), split.sizes)
     with style.settings():
-        drawn = picture(histogram(counts, names)[0], format)
+        image = picture(histogram(counts, names)[0], format)
     out.parent.mkdir(parents=True, exist_ok=True)
     for path, data in (
-        (out, drawn),
+        (out, image),
         (out.with_suffix(".csv"), csv_text(labels).encode()),
         (
             out.with_name(f"{out.stem}-samples.csv"),
@@ -85,7 +83,7 @@ def _written(out: Path, counts: Any, names: Any, split: Any) -> Iterator[Path]:
         yield path
 
 
-def _facts(data: Any, split: Any, counts: Any) -> dict[str, Any]:
+def _facts(data: Any, split: Any, counts: Any) -> JsonObject:
     sizes = split.sizes
     return {
         "training_samples": len(data.y_train),

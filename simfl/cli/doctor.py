@@ -4,18 +4,16 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
-from typing import Any
 
 import click
 
 from simfl.cli.shared import as_json, print_json
-from simfl.processor import processor
-from simfl.version import VERSION
-
-__all__ = ["command", "examine"]
+from simfl.core.json_data import JsonObject
+from simfl.core.processor import processor
+from simfl.core.version import VERSION
 
 MISSING = 5
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -35,49 +33,49 @@ def command(context: click.Context, rates: bool, as_json: bool) -> None:
     if rates:
         _rates(as_json)
         return
-    found = examine()
+    report = diagnose()
     if as_json:
-        print_json(found)
+        print_json(report)
     else:
         for section in ("simfl", "python", "machine", "processor", "threads", "data"):
             words = _processor_words if section == "processor" else _words
-            click.echo(f"{section:12} {words(found[section])}")
-        for package in found["packages"]:
+            click.echo(f"{section:12} {words(report[section])}")
+        for package in report["packages"]:
             click.echo(f"{package['name']:12} {_state(package)}")
-        for name, state in found["imports"].items():
+        for name, state in report["imports"].items():
             click.echo(f"import {name}: {state}")
-        for plugin in found["broken_plugins"]:
+        for plugin in report["broken_plugins"]:
             click.echo(f"plugin {plugin}")
-        for name, packages in found["extras"].items():
+        for name, packages in report["extras"].items():
             missing = [package["name"] for package in packages if not package["ok"]]
             hint = f'missing {", ".join(missing)}; pip install "simfl[{name}]"' if missing else "installed"
             click.echo(f"extra {name}: {hint}")
-    context.exit(0 if found["ok"] else MISSING)
+    context.exit(0 if report["ok"] else MISSING)
 
 
 def _rates(as_json: bool) -> None:
-    from simfl.cli.rates import as_yaml, measured
+    from simfl.cli.rates import as_yaml, measure_rates
 
-    found = measured()
+    report = measure_rates()
     if as_json:
-        print_json({"rates": found})
+        print_json({"rates": report})
     else:
-        click.echo(as_yaml(found))
+        click.echo(as_yaml(report))
 
 
-def examine() -> dict[str, Any]:
+def diagnose() -> JsonObject:
     """Everything the command shows, as plain data."""
     import simfl.scenario.model  # noqa: F401  (registers every plugin)
-    from simfl import registry
-    from simfl.files import data_root
+    from simfl.core.registration.family_index import broken
+    from simfl.core.storage.data_folder import data_root
     from simfl.report import figures
 
     here = processor()
-    lame = [f"{problem.group} {problem}" for problem in (*registry.broken(), *figures.broken())]
+    lame = [f"{problem.group} {problem}" for problem in (*broken(), *figures.broken())]
     packages, extras = _requirements()
     imports = {name: _imports(name) for name in ("torch", "torchvision", "cryptography")}
     return {
-        "ok": not lame and all(p["ok"] for p in packages) and all(state == "ok" for state in imports.values()),
+        "ok": not lame and all(p["ok"] for p in packages) and all(state.startswith("ok") for state in imports.values()),
         "simfl": VERSION,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
@@ -96,21 +94,21 @@ def examine() -> dict[str, Any]:
     }
 
 
-def _requirements() -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+def _requirements() -> tuple[list[JsonObject], dict[str, list[JsonObject]]]:
     """What simfl's own metadata asks for: needed packages, and those of each extra."""
     try:
         wanted = requires("simfl") or []
     except PackageNotFoundError:
         return [{"name": "simfl", "version": None, "wanted": "installed with pip", "ok": False}], {}
-    needed: list[dict[str, Any]] = []
-    extras: dict[str, list[dict[str, Any]]] = {}
+    needed: list[JsonObject] = []
+    extras: dict[str, list[JsonObject]] = {}
     for line in wanted:
         extra = re.search(r"""extra\s*==\s*['"]([^'"]+)""", line)
         (extras.setdefault(extra[1], []) if extra else needed).append(_package(line.partition(";")[0].strip()))
     return needed, extras
 
 
-def _package(requirement: str) -> dict[str, Any]:
+def _package(requirement: str) -> JsonObject:
     match = re.match(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*(.*)", requirement)
     name, bounds = (match[1], match[2]) if match else (requirement, "")
     try:
@@ -142,35 +140,40 @@ def _torch_capability() -> str | None:
 
 
 def _imports(name: str) -> str:
-    """``ok``, or why the import fails. torchvision is imported the way the learner does it, if that is installed."""
+    """``ok``, or why the import fails; of torchvision also whether simfl's import, which mends it, succeeds."""
     helper = "simfl.learning.torchvision_import"
+    problem = _import_error(lambda: import_module(name))
+    if problem and name == "torchvision" and not _import_error(lambda: import_module(helper).torchvision()):
+        return f"ok as simfl.plugins.learning.torchvision(); import torchvision alone fails ({problem})"
+    return problem or ("ok" if name in sys.modules else "not imported")
+
+
+def _import_error(imported: Callable[[], object]) -> str:
+    """Why an import fails, empty where it does not."""
     try:
-        if name == "torchvision" and find_spec(helper):
-            import_module(helper).torchvision()
-        else:
-            import_module(name)
+        imported()
     except Exception as error:  # a broken installation may raise anything
         return " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return "ok" if name in sys.modules else "not imported"
+    return ""
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {'unset' if item is None else item}" for name, item in value.items())
     return "none (see SIMFL_DATA)" if value is None else str(value)
 
 
-def _processor_words(found: dict[str, Any]) -> str:
+def _processor_words(report: JsonObject) -> str:
     bf16 = {True: "bfloat16 in hardware", False: "no bfloat16 instructions: bf16 is slower than float32"}
     parts = [
-        f"{found['instructions'] or 'unknown instructions'}",
-        f"torch uses {found['torch_uses'] or 'unknown'}",
-        f"oneDNN {'uses what there is' if found['onednn_limit'] is None else 'at most ' + found['onednn_limit']}",
-        bf16.get(found["bf16"], "bfloat16 unknown"),
+        f"{report['instructions'] or 'unknown instructions'}",
+        f"torch uses {report['torch_uses'] or 'unknown'}",
+        f"oneDNN {'uses what there is' if report['onednn_limit'] is None else 'at most ' + report['onednn_limit']}",
+        bf16.get(report["bf16"], "bfloat16 unknown"),
     ]
     return ", ".join(parts)
 
 
-def _state(package: dict[str, Any]) -> str:
+def _state(package: JsonObject) -> str:
     wanted = f" (wanted {package['wanted']})" if package["wanted"] else ""
     return f"{package['version'] or 'missing'}{'' if package['ok'] else wanted}"

@@ -6,8 +6,6 @@ import click
 
 from simfl.cli.shared import as_json, print_json
 
-__all__ = ["command"]
-
 
 @click.command("export")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -26,15 +24,15 @@ def command(
         raise click.UsageError("choose --parquet, --tensorboard or --rounds FILE, or several of them")
     written: list[Path] = []
     if rounds is not None:
-        from simfl.export import rounds as all_rounds
+        from simfl.results.export import all_rounds
 
         written += all_rounds.export(directory, rounds)
     if parquet:
-        from simfl.export import parquet as to_parquet
+        from simfl.results.export import parquet as to_parquet
 
         written += to_parquet.export(directory, out or directory)
     if tensorboard:
-        from simfl.export import tensorboard as to_tensorboard
+        from simfl.results.export import tensorboard as to_tensorboard
 
         written += to_tensorboard.export(directory, out or directory / "tensorboard")
     if as_json:

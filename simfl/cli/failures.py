@@ -13,9 +13,7 @@ from typing import NoReturn
 
 import click
 
-from simfl.errors import SimflError, printable
-
-__all__ = ["Terminated", "failures"]
+from simfl.core.errors import SimflError, printable
 
 INTERNAL, USAGE, EXHAUSTED = 1, 2, 6
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE}
@@ -51,7 +49,7 @@ def failures(context: click.Context, debug: bool = False) -> Iterator[None]:
         about = f"{error.filename}: " if error.filename else ""
         _end(context, about + (error.strerror or str(error)), EXHAUSTED if error.errno in FULL else USAGE)
     except SystemExit as error:  # a plugin does not end the command
-        if _blamed(error) is None:
+        if _plugin_at_fault(error) is None:
             raise
         _internal(context, error, debug)
     except Exception as error:
@@ -64,7 +62,7 @@ def _end(context: click.Context, message: str, code: int) -> NoReturn:
 
 
 def _internal(context: click.Context, error: Exception | SystemExit, debug: bool) -> NoReturn:
-    if about := _blamed(error):
+    if about := _plugin_at_fault(error):
         _end(context, ("".join(traceback.format_exception(error)) if debug else "") + about, INTERNAL)
     summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     if debug:
@@ -79,10 +77,10 @@ def _internal(context: click.Context, error: Exception | SystemExit, debug: bool
         _end(context, f"internal error ({summary}); please report it with the output of simfl --debug", INTERNAL)
 
 
-def _blamed(error: BaseException) -> str | None:
-    from simfl.blame import blamed  # help needs no plugins
+def _plugin_at_fault(error: BaseException) -> str | None:
+    from simfl.core.registration.plugin_errors import plugin_failure  # help needs no plugins
 
-    return blamed(error)
+    return plugin_failure(error)
 
 
 @contextmanager

@@ -1,14 +1,12 @@
 """``simfl list``"""
 
 import json
-from typing import Any
 
 import click
 
 from simfl.cli import completing
 from simfl.cli.shared import as_json, print_json
-
-__all__ = ["command"]
+from simfl.core.json_data import JsonObject
 
 
 @click.command("list", short_help="List what a scenario can choose.")
@@ -19,26 +17,27 @@ def command(family: str | None, as_json: bool) -> None:
 
     With FAMILY (e.g. selection) only that one.
     """
-    found = catalogue()
-    if family is not None and family not in found:
-        from simfl.errors import suggestion
+    known = catalogue()
+    if family is not None and family not in known:
+        from simfl.core.errors import suggestion
 
-        raise click.UsageError(f"no family {family!r}{suggestion(family, found)} The families are {', '.join(found)}.")
-    chosen = found if family is None else {family: found[family]}
+        raise click.UsageError(f"no family {family!r}{suggestion(family, known)} The families are {', '.join(known)}.")
+    chosen = known if family is None else {family: known[family]}
     if as_json:
         print_json(chosen)
     else:
         click.echo("\n\n".join(_section(name, plugins) for name, plugins in chosen.items()))
-    from simfl.registry import broken
+    from simfl.core.registration.family_index import broken
 
     for problem in broken():
         click.echo(f"{problem.group}: {problem}", err=True)
 
 
-def catalogue() -> dict[str, dict[str, Any]]:
+def catalogue() -> dict[str, JsonObject]:
     """Family -> plugin -> its description and fields, as plain data; families in the scenario's order."""
     from simfl import scenario  # registers every plugin
-    from simfl.registry import FAMILIES, summary
+    from simfl.core.registration.family_index import FAMILIES
+    from simfl.core.registration.plugin_data import summary
     from simfl.scenario.fields import describe
 
     order = list(scenario.Scenario.__dataclass_fields__)
@@ -65,7 +64,7 @@ def catalogue() -> dict[str, dict[str, Any]]:
     }
 
 
-def _section(family: str, plugins: dict[str, Any]) -> str:
+def _section(family: str, plugins: JsonObject) -> str:
     lines = [click.style(family, bold=True)]
     for name, plugin in plugins.items():
         lines.append(f"  {click.style(name, fg='cyan')}: {plugin['description']}")
@@ -73,13 +72,13 @@ def _section(family: str, plugins: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _field(field: dict[str, Any]) -> str:
+def _field(field: JsonObject) -> str:
     default = "required" if field["required"] else f"default {_short(field['default'])}"
     about = f": {field['description']}" if field["description"] else ""
     return f"{field['name']} ({field['type']}; {default}){about}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """A default as it would be written in YAML."""
     if isinstance(value, dict) and list(value) == ["name"]:
         return str(value["name"])

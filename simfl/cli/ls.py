@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from simfl.cli.shared import as_json, print_json
-from simfl.errors import printable
+from simfl.core.errors import printable
 
 if TYPE_CHECKING:
-    from simfl.listing import Entry
-
-__all__ = ["command"]
+    from simfl.api.results_index import Entry
 
 COLOURS = {"done": "green", "failed": "red", "damaged": "red", "diverged": "red", "running": "yellow"}
 HEADINGS = ("digest", "state", "seed", "rounds", "accuracy", "what differs")
@@ -28,18 +26,18 @@ def command(folder: Path, all_runs: bool, as_json: bool) -> None:
 
     Under each scenario's name the one that changed last comes last. Runs of a sweep are counted in its line.
     """
-    from simfl.listing import listed
+    from simfl.api.results_index import list_entries
 
-    found = listed(folder)
-    counted = {(name, digest) for name, entries in found.items() for entry in entries for digest in entry.members}
+    by_name = list_entries(folder)
+    counted = {(name, digest) for name, entries in by_name.items() for entry in entries for digest in entry.members}
     shown = {
         name: [e for e in entries if all_runs or as_json or e.kind != "run" or (name, e.digest) not in counted]
-        for name, entries in found.items()
+        for name, entries in by_name.items()
     }
     if as_json:
         print_json([entry.document() for entries in shown.values() for entry in entries])
         return
-    if not found:
+    if not by_name:
         click.echo(f"{folder}: no results", err=True)
     width = get_terminal_size().columns
     for number, (name, entries) in enumerate(shown.items()):

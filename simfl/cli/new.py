@@ -6,8 +6,6 @@ import click
 
 from simfl.cli import completing
 
-__all__ = ["command"]
-
 FIRST = "quickstart"
 
 
@@ -23,13 +21,13 @@ FIRST = "quickstart"
     help="The built-in scenario whose values it gets.",
 )
 def command(name: str, builtin: str) -> None:
-    """Write NAME.yaml: a scenario that can be played as it is, with every key explained.
+    """Write NAME.yaml: a scenario that can be run as it is, with every key explained.
 
     What is there already is not overwritten.
     """
-    from simfl.errors import SimflError, suggestion
+    from simfl.core.errors import SimflError, suggestion
     from simfl.scenario.builtin import builtins
-    from simfl.scenario.drafting import draft
+    from simfl.scenario.scaffold import draft
 
     path = Path(name) if Path(name).suffix in (".yaml", ".yml") else Path(f"{name}.yaml")
     if builtin not in builtins():
@@ -42,4 +40,4 @@ def command(name: str, builtin: str) -> None:
     except FileExistsError:
         raise SimflError(f"{path}: is there already; choose another name") from None
     click.echo(path)
-    click.echo(f"play it: simfl run {path}", err=True)
+    click.echo(f"run it: simfl run {path}", err=True)

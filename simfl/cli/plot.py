@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli import completing
-
-__all__ = ["command"]
+from simfl.cli.shared import figure_plugin_option, load_figures
 
 WIDTHS_IN = {"column": 3.4, "page": 7.0}
 """Widths of one and of two columns of a paper, inches."""
@@ -33,18 +32,22 @@ class _Figures(click.Command):
               shell_complete=completing.figures)  # fmt: skip
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="A .pdf, .svg or .png file; the data go to FILE.csv beside it.")  # fmt: skip
+@figure_plugin_option
 @click.option("--width", type=click.Choice(list(WIDTHS_IN)), help="One column (3.4 in) or the page (7 in) of a paper.")
 @click.option("--font", type=click.Choice(list(FONTS)), default="sans", show_default=True, help="Letters.")
-def command(folders: tuple[Path, ...], name: str, output: Path, width: str | None, font: str) -> None:
+def command(
+    folders: tuple[Path, ...], name: str, output: Path, plugins: tuple[Path, ...], width: str | None, font: str
+) -> None:
     """Draw one figure of a run, a sweep or a comparison into a file.
 
     The same results give the same bytes.
     """
     from simfl.report import draw, style
     from simfl.report.saving import save
-    from simfl.stored import refuse_own
+    from simfl.results.file_names import refuse_result_files
 
-    refuse_own(output, output.with_suffix(".csv"))
+    refuse_result_files(output, output.with_suffix(".csv"))
+    load_figures(plugins)
     size = {"figure_figsize": (WIDTHS_IN[width], WIDTHS_IN[width])} if width else {}
     fig, table = draw(name, folders, **FONTS[font], **size)
     with style.settings(**FONTS[font]):

@@ -12,13 +12,11 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from simfl.play import Phase, Progress
-
-__all__ = ["say_how_to_watch", "shown"]
+    from simfl.runs.simulation import Phase, Progress
 
 PHASES = {
     "building": "building network, devices and data",
-    "playing": "first round",
+    "running": "first round",
     "finishing": "working out what the sums gave away",
 }
 """What a run does while nobody knows how far it is, in words."""
@@ -58,8 +56,8 @@ def shown(quiet: bool = False, console: "Console | None" = None) -> Iterator[tup
 
         def round_done(done: int, rounds: int, time_s: float) -> None:
             of = f" of {rounds}" if rounds else ""
-            told = f"{time_s:.6g} simulated s"
-            bars.update(bar, completed=done, total=rounds or None, description=f"round {done}{of}", simulated=told)
+            status = f"{time_s:.6g} simulated s"
+            bars.update(bar, completed=done, total=rounds or None, description=f"round {done}{of}", simulated=status)
 
         def begins(phase: str, done: int) -> None:
             nonlocal bar

@@ -5,8 +5,6 @@ from timeit import Timer, default_timer
 
 import numpy as np
 
-__all__ = ["as_yaml", "measured"]
-
 REPEATS = 5
 """Measurements of each operation, of which the quickest counts: the others were disturbed."""
 
@@ -20,16 +18,16 @@ CLIENTS, THRESHOLD = 100, 51
 """Holders of a secret's shares, and the shares that open it."""
 
 
-def measured(clock: Callable[[], float] = default_timer) -> dict[str, float]:
-    """Seconds of each operation of :class:`simfl.secagg.masked.Rates` by a clock, three digits of each."""
-    from simfl.secagg import field, keys, shamir
+def measure_rates(clock: Callable[[], float] = default_timer) -> dict[str, float]:
+    """Seconds of each operation of :class:`~simfl.secagg.masked_protocol.CryptoRates` by a clock, to three digits."""
+    from simfl.secagg.crypto import field, keys, shamir
 
     rng = np.random.default_rng(0)
     seed, other = rng.bytes(32), rng.bytes(32)
     public, mask = keys.public_key(other), np.zeros(ELEMENTS, dtype=np.int64)
     left, right = (rng.integers(0, field.Q, shape) for shape in ((SURVIVORS, SURVIVORS), (SURVIVORS, PIECE)))
     points = np.arange(1, CLIENTS + 1)
-    made = shamir.shares([seed], points, THRESHOLD, other)
+    shares = shamir.shares([seed], points, THRESHOLD, other)
     few = slice(THRESHOLD)
 
     def agreement() -> None:
@@ -37,14 +35,14 @@ def measured(clock: Callable[[], float] = default_timer) -> dict[str, float]:
         keys.derive(keys.agree(seed, public), b"pair")
 
     make = _seconds(lambda: shamir.shares([seed], points, THRESHOLD, other), clock) / CLIENTS
-    use = _seconds(lambda: shamir.joined(made[few], points[few], THRESHOLD), clock) / THRESHOLD
-    found = {
+    use = _seconds(lambda: shamir.combine_shares(shares[few], points[few], THRESHOLD), clock) / THRESHOLD
+    seconds_of = {
         "agreement_s": _seconds(agreement, clock),
-        "element_s": _seconds(lambda: keys.mixed([mask], [seed] * MASKS, []), clock) / (MASKS * ELEMENTS),
+        "element_s": _seconds(lambda: keys.sum_masked([mask], [seed] * MASKS, []), clock) / (MASKS * ELEMENTS),
         "product_s": _seconds(lambda: field.matmul(left, right), clock) / (SURVIVORS * SURVIVORS * PIECE),
         "share_s": (make + use) / 2,
     }
-    return {name: float(f"{seconds:.2e}") for name, seconds in found.items()}
+    return {name: float(f"{seconds:.2e}") for name, seconds in seconds_of.items()}
 
 
 def _seconds(operation: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -4,26 +4,32 @@ from pathlib import Path
 
 import click
 
-__all__ = ["command"]
+from simfl.cli.shared import figure_plugin_option, load_figures
 
 
 @click.command("report")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Where the page goes.  [default: report.html in DIR, or here if there are several]")  # fmt: skip
-def command(folders: tuple[Path, ...], output: Path | None) -> None:
+@figure_plugin_option
+def command(folders: tuple[Path, ...], output: Path | None, plugins: tuple[Path, ...]) -> None:
     """Write one self-contained HTML page about a run, a sweep or a comparison.
 
     DIR is the folder of a run, of a sweep or a comparison, or one that holds runs. Several are taken together.
     """
-    from simfl.disk import write_atomically
-    from simfl.report.page import page
-    from simfl.report.reading import read_study
-    from simfl.stored import refuse_own
+    from simfl.core.storage.disk import write_atomically
+    from simfl.report.html_page import page
+    from simfl.report.plugin_figures import missing_figures_hint, unreadable_plugins
+    from simfl.report.study_reader import read_study
+    from simfl.results.file_names import refuse_result_files
 
     target = output or (folders[0] if len(folders) == 1 else Path()) / "report.html"
-    refuse_own(target)
+    refuse_result_files(target)
+    load_figures(plugins)
     study = read_study(folders)
+    for note in (unreadable_plugins(study), missing_figures_hint(study)):
+        if note:
+            click.echo(note, err=True)
     data = page(study).encode()
     write_atomically(target, data)
     click.echo(f"{target}  {len(data) / 1e6:.2f} MB")

@@ -1,24 +1,27 @@
 """``simfl run``"""
 
 import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from simfl.cli.progress import say_how_to_watch, shown
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
-from simfl.errors import ScenarioError, SimflError
+from simfl.core.errors import ScenarioError, SimflError
+from simfl.core.json_data import JsonObject
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from simfl.runs.run import FinishedRun
 
 
-@click.command("run", short_help="Play a scenario and write its results.")
+@click.command("run", short_help="Run a scenario and write its results.")
 @scenario_arguments
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
               help="Root folder of all results.")  # fmt: skip
 @click.option("--resume", is_flag=True, hidden=True, help="What is done anyway; accepted for older scripts.")
-@click.option("--force", is_flag=True, help="Play from the start, whatever there is already.")
+@click.option("--force", is_flag=True, help="Run from the start, whatever there is already.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Also write what every agent did when, for ui.perfetto.dev or chrome://tracing.")  # fmt: skip
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, for learning.backend: dask.")
@@ -38,55 +41,66 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Play a scenario and write its results to OUT/NAME/DIGEST/.
+    """Run a scenario and write its results to OUT/NAME/DIGEST/.
 
     A run that was interrupted goes on where it stopped; complete results are kept as they are.
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
-    from simfl.stored import is_finished, refuse_own
+    from simfl.results.file_names import is_finished, refuse_result_files
 
     if timeline is not None:
-        refuse_own(timeline)
+        refuse_result_files(timeline)
         writable(timeline, "--timeline")
     scenario = load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure)
-    if scheduler is not None and not scenario.learning.clustered:
+    if scheduler is not None and not scenario.learning.uses_cluster:
         raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
-        if not (quiet or as_json):
-            for caution in scenario.cautions():
-                click.echo(f"{file}: note: {caution}", err=True)
+        for caution in () if quiet or as_json else scenario.cautions():
+            click.echo(f"{file}: note: {caution}", err=True)
     try:
         with shown(quiet) as (progress, phase):
-            from simfl.run import run
+            from simfl.runs.run import run
 
             finished = run(scenario, out, force=force, timeline=timeline, progress=progress, phase=phase)
     except ScenarioError as error:
-        raise scenario.located(error) from None
+        raise scenario.locate(error) from None
     except KeyboardInterrupt:
-        again = ["simfl", "run", file, *overrides, *(["--out", str(out)] if str(out) != "results" else [])]
-        again += ["--timeline", str(timeline)] if timeline else []
-        again += ["--scheduler", scheduler] if scheduler else []
-        again += ["--insecure"] if insecure else []
-        again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
-        click.echo(f"to go on: {shlex.join(again)}", err=True)
+        options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
+        flags = ["--insecure"] if insecure else []
+        click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
+    _print_result(finished, as_json, quiet)
+
+
+def _words_again(
+    file: str, overrides: Iterable[str], options: Mapping[str, object], flags: Iterable[str], plugins: Iterable[Path]
+) -> str:
+    """The same command once more; options that are None are left out."""
+    pairs = [(name, value) for name, value in options.items() if value is not None]
+    pairs += [("--plugin", plugin) for plugin in plugins]
+    return shlex.join(["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags])
+
+
+def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     if finished.reused:
-        click.echo("these results were complete already; --force plays the run again", err=True)
+        click.echo("these results were complete already; --force repeats the run", err=True)
     if as_json:
         about = {"path": str(finished.path), "digest": finished.digest, "reused": finished.reused}
         print_json(finished.summary | about)
-    else:
-        if not quiet:
-            _print_summary(finished.summary)
-        if (diverged := finished.summary.get("diverged_round")) is not None:
-            click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
-        click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+        return
+    if not quiet:
+        _print_summary(finished.summary)
+    if (diverged := finished.summary.get("diverged_round")) is not None:
+        click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
+    if finished.summary["skipped"] == finished.summary["rounds"]:
+        click.echo("every round was skipped: in none were enough clients available and in time", err=True)
+    click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def _print_summary(summary: JsonObject) -> None:
     values = {name: value for name, value in summary.items() if isinstance(value, (str, int, float))}
     width = max(map(len, values), default=0)
     for name, value in values.items():

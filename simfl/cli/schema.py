@@ -4,8 +4,6 @@ import click
 
 from simfl.cli.shared import print_json
 
-__all__ = ["command"]
-
 
 @click.command("schema", short_help="Print the JSON Schema of scenario files.")
 def command() -> None:

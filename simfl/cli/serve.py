@@ -6,14 +6,12 @@ import click
 
 from simfl.cli.progress import say_how_to_watch, shown
 from simfl.cli.shared import load, scenario_arguments
-from simfl.errors import ScenarioError, SimflError
-
-__all__ = ["command"]
+from simfl.core.errors import ScenarioError, SimflError
 
 MAX_TOKEN_BYTES = 1000
 
 
-@click.command("serve", short_help="Play a scenario with clients that are processes of their own.")
+@click.command("serve", short_help="Run a scenario with clients that are processes of their own.")
 @scenario_arguments
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
               help="Root folder of all results.")  # fmt: skip
@@ -28,7 +26,7 @@ MAX_TOKEN_BYTES = 1000
               metavar="SECONDS", help="Real time that clients have for the jobs of one aggregation.")  # fmt: skip
 @click.option("--replay", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
               help="Take the updates from a finished run; no client is needed.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Play from the start, and ask for every update again.")
+@click.option("--force", is_flag=True, help="Run from the start, and ask for every update again.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only address, token and the results folder.")
 def command(
     file: str,
@@ -45,13 +43,13 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Play a scenario some of whose clients are processes of their own (learning.backend: external).
+    """Run a scenario some of whose clients are processes of their own (learning.backend: external).
 
-    They join over HTTP with the token that is printed, e.g. by simfl.client. Time stays simulated; the run waits for
-    their updates and keeps them, so that verify and --replay need no client. A client that does not deliver ends the
-    run with exit code 3; the same command goes on with it.
+    They join over HTTP with the token that is printed, e.g. by simfl.remote.client. Time stays simulated; the run waits
+    for their updates and keeps them, so that verify and --replay need no client. A client that does not deliver ends
+    the run with exit code 3; the same command goes on with it.
     """
-    from simfl.stored import is_finished
+    from simfl.results.file_names import is_finished
 
     scenario = load(file, overrides, plugins)
     folder = out / scenario.name / scenario.digest
@@ -60,15 +58,15 @@ def command(
         say_how_to_watch(folder, quiet)
     try:
         with shown(quiet) as (progress, phase):
-            from simfl.serving import serve
+            from simfl.remote.serve import serve
 
             finished = serve(scenario, out, token=token, host=host, port=port, insecure=insecure, names=names,
                              limit_s=limit_s, force=force, replay=replay, progress=progress, phase=phase,
                              ready=_ready if token_file is None else _listening)  # fmt: skip
     except ScenarioError as error:
-        raise scenario.located(error) from None
+        raise scenario.locate(error) from None
     if finished.reused:
-        click.echo("these results were complete already; --force plays the run again", err=True)
+        click.echo("these results were complete already; --force repeats the run", err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
 
 
@@ -85,10 +83,10 @@ def _token(file: Path) -> str:
     Raises:
         SimflError: there is no token in it.
     """
-    from simfl.disk import open_regular
+    from simfl.core.storage.disk import open_regular
 
     with open_regular(file) as opened:
-        found = opened.read(MAX_TOKEN_BYTES).decode(errors="replace").strip()
-    if not (16 <= len(found) <= 200 and found.isascii() and found.isprintable() and " " not in found):
+        token = opened.read(MAX_TOKEN_BYTES).decode(errors="replace").strip()
+    if not (16 <= len(token) <= 200 and token.isascii() and token.isprintable() and " " not in token):
         raise SimflError(f"--token-file {file}: a token has 16 to 200 letters, digits and signs without spaces")
-    return found
+    return token

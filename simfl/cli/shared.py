@@ -13,8 +13,6 @@ from simfl.cli import completing
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
 
-__all__ = ["as_json", "load", "plugin_option", "print_json", "scenario_arguments", "trusting_plugins", "writable"]
-
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -27,6 +25,27 @@ plugin_option = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
     help="A Python file that registers plugins, besides those that the scenario names.",
 )  # fmt: skip
+
+figure_plugin_option = click.option(
+    "--plugin", "plugins", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
+    help="A Python file that registers figures; plugin files that the results name are not executed.",
+)  # fmt: skip
+
+
+def load_figures(plugins: tuple[Path, ...]) -> None:
+    """Executes the plugin files of ``--plugin``.
+
+    Raises:
+        SimflError: one does not load.
+    """
+    from simfl.core.errors import SimflError
+    from simfl.scenario import plugin_files
+
+    for path in plugins:
+        try:
+            plugin_files.load(path)
+        except ValueError as error:
+            raise SimflError(f"--plugin {path} {error}") from None
 
 
 def scenario_arguments(command: Any) -> Any:
@@ -44,7 +63,7 @@ def load(file: str, overrides: tuple[str, ...] = (), plugins: tuple[Path, ...] =
         InvalidScenario: with everything that is wrong.
     """
     from simfl.scenario import InvalidScenario, Place, Problem, Scenario
-    from simfl.scenario.text import MAX_BYTES, decode
+    from simfl.scenario.yaml.text import MAX_BYTES, decode
 
     if file != "-":
         return Scenario.load(Path(file), overrides, plugins)
@@ -55,7 +74,7 @@ def load(file: str, overrides: tuple[str, ...] = (), plugins: tuple[Path, ...] =
     return Scenario.parse(text, "stdin", overrides, plugins=plugins)
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
@@ -65,7 +84,7 @@ def writable(file: Path, option: str) -> None:
     Raises:
         SimflError: its folder is not there or not writable, or a folder has its name.
     """
-    from simfl.errors import SimflError
+    from simfl.core.errors import SimflError
 
     folder = file.parent
     if not folder.is_dir():

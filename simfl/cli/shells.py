@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 from click.shell_completion import BashComplete, CompletionItem, ZshComplete, add_completion_class, split_arg_string
 
-__all__ = ["Bash", "Zsh"]
-
 Completions = Callable[[list[str], str], list[CompletionItem]]
 
 BASH = """\
@@ -69,11 +67,11 @@ class Bash(BashComplete):
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
         breaks = set("=:") & set(os.environ.get("COMP_WORDBREAKS", "=:"))
-        kept = max((incomplete.rfind(sign) + 1 for sign in breaks), default=0)
+        prefix_length = max((incomplete.rfind(sign) + 1 for sign in breaks), default=0)
         items = _quietly(super().get_completions, args, incomplete)
         for item in items:
-            if item.type == "plain" and str(item.value).startswith(incomplete[:kept]):
-                item.value = str(item.value)[kept:]
+            if item.type == "plain" and str(item.value).startswith(incomplete[:prefix_length]):
+                item.value = str(item.value)[prefix_length:]
         return items
 
 

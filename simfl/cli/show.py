@@ -6,8 +6,6 @@ import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
 
-__all__ = ["command"]
-
 
 @click.command("show", short_help="Print a scenario with all defaults filled in.")
 @scenario_arguments

@@ -12,9 +12,7 @@ import click
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import as_json, plugin_option, print_json
-from simfl.errors import printable
-
-__all__ = ["command", "going_on", "how", "playing_options", "report_failures"]
+from simfl.core.errors import printable
 
 FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10
@@ -23,7 +21,9 @@ SHOWN_FAILURES = 10
 class _Shard(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
     name = "I/N"
 
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[int, int]:
+    def convert(
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[int, int]:
         if isinstance(value, tuple):
             return value
         shard, slash, shards = str(value).partition("/")
@@ -32,17 +32,17 @@ class _Shard(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
         return int(shard), int(shards)
 
 
-def playing_options(command: Any) -> Any:
-    """The options that say how many runs are played; none of them changes a result."""
+def run_options(command: Any) -> Any:
+    """The options that say how runs are executed; none of them changes a result."""
     options = (
         click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
                      help="Root folder of all results."),
         click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time; default: one for each core."),
-        click.option("--retry-failed", is_flag=True, help="Play runs again that failed before."),
+        click.option("--retry-failed", is_flag=True, help="Run those again that failed before."),
         click.option("--time-limit-s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
                      help="Give a run up that takes longer, by the wall clock."),
         click.option("--engine", type=click.Choice(["processes", "dask"]), default="processes", show_default=True,
-                     help="Where runs are played."),
+                     help="Where runs are executed."),
         click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler; default: one in this process."),
         click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS."),
         as_json,
@@ -55,7 +55,7 @@ def playing_options(command: Any) -> Any:
 
 def how(**options: Any) -> Any:
     """The options as a value."""
-    from simfl.sweep.playing import How
+    from simfl.experiments.sweep.execution import How
 
     return How(**{name: value for name, value in options.items() if value is not None})
 
@@ -78,7 +78,7 @@ def report_failures(index: Any, quiet: bool) -> None:
     if len(failed) > SHOWN_FAILURES and not quiet:
         click.echo(f"... and {len(failed) - SHOWN_FAILURES} more", err=True)
     if failed and not quiet:
-        click.echo("--retry-failed plays them again", err=True)
+        click.echo("--retry-failed runs them again", err=True)
 
 
 @click.command("sweep")
@@ -86,9 +86,9 @@ def report_failures(index: Any, quiet: bool) -> None:
 @click.argument("grid", nargs=-1, metavar="[KEY=VALUE,VALUE,...]...", shell_complete=completing.overrides)
 @click.option("--replications", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each combination, with the seeds seed, seed + 1, ...")  # fmt: skip
-@click.option("--shard", type=_Shard(), default=(1, 1), help="Play only every N-th run from the I-th on, e.g. 3/16.")
+@click.option("--shard", type=_Shard(), default=(1, 1), help="Only every N-th run from the I-th on, e.g. 3/16.")
 @plugin_option
-@playing_options
+@run_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -100,24 +100,25 @@ def command(
     out: Path,
     as_json: bool,
     quiet: bool,
-    **options: Any,
+    **options: object,
 ) -> None:
-    """Play a scenario for every combination of values and write one table of all runs.
+    """Run a scenario for every combination of values and write one table of all runs.
 
     \b
     simfl sweep FILE 'selection=random,batch_partition:T=3;mode=fair' selection.k=6,12 --replications 5
 
-    Commas separate values, semicolons the fields of one value (quote them for the shell). Everything is checked
+    Commas separate values, semicolons the fields of one value (quote them for the shell); 0:0.5:0.1 and
+    log:0.001:1:4 are ranges. Everything is checked
     before the first run. Runs that are complete are kept, interrupted ones go on where they stopped: to resume,
     repeat the command. The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
     """
-    from simfl.sweep.grid import axes
-    from simfl.sweep.plan import planned
-    from simfl.sweep.playing import play
-    from simfl.sweep.progress import shown
+    from simfl.experiments.sweep.execution import play
+    from simfl.experiments.sweep.grid import axes
+    from simfl.experiments.sweep.plan import plan_sweep
+    from simfl.experiments.sweep.progress import shown
 
     chosen = how(**options)
-    plan = planned(file, axes(grid), replications, plugins)
+    plan = plan_sweep(file, axes(grid), replications, plugins)
     folder = out / plan.name / f"sweep-{plan.digest}"
     say_how_to_watch(folder, quiet)
     with going_on(), shown(quiet) as watch:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
-
-__all__ = ["command"]
 
 FORMS = {"masked": "only sums are seen", "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""
@@ -33,7 +32,7 @@ def command(
     delta: float,
     as_json: bool,
 ) -> None:
-    """Print what theory says about a scenario's selection and its sums, before any round is played.
+    """Print what theory says about a scenario's selection and its sums, before the first round.
 
     The size of its family of rows, its guarantee, and the expected cardinality under the scenario's dropout rates
     (Multi-RoundSecAgg, arXiv 2106.03328) and failures; and, of an aggregation in which nobody fails, the bytes and
@@ -44,9 +43,9 @@ def command(
     updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance of noise
     in a sum is multiplied; medians of simulated rows, with everybody there.
     """
-    from simfl.attacking.theory import windows
-    from simfl.coverage import forms
-    from simfl.selection.theory import theory
+    from simfl.core.coverage import forms
+    from simfl.experiments.attack.recovery_theory import windows
+    from simfl.selection.theory.expected_cardinality import theory
 
     scenario = load(file, overrides, plugins)
     known, sums, seen = theory(scenario), _sums(scenario), windows(scenario)
@@ -77,20 +76,20 @@ def command(
     _least_squares(seen)
 
 
-def _sums(scenario: "Scenario") -> dict[str, Any]:
-    from simfl.agents.expected import expected
-    from simfl.errors import MissingError, ScenarioError
-    from simfl.run import build
+def _sums(scenario: "Scenario") -> JsonObject:
+    from simfl.agents.aggregation.expected import expected_costs
+    from simfl.core.errors import MissingError, ScenarioError
+    from simfl.runs.run import build
 
     try:
-        return expected(build(scenario))
+        return expected_costs(build(scenario))
     except MissingError as error:  # the selection's theory needs no data
         return {"unknown": str(error)}
     except ScenarioError as error:
-        raise scenario.located(error) from None
+        raise scenario.locate(error) from None
 
 
-def _lines(sums: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
     """What is known of the sums, as headings and words."""
     if "unknown" in sums or sums["clients"] is None:
         yield "sums", f"not known: {sums.get('unknown', 'nothing is said of how many updates are summed')}"
@@ -102,8 +101,8 @@ def _lines(sums: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     who = "job" if sums["one_by_one"] else "client and round"
     for way in ("up", "down"):
-        own, clear = sums["client"][f"bytes_{way}"], sums[f"clear_bytes_{way}"] / sums["clients"]
-        yield f"bytes {way}", f"{own:,.0f} a {who}; in clear {clear:,.0f}"
+        coded_bytes, clear = sums["client"][f"bytes_{way}"], sums[f"clear_bytes_{way}"] / sums["clients"]
+        yield f"bytes {way}", f"{coded_bytes:,.0f} a {who}; in clear {clear:,.0f}"
     for row in sums["phases"]:
         times = f"{row['times']:,} x " if row["times"] > 1 else "once, " if not row["times"] else ""
         cost = f"{row['bytes_up']:,.0f} B up, {row['bytes_down']:,.0f} B down, {row['seconds']:.3g} s"
@@ -121,15 +120,15 @@ def _lines(sums: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "time", _time(sums)
 
 
-def _time(sums: dict[str, Any]) -> str:
+def _time(sums: JsonObject) -> str:
     before, after = sums["ways"]
     computed = sum(row["seconds"] for row in sums["phases"] if row["times"]) + sums["server_s"]
-    ways = f"{before} L a job, {after} L a sum" if sums["one_by_one"] else f"{before + after} L"
-    text = f"{ways} and {computed:.3g} s of cryptography, beside training, bandwidth and jitter"
+    formula = f"{before} L a job, {after} L a sum" if sums["one_by_one"] else f"{before + after} L"
+    text = f"{formula} and {computed:.3g} s of cryptography, beside training, bandwidth and jitter"
     return text if sums["round_s"] is None else f"{text}; {sums['round_s']:.6g} s at L = {sums['latency_s']:g} s"
 
 
-def _least_squares(seen: list[dict[str, Any]]) -> None:
+def _least_squares(seen: list[JsonObject]) -> None:
     if seen:
         click.echo("\nleast squares over   rank   error: uncorrelated   alike   noise times (90 %)")
     for row in seen:
@@ -140,14 +139,14 @@ def _least_squares(seen: list[dict[str, Any]]) -> None:
         click.echo("errors without noise; updates with a mean cosine of c: (1 - c) x uncorrelated + c x alike")
 
 
-def _noise(scenario: Any, epsilon: float, delta: float, cardinality: float | None) -> dict[str, float]:
+def _noise(scenario: "Scenario", epsilon: float, delta: float, cardinality: float | None) -> dict[str, float]:
     """Noise multipliers; updates of weight 1, who takes part being known.
 
     Raises:
         SimflError: no noise gives such an epsilon, or the number of rounds is not known.
     """
-    from simfl.errors import SimflError
-    from simfl.privacy.replay import noise_multiplier
+    from simfl.core.errors import SimflError
+    from simfl.privacy.dp.log_replay import noise_multiplier
 
     if not epsilon > 0:
         raise SimflError(f"--epsilon {epsilon:g}: must be above 0")
@@ -156,8 +155,8 @@ def _noise(scenario: Any, epsilon: float, delta: float, cardinality: float | Non
     rounds = scenario.training.most_rounds
     if rounds is None:
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
-    found = {"noise_always": noise_multiplier(epsilon, delta, rounds)}
+    document = {"noise_always": noise_multiplier(epsilon, delta, rounds)}
     if cardinality:
-        found["participations"] = rounds * cardinality / scenario.clients
-        found["noise_expected"] = noise_multiplier(epsilon, delta, found["participations"])
-    return found
+        document["participations"] = rounds * cardinality / scenario.clients
+        document["noise_expected"] = noise_multiplier(epsilon, delta, document["participations"])
+    return document

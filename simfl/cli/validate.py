@@ -1,88 +1,102 @@
 """``simfl validate``"""
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from simfl.cli import completing
 from simfl.cli.shared import as_json, load, plugin_option, print_json
+from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
-    from simfl.examine import Examined
-
-__all__ = ["command"]
+    from simfl.runs.preflight import Preflight
 
 WRONG, MISSING = 2, 5
 
 
 @click.command("validate", short_help="Check scenario files.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=completing.scenarios)
+@click.argument("words", nargs=-1, required=True, metavar="FILE... [KEY=VALUE]...", shell_complete=completing.scenarios)
 @click.option("--deep", is_flag=True, help="Load the data and build the model too, as a run would.")
 @plugin_option
 @as_json
 @click.pass_context
 def command(
-    context: click.Context, files: tuple[str, ...], plugins: tuple[Path, ...], deep: bool, as_json: bool
+    context: click.Context, words: tuple[str, ...], plugins: tuple[Path, ...], deep: bool, as_json: bool
 ) -> None:
     """Check scenario files: every problem with its line and the nearest valid value.
+
+    Overrides (KEY=VALUE) change keys of every file, as in `simfl run`.
 
     The network and the devices are built and the data's headers compared with the model; nothing is trained. What this
     leaves unchecked is named, and what works but is perhaps not what was meant. Exit code 2: something is wrong; 5:
     nothing is, but data or a package are not here.
     """
+    overrides = tuple(word for word in words if "=" in word and not os.path.exists(word))
+    files = [word for word in words if word not in overrides]
+    if not files:
+        raise click.UsageError("Missing argument 'FILE...'.")
     reports = []
     codes = {0}
     for file in files:
-        found, digest = _examined(file, plugins, deep)
-        codes.add(WRONG if found.problems else MISSING if found.missing else 0)
+        preflight, digest = _check(file, overrides, plugins, deep)
+        codes.add(WRONG if preflight.problems else MISSING if preflight.missing else 0)
         if as_json:
-            reports.append(_report(file, found, digest))
+            reports.append(_report(file, preflight, digest))
         else:
-            _print(file, found, digest)
+            _print(file, preflight, digest)
     if as_json:
         print_json(reports)
     context.exit(WRONG if WRONG in codes else max(codes))
 
 
-def _examined(file: str, plugins: tuple[Path, ...], deep: bool) -> tuple["Examined", str | None]:
+def _check(
+    file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], deep: bool
+) -> tuple["Preflight", str | None]:
     """What was found, and the digest of a scenario in which nothing is wrong."""
-    from simfl.errors import MissingError, ScenarioError
-    from simfl.examine import Examined, examine
+    from simfl.core.errors import MissingError, ScenarioError
+    from simfl.runs.preflight import Preflight, run_preflight
     from simfl.scenario import InvalidScenario
 
     try:
-        scenario = load(file, (), plugins)
+        scenario = load(file, overrides, plugins)
     except InvalidScenario as error:
-        return Examined(list(error.problems)), None
+        return Preflight(list(error.problems)), None
     except MissingError as error:
-        return Examined(missing=[str(error)]), None
-    found = examine(scenario, deep)
+        return Preflight(missing=[str(error)]), None
+    preflight = run_preflight(scenario, deep)
     try:
-        return found, None if found.problems else scenario.digest
+        return preflight, None if preflight.problems else scenario.digest
     except ScenarioError as error:  # a data file that cannot be read
-        return Examined(list(scenario.located(error).problems)), None
+        return Preflight(list(scenario.locate(error).problems)), None
 
 
-def _report(file: str, found: "Examined", digest: str | None) -> dict[str, Any]:
+def _report(file: str, preflight: "Preflight", digest: str | None) -> JsonObject:
     problems = [
-        {"line": p.place.line or None, "column": p.place.column or None, "key": p.key, "message": p.message}
-        for p in found.problems
+        {
+            "source": p.place.source,
+            "line": p.place.line or None,
+            "column": p.place.column or None,
+            "key": p.key,
+            "message": p.message,
+        }
+        for p in preflight.problems
     ]
-    about = {"file": file, "valid": not found.problems, "digest": digest, "problems": problems}
-    return about | {"missing": found.missing, "unchecked": found.unchecked, "cautions": found.cautions}
+    about = {"file": file, "valid": not preflight.problems, "digest": digest, "problems": problems}
+    return about | {"missing": preflight.missing, "unchecked": preflight.unchecked, "cautions": preflight.cautions}
 
 
-def _print(file: str, found: "Examined", digest: str | None) -> None:
+def _print(file: str, preflight: "Preflight", digest: str | None) -> None:
     from simfl.scenario import InvalidScenario
 
-    if found.problems:
-        click.echo(str(InvalidScenario(found.problems)), err=True)
-    for missing in found.missing:
+    if preflight.problems:
+        click.echo(str(InvalidScenario(preflight.problems)), err=True)
+    for missing in preflight.missing:
         click.echo(f"{file}: {missing}", err=True)
     if digest is not None:
         click.echo(f"{file}: valid, digest {digest}")
-        if found.unchecked:
-            click.echo(f"{file}: not checked without --deep: {'; '.join(found.unchecked)}")
-        for caution in found.cautions:
+        if preflight.unchecked:
+            click.echo(f"{file}: not checked without --deep: {'; '.join(preflight.unchecked)}")
+        for caution in preflight.cautions:
             click.echo(f"{file}: note: {caution}")

@@ -1,10 +1,12 @@
 """``simfl watch``"""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from simfl.report.live.watched_folder import WatchedFolder
 
 
 @click.command("watch")
@@ -12,17 +14,17 @@ __all__ = ["command"]
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port of the page.")
 @click.option("--terminal", is_flag=True, help="Show it in the terminal instead of on a page.")
 def command(folder: Path, port: int, terminal: bool) -> None:
-    """Watch a run, a sweep or a comparison while it plays.
+    """Watch a run, a sweep or a comparison while it is running.
 
     DIR is its folder. The page is for this machine only (127.0.0.1). Ctrl-C ends the watching, never the run.
     """
-    from simfl.report.live import Watched
+    from simfl.report.live.watched_folder import WatchedFolder
 
-    watched = Watched(folder)
+    watched = WatchedFolder(folder)
     watched.look()  # says at once that there is nothing
     try:
         if terminal:
-            from simfl.report.terminal import follow
+            from simfl.report.live.terminal import follow
 
             follow(watched)
         else:
@@ -31,11 +33,11 @@ def command(folder: Path, port: int, terminal: bool) -> None:
         click.echo("stopped watching", err=True)
 
 
-def _page(watched: object, port: int) -> None:
+def _page(watched: "WatchedFolder", port: int) -> None:
     from threading import Event
 
-    from simfl.report.server import ADDRESS, serving
+    from simfl.report.live.page_server import ADDRESS, serve_page
 
-    with serving(watched, port) as server:  # type: ignore[arg-type]
+    with serve_page(watched, port) as server:
         click.echo(f"http://{ADDRESS}:{server.server_port}/  (Ctrl-C ends the watching)")
         Event().wait()

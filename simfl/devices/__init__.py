@@ -1,30 +1,13 @@
 """What devices do: availability at a round's start, computation time, failures in the middle of a round."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from simfl.devices import always, bernoulli, computation, correlated, failure, markov, measured, trace
 from simfl.devices.base import AVAILABILITY, COMPUTATION, FAILURE, Available, Computing, Failing
 
-__all__ = [
-    "AVAILABILITY",
-    "COMPUTATION",
-    "FAILURE",
-    "Available",
-    "Computing",
-    "Devices",
-    "Failing",
-    "always",
-    "bernoulli",
-    "computation",
-    "correlated",
-    "failure",
-    "markov",
-    "measured",
-    "trace",
-]
+__all__ = ["AVAILABILITY", "COMPUTATION", "FAILURE", "Available", "Computing", "Devices", "Failing"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +16,12 @@ class Devices:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    availability: Annotated[Annotated[Any, AVAILABILITY], Field(description="who is there at a round's start")] = (
-        always.Always()
+    availability: Annotated[Annotated[Any, AVAILABILITY], Field(description="who is there at a round's start")] = field(
+        default_factory=lambda: AVAILABILITY.of("always")
     )
-    computation: Annotated[Annotated[Any, COMPUTATION], Field(description="how long local training takes")] = (
-        computation.ConstantTime()
+    computation: Annotated[Annotated[Any, COMPUTATION], Field(description="how long local training takes")] = field(
+        default_factory=lambda: COMPUTATION.of("constant")
     )
     failure: Annotated[Annotated[Any, FAILURE], Field(description="selected clients that die before they deliver")] = (
-        failure.NoFailure()
+        field(default_factory=lambda: FAILURE.of("none"))
     )

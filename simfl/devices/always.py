@@ -1,16 +1,13 @@
 """Devices that never drop out."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.devices.base import AVAILABILITY
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Always"]
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.devices.base import AVAILABILITY, Available
 
 
 @AVAILABILITY("always")
@@ -18,25 +15,19 @@ __all__ = ["Always"]
 class Always:
     """Every client is available in every round."""
 
-    equal = True
+    equal_rates = True
     independent = True
     timeless = True
 
-    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "AlwaysOn":
+    def build(self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None) -> "AlwaysOn":
         return AlwaysOn(np.zeros(setting.clients))
 
 
 @dataclass
-class AlwaysOn:
+class AlwaysOn(Available):
     """Nobody is ever missing."""
 
     dropout: NDArray[np.float64]
 
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
         return np.ones(len(self.dropout), dtype=bool)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        pass

@@ -5,48 +5,44 @@ returns an object that answers for all clients at once.
 """
 
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.answers import checked_numbers, described, read_only
-from simfl.errors import PluginError
-from simfl.registry import Registry
-from simfl.rng import Address, Streams
-from simfl.setting import Setting
-
-__all__ = [
-    "AVAILABILITY",
-    "COMPUTATION",
-    "FAILURE",
-    "Availability",
-    "Available",
-    "Computation",
-    "Computing",
-    "Failing",
-    "Failure",
-    "checked_available",
-    "checked_deaths",
-    "checked_durations_s",
-]
+from simfl.core.errors import PluginError
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Address, Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays
+from simfl.core.validation import checked_numbers, describe_type, read_only
 
 
-class Availability(Protocol):
+class Availability(Plugin, Protocol):
     """The scenario's choice of who is there when.
 
+    Client 0 is there in rounds 0 and 1, client 2 in rounds 1 and 2, client 1 never:
+
+    >>> from types import SimpleNamespace
+    >>> from simfl.devices.trace import TraceAvailability
+    >>> trace = TraceAvailability(inline=(("0", 0, 2), ("2", 1, 3)), unit="rounds")
+    >>> built = trace.build(SimpleNamespace(clients=3), Streams(0))
+    >>> [np.flatnonzero(built.draw(t, now_s=60.0 * t)).tolist() for t in range(4)]
+    [[0], [0, 2], [2], []]
+
     Attributes:
-        equal: whether all clients certainly are unavailable equally often.
+        equal_rates: whether all clients certainly are unavailable equally often.
         independent: whether clients certainly are unavailable independently of one another.
         timeless: whether rounds and chance alone certainly decide: not simulated time, which tells who took part.
     """
 
-    equal: bool = False
+    equal_rates: bool = False
     independent: bool = False
     timeless: bool = False
 
     @abstractmethod
-    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
+    def build(self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
         """Draws what stays fixed for the run; ``names`` are the clients' names in the network, if they have any.
 
         Raises:
@@ -55,11 +51,26 @@ class Availability(Protocol):
         ...
 
 
-class Computation(Protocol):
-    """The scenario's choice of how long local training takes."""
+class Computation(Plugin, Protocol):
+    """The scenario's choice of how long local training takes.
+
+    Attributes:
+        instant: whether no job takes any time.
+
+    A tenth of a second for a sample and epoch; client 1 is half as fast. For two epochs of 50 and 20 samples:
+
+    >>> from types import SimpleNamespace
+    >>> from simfl.devices.computation import PerSample
+    >>> built = PerSample(seconds=0.1, speed=(1.0, 2.0)).build(SimpleNamespace(clients=2), Streams(0))
+    >>> clients = np.array([0, 1])
+    >>> built.duration_s(clients, np.array([50, 20]), 2.0, Address(0, clients, 2)).tolist()
+    [10.0, 8.0]
+    """
+
+    instant: bool = False
 
     @abstractmethod
-    def build(self, setting: Setting, streams: Streams) -> "Computing":
+    def build(self, setting: ScenarioView, streams: Streams) -> "Computing":
         """Draws what stays fixed for the run.
 
         Raises:
@@ -68,15 +79,28 @@ class Computation(Protocol):
         ...
 
 
-class Failure(Protocol):
-    """The scenario's choice of who dies in the middle of its work."""
+class Failure(Plugin, Protocol):
+    """The scenario's choice of who dies in the middle of its work.
 
-    def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64] | None:
+    Each job fails with probability 1/2: where a uniform draw u is below it, at the fraction 2 u of the work. Of four
+    clients in round 0 two fail, after 30 % and 81 % of it:
+
+    >>> from types import SimpleNamespace
+    >>> from simfl.devices.failure import BernoulliFailure
+    >>> setting, clients = SimpleNamespace(clients=4), np.arange(4)
+    >>> model = BernoulliFailure(probability=0.5)
+    >>> model.rates(setting, Streams(0)).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    >>> model.build(setting, Streams(0)).draw(clients, Address(0, clients, 4)).round(2).tolist()
+    [0.3, nan, nan, 0.81]
+    """
+
+    def rates(self, setting: ScenarioView, streams: Streams) -> NDArray[np.float64] | None:
         """Probability that each client fails at work, float64 (clients,), independently of all else; None = unknown."""
         return None
 
     @abstractmethod
-    def build(self, setting: Setting, streams: Streams) -> "Failing":
+    def build(self, setting: ScenarioView, streams: Streams) -> "Failing":
         """Draws what stays fixed for the run.
 
         Raises:
@@ -85,16 +109,30 @@ class Failure(Protocol):
         ...
 
 
-AVAILABILITY = Registry("availability", protocol=Availability)
-COMPUTATION = Registry("computation", number=("constant", "seconds"), protocol=Computation)
-FAILURE = Registry("failure", number=("bernoulli", "probability"), protocol=Failure)
+AVAILABILITY = Registry[Availability](
+    "availability",
+    protocol=Availability,
+    modules=modules_of("simfl.devices", "always", "bernoulli", "correlated", "markov", "trace"),
+)
+COMPUTATION = Registry[Computation](
+    "computation",
+    number=("constant", "seconds"),
+    protocol=Computation,
+    modules=modules_of(
+        "simfl.devices", constant="computation", per_sample="computation", random="computation", trace="measured_time"
+    ),
+)
+FAILURE = Registry[Failure](
+    "failure",
+    number=("bernoulli", "probability"),
+    protocol=Failure,
+    modules=modules_of("simfl.devices", bernoulli="failure", none="failure"),
+)
 
 
 class Available(Protocol):
-    """A built availability model.
-
-    Attributes:
-        dropout: float64 (clients,): long-run probability of being unavailable at a round, or None if unknown.
+    """A built availability model; ``dropout`` is the long-run probability of being unavailable at a round, (clients,),
+    None if unknown.
     """
 
     dropout: NDArray[np.float64] | None
@@ -106,16 +144,24 @@ class Available(Protocol):
         """
         ...
 
-    def state(self) -> dict[str, NDArray[Any]]: ...
+    def state(self) -> Arrays:
+        """What later draws depend on besides the round, for checkpoints."""
+        return {}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        return None
 
 
 class Computing(Protocol):
     """A built computation model."""
 
     def duration_s(
-        self, clients: NDArray[np.integer], samples: NDArray[np.int64], epochs: float, where: Address
+        self,
+        clients: NDArray[np.integer],
+        samples: NDArray[np.int64],
+        epochs: float | NDArray[np.float64],
+        where: Address,
     ) -> NDArray[np.float64]:
         """Seconds of local training for each job, shape (n,).
 
@@ -145,18 +191,18 @@ class Failing(Protocol):
 # -- what a plugin answered, looked at once -----------------------------------------------------------
 
 
-def checked_available(available: Any, clients: int, model: object) -> NDArray[np.bool_]:
+def checked_available(available: object, clients: int, model: object) -> NDArray[np.bool_]:
     """Who is available, as an array that cannot be changed.
 
     Raises:
         PluginError: it is not bool (clients,).
     """
     if not isinstance(available, np.ndarray) or available.dtype != bool or available.shape != (clients,):
-        raise PluginError(model, f"draw must give bool of shape ({clients},), not {described(available)}")
+        raise PluginError(model, f"draw must give bool of shape ({clients},), not {describe_type(available)}")
     return read_only(available)
 
 
-def checked_durations_s(seconds: Any, jobs: int, model: object) -> NDArray[np.float64]:
+def checked_durations_s(seconds: object, jobs: int, model: object) -> NDArray[np.float64]:
     """The durations, if each is a finite number of seconds, 0 or more.
 
     Raises:
@@ -165,7 +211,7 @@ def checked_durations_s(seconds: Any, jobs: int, model: object) -> NDArray[np.fl
     return checked_numbers(seconds, jobs, model, "duration_s", 0.0, np.inf, "finite seconds, 0 or more")
 
 
-def checked_deaths(fractions: Any, jobs: int, model: object) -> NDArray[np.float64]:
+def checked_deaths(fractions: object, jobs: int, model: object) -> NDArray[np.float64]:
     """The fractions of their computation at which jobs die, if each lies in [0, 1] or is NaN: it does not die.
 
     Raises:

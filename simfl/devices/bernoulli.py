@@ -1,18 +1,16 @@
 """Devices that drop out independently of one another and of the past."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.devices.base import AVAILABILITY
-from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Bernoulli"]
+from simfl.core.distributions import Probabilities, all_equal, length_problems, probabilities, reaching
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.devices.base import AVAILABILITY, Available
 
 
 @AVAILABILITY("bernoulli")
@@ -36,20 +34,22 @@ class Bernoulli:
     example = {"dropout": {"name": "uniform", "low": 0.1, "high": 0.9}}
 
     @property
-    def equal(self) -> bool:
+    def equal_rates(self) -> bool:
         """Whether all clients certainly drop out equally often."""
-        return equal(self.dropout)
+        return all_equal(self.dropout)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        return [*listed("dropout", self.dropout, setting.clients), *reaching("dropout", self.dropout, most=1)]
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        return [*length_problems("dropout", self.dropout, setting.clients), *reaching("dropout", self.dropout, most=1)]
 
-    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "IndependentDropout":
+    def build(
+        self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None
+    ) -> "IndependentDropout":
         rates = probabilities("dropout", self.dropout, setting.clients, streams("dropout"))
         return IndependentDropout(rates, streams)
 
 
 @dataclass
-class IndependentDropout:
+class IndependentDropout(Available):
     """One uniform draw a client and round, from the stream ("availability", round)."""
 
     dropout: NDArray[np.float64]
@@ -57,9 +57,3 @@ class IndependentDropout:
 
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
         return self.streams("availability", round).random(len(self.dropout)) >= self.dropout
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        pass

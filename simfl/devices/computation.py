@@ -7,13 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.distributions import (
+    Distribution,
+    DistributionField,
+    NonNegative,
+    PerClient,
+    checked_draws,
+    length_problems,
+    per_client,
+)
+from simfl.core.rng import Address, Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.devices.base import COMPUTATION
-from simfl.distributions import Distribution, DistributionField, NonNegative, PerClient, drawn, listed, per_client
-from simfl.rng import Address, Streams
-from simfl.setting import Setting
-
-__all__ = ["ConstantTime", "PerSample", "RandomTime"]
-
 
 Speed = Annotated[
     PerClient,
@@ -31,7 +36,11 @@ class ConstantTime:
 
     seconds: Annotated[NonNegative, Field(description="seconds of local training")] = 0.0
 
-    def build(self, setting: Setting, streams: Streams) -> "Timing":
+    @property
+    def instant(self) -> bool:
+        return self.seconds == 0
+
+    def build(self, setting: ScenarioView, streams: Streams) -> "Timing":
         return Timing(np.full(setting.clients, float(self.seconds)))
 
 
@@ -45,10 +54,10 @@ class PerSample:
 
     example = {"seconds": 0.1}
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        return listed("speed", self.speed, setting.clients)
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        return length_problems("speed", self.speed, setting.clients)
 
-    def build(self, setting: Setting, streams: Streams) -> "Timing":
+    def build(self, setting: ScenarioView, streams: Streams) -> "Timing":
         return Timing(
             self.seconds * per_client(self.speed, setting.clients, streams("speed"), "speed"), per_sample=True
         )
@@ -64,10 +73,10 @@ class RandomTime:
 
     example = {"distribution": {"name": "half_normal", "sigma": 1}}
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        return listed("speed", self.speed, setting.clients)
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        return length_problems("speed", self.speed, setting.clients)
 
-    def build(self, setting: Setting, streams: Streams) -> "Timing":
+    def build(self, setting: ScenarioView, streams: Streams) -> "Timing":
         factor = per_client(self.speed, setting.clients, streams("speed"), "speed")
         return Timing(factor, distribution=self.distribution, streams=streams)
 
@@ -93,7 +102,7 @@ class Timing:
         duration = self.factor[clients]
         if self.per_sample:
             duration = duration * samples * epochs
-        if self.distribution is not None:
+        if self.distribution is not None and self.streams is not None:
             seconds = self.streams.at("computation", where, self.distribution.sample)
-            duration = duration * drawn("devices.computation.distribution", self.distribution, seconds)
+            duration = duration * checked_draws("devices.computation.distribution", self.distribution, seconds)
         return duration

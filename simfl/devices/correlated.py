@@ -1,18 +1,16 @@
 """Devices that share their fate: a region, a network cell, a power line."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
-from simfl.devices.base import AVAILABILITY
-from simfl.distributions import Probabilities, equal, listed, probabilities, reaching
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Correlated"]
+from simfl.core.distributions import Probabilities, all_equal, length_problems, probabilities, reaching
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.devices.base import AVAILABILITY, Available
 
 Size = Annotated[int, Field(ge=1, le=10**9)]
 
@@ -38,17 +36,17 @@ class Correlated:
     example = {"groups": 3, "group_dropout": {"name": "uniform", "low": 0.1, "high": 0.9}, "dropout": 0.2}
 
     @property
-    def equal(self) -> bool:
+    def equal_rates(self) -> bool:
         """Whether all clients certainly drop out equally often."""
-        return equal(self.group_dropout) and equal(self.dropout)
+        return all_equal(self.group_dropout) and all_equal(self.dropout)
 
     @property
     def _count(self) -> int:
         return len(self.groups) if isinstance(self.groups, tuple) else self.groups
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = listed("dropout", self.dropout, setting.clients)
-        problems += listed("group_dropout", self.group_dropout, self._count, "groups")
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = length_problems("dropout", self.dropout, setting.clients)
+        problems += length_problems("group_dropout", self.group_dropout, self._count, "groups")
         problems += reaching("dropout", self.dropout, most=1) + reaching("group_dropout", self.group_dropout, most=1)
         if isinstance(self.groups, tuple) and sum(self.groups) != setting.clients:
             problems.append(
@@ -59,39 +57,34 @@ class Correlated:
             problems.append(("groups", f"there are {self._count} groups for {setting.clients} clients; {remedy}"))
         return problems
 
-    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "SharedFate":
+    def build(self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None) -> "SharedFate":
         clients = np.arange(setting.clients)
         group = (
             np.repeat(np.arange(self._count), self.groups) if isinstance(self.groups, tuple) else clients % self.groups
         )
         shared = probabilities("group_dropout", self.group_dropout, self._count, streams("dropout/group"))
-        own = probabilities("dropout", self.dropout, setting.clients, streams("dropout"))
-        return SharedFate(1 - (1 - shared[group]) * (1 - own), group, shared, own, streams)
+        individual = probabilities("dropout", self.dropout, setting.clients, streams("dropout"))
+        return SharedFate(1 - (1 - shared[group]) * (1 - individual), group, shared, individual, streams)
 
 
 @dataclass
-class SharedFate:
+class SharedFate(Available):
     """One uniform draw a group ("availability/group", round) and one a client ("availability", round).
 
     Attributes:
         dropout: probability of being away for either reason, shape (clients,).
         group: the group of each client, shape (clients,).
         shared: dropout of each group, shape (groups,).
-        own: dropout of each client in a present group, shape (clients,).
+        individual: dropout of each client in a present group, shape (clients,).
     """
 
     dropout: NDArray[np.float64]
     group: NDArray[np.int64]
     shared: NDArray[np.float64]
-    own: NDArray[np.float64]
+    individual: NDArray[np.float64]
     streams: Streams
 
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
         present = self.streams("availability/group", round).random(len(self.shared)) >= self.shared
-        return present[self.group] & (self.streams("availability", round).random(len(self.own)) >= self.own)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        pass
+        alone = self.streams("availability", round).random(len(self.individual)) >= self.individual
+        return present[self.group] & alone

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.distributions import Probabilities, length_problems, probabilities, reaching
+from simfl.core.errors import suggestion
+from simfl.core.rng import Address, Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.devices.base import FAILURE
-from simfl.distributions import Probabilities, listed, probabilities, reaching
-from simfl.errors import suggestion
-from simfl.rng import Address, Streams
-from simfl.setting import Setting
-
-__all__ = ["BernoulliFailure", "NoFailure"]
 
 
 @FAILURE("none")
@@ -22,10 +20,10 @@ __all__ = ["BernoulliFailure", "NoFailure"]
 class NoFailure:
     """A selected client always delivers."""
 
-    def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64]:
+    def rates(self, setting: ScenarioView, streams: Streams) -> NDArray[np.float64]:
         return np.zeros(setting.clients)
 
-    def build(self, setting: Setting, streams: Streams) -> "Reliable":
+    def build(self, setting: ScenarioView, streams: Streams) -> "Reliable":
         return Reliable()
 
 
@@ -48,14 +46,14 @@ class BernoulliFailure:
 
     example = {"probability": {"name": "uniform", "low": 0.1, "high": 0.9}}
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return [
             *(self._unknown(setting) if self.phases else ()),
-            *listed("probability", self.probability, setting.clients),
+            *length_problems("probability", self.probability, setting.clients),
             *reaching("probability", self.probability, most=1),
         ]
 
-    def _unknown(self, setting: Setting) -> Iterator[tuple[str, str]]:
+    def _unknown(self, setting: ScenarioView) -> Iterator[tuple[str, str]]:
         """Phases that the protocol does not have. Where it has none, they count for nothing: so that a scenario with a
         protocol can be compared with plain.
         """
@@ -64,10 +62,10 @@ class BernoulliFailure:
             why = f"{name} has no phase '{phase}'; it has {', '.join(known)} (uploads fail with 'probability')"
             yield f"phases.{phase}", why + suggestion(phase, known)
 
-    def rates(self, setting: Setting, streams: Streams) -> NDArray[np.float64]:
+    def rates(self, setting: ScenarioView, streams: Streams) -> NDArray[np.float64]:
         return probabilities("probability", self.probability, setting.clients, streams("failure probability"))
 
-    def build(self, setting: Setting, streams: Streams) -> "RandomFailure":
+    def build(self, setting: ScenarioView, streams: Streams) -> "RandomFailure":
         return RandomFailure(self.rates(setting, streams), streams, self.phases)
 
 

@@ -1,18 +1,17 @@
 """Devices that stay on for a while and off for a while."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
+from simfl.core.distributions import all_equal, length_problems, per_client
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays
 from simfl.devices.base import AVAILABILITY
-from simfl.distributions import equal, listed, per_client
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Markov"]
 
 Rounds = Annotated[float, Field(ge=1, le=1e9)]
 RoundsPerClient = Annotated[
@@ -38,15 +37,15 @@ class Markov:
     example = {"mean_on_rounds": 3, "mean_off_rounds": 2}
 
     @property
-    def equal(self) -> bool:
+    def equal_rates(self) -> bool:
         """Whether all clients certainly drop out equally often."""
-        return equal(self.mean_on_rounds) and equal(self.mean_off_rounds)
+        return all_equal(self.mean_on_rounds) and all_equal(self.mean_off_rounds)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = listed("mean_on_rounds", self.mean_on_rounds, setting.clients)
-        return problems + listed("mean_off_rounds", self.mean_off_rounds, setting.clients)
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = length_problems("mean_on_rounds", self.mean_on_rounds, setting.clients)
+        return problems + length_problems("mean_off_rounds", self.mean_off_rounds, setting.clients)
 
-    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Chains":
+    def build(self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None) -> "Chains":
         unused = streams("dropout")  # means are given, never drawn
         mean_on = per_client(self.mean_on_rounds, setting.clients, unused)
         mean_off = per_client(self.mean_off_rounds, setting.clients, unused)
@@ -74,8 +73,8 @@ class Chains:
         self.on = u >= (self.dropout if self.on is None else np.where(self.on, self.leave, 1 - self.come))
         return self.on.copy()
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> Arrays:
         return {} if self.on is None else {"on": self.on.copy()}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Arrays) -> None:
         self.on = np.array(state["on"], dtype=bool) if "on" in state else None

@@ -1,20 +1,19 @@
 """Devices that follow a recorded trace of availability."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.devices.base import AVAILABILITY
-from simfl.errors import ScenarioError, suggestion
-from simfl.files import DataPath, csv_rows
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Name
-
-__all__ = ["Trace"]
+from simfl.core.errors import ScenarioError, suggestion
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.data_folder import DataPath, csv_rows
+from simfl.core.types import Name
+from simfl.devices.base import AVAILABILITY, Available
 
 MAX_TIME = 1e12
 
@@ -23,7 +22,7 @@ Time = Annotated[float, Field(ge=0, le=MAX_TIME)]
 
 @AVAILABILITY("trace")
 @dataclass(frozen=True, kw_only=True)
-class Trace:
+class TraceAvailability:
     """Clients are available in the given intervals [start, end), as of the round's start.
 
     A CSV file has the columns client,start_s,end_s (simulated seconds) or client,start_round,end_round. A client is
@@ -55,7 +54,7 @@ class Trace:
         """A file shows only later whether it counts rounds."""
         return self.inline is not None and self.unit == "rounds"
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = []
         if (self.path is None) == (self.inline is None):
             problems.append(("path", "give either path or inline"))
@@ -64,7 +63,9 @@ class Trace:
                 problems.append((f"inline.{i}", problem))
         return problems
 
-    def build(self, setting: Setting, streams: Streams, names: tuple[str, ...] | None = None) -> "Recorded":
+    def build(
+        self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None
+    ) -> "AvailableIntervals":
         unit, rows = self.unit, [(f"inline.{i}", "", *row) for i, row in enumerate(self.inline or ())]
         if self.path is not None:
             unit, rows = _read(setting.file(self.path), self.period)
@@ -82,14 +83,19 @@ class Trace:
         base = np.full(setting.clients, self.absent == "always")
         base[client] = False
         start, end = (np.array([row[column] for row in rows], dtype=float) for column in (3, 4))
-        return Recorded(base, client, start, end, unit == "rounds", self.period)
+        return AvailableIntervals(base, client, start, end, unit == "rounds", self.period)
 
 
-def _read(path: Any, period: float | None) -> tuple[str, list[tuple[str, str, str, float, float]]]:
+def _read(
+    path: Path, period: float | None
+) -> tuple[Literal["seconds", "rounds"], list[tuple[str, str, str, float, float]]]:
     """The unit and the rows (field, "file:line: ", client, start, end) of a CSV file."""
     field = "path"
     rows = csv_rows(path, field)
-    headers = {("client", "start_s", "end_s"): "seconds", ("client", "start_round", "end_round"): "rounds"}
+    headers: dict[tuple[str, ...], Literal["seconds", "rounds"]] = {
+        ("client", "start_s", "end_s"): "seconds",
+        ("client", "start_round", "end_round"): "rounds",
+    }
     unit = headers.get(tuple(rows[0][1])) if rows else None
     if unit is None:
         where = rows[0][0] if rows else path.name
@@ -122,7 +128,7 @@ def _impossible(start: float, end: float, period: float | None) -> str:
 
 
 @dataclass
-class Recorded:
+class AvailableIntervals(Available):
     """Intervals, looked up at every round's start.
 
     Attributes:
@@ -148,9 +154,3 @@ class Recorded:
         available = self.base.copy()
         available[self.client[(self.start <= now) & (now < self.end)]] = True
         return available
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        pass

@@ -1,6 +1,5 @@
 """Data sets, partitions, models and local training. torch is imported only when a learner is built."""
 
-from simfl.learning import clients, none, personal, supervised
 from simfl.learning.base import LEARNING, Learner, Learning
 
-__all__ = ["LEARNING", "Learner", "Learning", "clients", "none", "personal", "supervised"]
+__all__ = ["LEARNING", "Learner", "Learning"]

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from simfl.errors import ScenarioError
-
-__all__ = ["Augment"]
+from simfl.core.errors import ScenarioError
 
 
 @dataclass(frozen=True)
@@ -25,11 +23,7 @@ class Augment:
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     def suiting(self, shape: tuple[int, ...], data: str) -> "Augment | None":
-        """Itself for samples of a shape, None where it changes nothing.
-
-        Args:
-            shape: of one sample.
-            data: the name of the data set, for the message.
+        """Itself for samples of a shape, None where it changes nothing; ``data`` names the data set in the message.
 
         Raises:
             ScenarioError: they are no images.

@@ -1,47 +1,82 @@
-"""What a learner is: it turns jobs into updates, in one batch, only when they are used."""
+"""What a learner is, split by who asks: training turns jobs into updates, evaluation measures models."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.columns import Column
-from simfl.lab import Bench, Vault
-from simfl.registry import Registry
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Job, Labels, Predictions, Updates
-from simfl.variant import Conclusion
-
-__all__ = ["LEARNING", "Learner", "Learning", "Sizes"]
+from simfl.attacks.context import AttackerKnowledge, GroundTruth
+from simfl.clients.local_values import RoundOutcome
+from simfl.core.columns import Column
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays, Job, Labels, Predictions, Updates
 
 
 class Sizes(NamedTuple):
-    """What jobs cost, each a number or an array (n,).
+    """Traffic and computation of jobs, each a number or an array (n,); passes: how often the rule's epochs are made."""
 
-    Attributes:
-        down_bytes, up_bytes: of the model and of the update.
-        passes: how often the rule's epochs are made.
-    """
-
-    down_bytes: Any
-    up_bytes: Any
-    passes: Any = 1.0
+    down_bytes: int | NDArray[np.int64]
+    up_bytes: int | NDArray[np.int64]
+    passes: float | NDArray[np.float64] = 1.0
 
 
-class Learner(Protocol):
+class Pretraining(Protocol):
+    """Results of the clients' training alone, before the first round; ``sizes`` are of all clients' jobs."""
+
+    @property
+    def sizes(self) -> Sizes: ...
+
+    def best(self, responded: NDArray[np.bool_]) -> int | None:
+        """The client whose model to begin with, of those that responded, bool (clients,); None where there is none."""
+        ...
+
+    def start_from(self, client: int) -> NDArray[np.float32]:
+        """The model of this client, (d,); all clients now begin with what its pretraining hands on."""
+        ...
+
+
+class Evaluator(Protocol):
+    """Measures models; here nothing is measured, as where nothing is learned."""
+
+    def evaluate(self, version: int) -> dict[str, float]:
+        """Named measurements of a version that the trainer keeps, at least ``test_loss`` and ``test_accuracy``."""
+        return {}
+
+    def predictions(self, model: NDArray[np.float32]) -> Predictions | None:
+        """The predictions of a model, (d,), on the test samples; None where nothing is learned."""
+        return None
+
+    def no_skill_accuracy(self) -> float | None:
+        """Test accuracy without training, where something is learned: of the untrained model, or of always naming the
+        commonest class, whichever is higher.
+        """
+        return None
+
+    def client_accuracies(self) -> Mapping[str, NDArray[np.float64]] | None:
+        """Of each client, (clients,) each, NaN where it has none: ``accuracy`` of the model that it uses, on samples of
+        its own, when last measured; ``trained``: of the model that its last job ended with. None = not measured.
+        """
+        return None
+
+
+class NoEvaluation(Evaluator):
+    """The evaluator where nothing is learned."""
+
+
+class Trainer(Protocol):
     """Holds data, partition, model code and the global models that jobs still refer to.
 
     Attributes:
         dimension: parameters of the model, d.
-        model_bytes: size of one dense model on the wire.
         sizes_vary: whether :meth:`sizes` depends on the client or the version.
         samples: int64, shape (clients,): training samples of each client; where data grow, all it will ever hold.
-        concludes: whether :meth:`conclude` is asked.
+        uses_outcomes: whether :meth:`report_outcomes` is called.
         private: bool (d,): coordinates that never leave a client; None = there are none.
-        labels: the classes of these samples; None where they have none.
         tensors: where each of the model's parameters lies in its vector.
     """
 
@@ -49,12 +84,9 @@ class Learner(Protocol):
     model_bytes: int
     sizes_vary: bool
     samples: NDArray[np.int64]
-    tensors: Sequence[slice]
-    concludes: bool
+    tensors: tuple[slice, ...]
+    uses_outcomes: bool
     private: NDArray[np.bool_] | None
-
-    @property
-    def labels(self) -> Labels | None: ...
 
     def initial(self) -> NDArray[np.float32]:
         """The model x(0), shape (d,), drawn from the stream "model"."""
@@ -69,80 +101,64 @@ class Learner(Protocol):
         ...
 
     def drop(self, version: int) -> None:
-        """Forgets a version that no job refers to."""
+        """Removes a version that no job refers to."""
         ...
 
     def sizes(self, jobs: Sequence[Job]) -> Sizes:
         """Bytes sent to and by each job's client, and how much it computes.
 
-        Where a client variant's size depends on training, the jobs are trained now, and remembered.
+        Where the size of an upload depends on training, the jobs are trained now, and their results kept.
         """
-        ...
-
-    def apart(self) -> Any:
-        """What clients have done alone before the first round: ``sizes`` of all clients' jobs, and ``best(heard)``, the
-        client whose model to begin with, or None; None where they do nothing.
-        """
-        ...
-
-    def begin_with(self, apart: Any, client: int) -> NDArray[np.float32]:
-        """The model of this client, (d,); what everybody begins with is kept."""
         ...
 
     def train(self, jobs: Sequence[Job]) -> Updates:
-        """Local training of all jobs from their versions; these jobs count, so that what their clients keep is kept.
+        """Local training of all jobs from their versions; these jobs count, so that their clients' states are kept.
 
-        A job is asked for once at most. Same bits in whatever batches the jobs come, unless the backend says
+        A job is trained once at most. Same bits in whatever batches the jobs come, unless the backend says
         otherwise (vmap, GPUs).
         """
+        ...
+
+    def discard(self, jobs: Iterable[Job]) -> None:
+        """Removes the results of jobs that will never be asked for."""
         ...
 
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         """Training samples that each of the clients holds when it trains on this version, int64 (n,)."""
         ...
 
-    def conclude(self, jobs: Sequence[Job], ends: Sequence[Conclusion]) -> NDArray[np.bool_]:
+    def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[RoundOutcome]) -> NDArray[np.bool_]:
         """Tells the clients in a sum what became of their updates; whether each leaves for good, bool (n,)."""
         ...
 
-    def forget(self, jobs: Iterable[Job]) -> None:
-        """These jobs will never be asked for."""
+    def state(self) -> Arrays:
+        """What training has left behind besides the models (client algorithms' arrays), for checkpoints."""
         ...
 
-    def evaluate(self, version: int) -> dict[str, float]:
-        """Named measurements of a kept version, at least ``test_loss`` and ``test_accuracy``."""
-        ...
-
-    def predictions(self, model: NDArray[np.float32]) -> Predictions | None:
-        """What a model, (d,), makes of the test samples; None where nothing is learned."""
-        ...
-
-    def lab(self) -> tuple[Bench, Vault] | None:
-        """What attacks on the model work with; None where nothing is learned."""
-        return None
-
-    def no_skill_accuracy(self) -> float | None:
-        """Test accuracy without training, where something is learned: of the untrained model, or of always naming the
-        commonest class, whichever is higher.
-        """
-        ...
-
-    def accuracies(self) -> Mapping[str, NDArray[np.float64]] | None:
-        """Of each client, (clients,) each, NaN where it has none: ``accuracy`` of the model that it uses, on samples of
-        its own, when last measured; ``trained``: of the model that its last job ended with. None = not measured.
-        """
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What training has left behind besides the models (what client variants keep), for checkpoints."""
-        ...
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Arrays) -> None:
         """Takes back what :meth:`state` gave."""
         ...
 
 
-class Learning(Protocol):
+class Learner(Trainer, Protocol):
+    """A trainer, and beside it what evaluation, attacks and pretraining ask for; ``labels`` None = there are none."""
+
+    @property
+    def evaluator(self) -> Evaluator: ...
+
+    @property
+    def labels(self) -> Labels | None: ...
+
+    def pretrain(self) -> Pretraining | None:
+        """Trains every client alone before the first round; None where the client algorithm has no such rounds."""
+        return None
+
+    def attack_context(self) -> tuple[AttackerKnowledge, GroundTruth] | None:
+        """The attacker's knowledge and the ground truth; None where nothing is learned."""
+        return None
+
+
+class Learning(Plugin, Protocol):
     """The scenario's ``learning`` choice; ``build`` may import torch, nothing else here may.
 
     Attributes:
@@ -150,19 +166,19 @@ class Learning(Protocol):
         columns: what measurements add to rounds.csv.
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
-        external: the clients that train outside, as processes of their own.
-        clustered: whether clients train on a cluster.
+        external: the remote clients, which are processes of their own.
+        uses_cluster: whether clients train on a cluster.
     """
 
     evaluate_every: int
     external: tuple[int, ...] = ()
-    clustered: bool = False
+    uses_cluster: bool = False
     columns: tuple[Column, ...] = ()
     validates: bool = False
     everybody_holds_samples: bool = False
 
     @abstractmethod
-    def build(self, scenario: Setting, streams: Streams) -> Learner:
+    def build(self, scenario: ScenarioView, streams: Streams) -> Learner:
         """Loads the data, splits them and builds the model.
 
         Raises:
@@ -170,7 +186,7 @@ class Learning(Protocol):
         """
         ...
 
-    def preview(self, setting: Setting) -> list[str]:
+    def preview(self, setting: ScenarioView) -> list[str]:
         """What ``simfl validate`` leaves unchecked; looks, without loading much, for what :meth:`build` would refuse.
 
         Raises:
@@ -178,9 +194,11 @@ class Learning(Protocol):
         """
         return ["what is learned"]
 
-    def inside(self) -> Self:
-        """The same where no client trains outside."""
+    def without_remote_clients(self) -> Self:
+        """The same where no client is remote."""
         return self
 
 
-LEARNING = Registry("learning", default="supervised", protocol=Learning)
+LEARNING = Registry[Learning](
+    "learning", default="supervised", protocol=Learning, modules=modules_of("simfl.learning", "none", "supervised")
+)

@@ -1,11 +1,9 @@
-"""What fits: refused in one line before it is allocated, not killed by the system in the middle."""
+"""Memory limits: what does not fit is refused before it is allocated, instead of being killed in the middle."""
 
 import os
 from pathlib import Path
 
-from simfl.errors import ScenarioError
-
-__all__ = ["gib", "machine_bytes", "refuse_too_large"]
+from simfl.core.errors import ScenarioError
 
 CONTROL_GROUPS = ("memory.max", "memory/memory.limit_in_bytes")
 
@@ -22,15 +20,10 @@ def machine_bytes() -> int:
 
 
 def refuse_too_large(needed_bytes: float, key: str, what: str) -> None:
-    """Compares an estimate with the machine.
-
-    Args:
-        needed_bytes: what will be allocated at once, about.
-        key: the scenario's key that asks for it.
-        what: the subject of the message.
+    """Compares what will be allocated at once, about, with the machine; ``key`` of the scenario asks for it.
 
     Raises:
-        ScenarioError: the machine has less.
+        ScenarioError: the machine has less; ``what`` is the subject of the message.
     """
     if needed_bytes > (there := machine_bytes()):
         problem = f"{what} would take about {gib(needed_bytes)} of memory"

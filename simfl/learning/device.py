@@ -2,9 +2,7 @@
 
 import torch
 
-from simfl.errors import MissingError
-
-__all__ = ["device", "instructions"]
+from simfl.core.errors import MissingError
 
 
 def device(name: str) -> torch.device:

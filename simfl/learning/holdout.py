@@ -1,4 +1,4 @@
-"""What clients keep of their samples for validation, and what they are tested on."""
+"""Clients' validation and test samples."""
 
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -7,21 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.assign import apportion
 from simfl.learning.partitions.base import Split
-from simfl.learning.partitions.deal import apportion
-
-__all__ = ["Holdings", "Holdout"]
 
 
 class Holdings(NamedTuple):
     """Every client's own samples.
 
-    Attributes:
-        training, validation: positions in the data's training part.
-        test: positions in the training part or, with ``foreign``, in the test part.
-        foreign: whose the positions of ``test`` are.
+    The positions of ``test`` lie in the data's training part or, where it is ``foreign``, in its test part.
     """
 
     training: Split
@@ -43,8 +38,8 @@ class Holdout:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    def split(self, data: Dataset, held: Split, rng: np.random.Generator) -> Holdings:
-        """Who holds what for what.
+    def split(self, data: Dataset, whole: Split, rng: np.random.Generator) -> Holdings:
+        """The samples of each client, by role.
 
         Test samples of the data's test part are drawn for each client anew, so that two clients may be tested on the
         same image; a client has at most what there is of its classes.
@@ -56,14 +51,14 @@ class Holdout:
             raise ScenarioError(
                 "holdout.test", f"is {self.test}, which with validation {self.validation} leaves nothing"
             )
-        owners = np.repeat(np.arange(len(held)), held.sizes)
-        part = self._parts(owners * data.classes + data.y_train[held.indices], rng)
+        owners = np.repeat(np.arange(len(whole)), whole.sizes)
+        part = self._parts(owners * data.classes + data.y_train[whole.indices], rng)
         training, validation, test = (
-            Split.owned(held.indices[part == kind], owners[part == kind], len(held)) for kind in range(3)
+            Split.by_owner(whole.indices[part == kind], owners[part == kind], len(whole)) for kind in range(3)
         )
         if self.test_samples is None:
             return Holdings(training, validation, test, False)
-        return Holdings(training, validation, self._drawn(data, training, rng), True)
+        return Holdings(training, validation, self._draw_test(data, training, rng), True)
 
     def _parts(self, group: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """0 = training, 1 = validation, 2 = test, of samples that belong to groups (client and class), (n,)."""
@@ -77,12 +72,12 @@ class Holdout:
         test = np.floor((self.validation + self.test) * size + 0.5)
         return np.select([rank < validation, rank < test], [1, 2], 0)
 
-    def _drawn(self, data: Dataset, training: Split, rng: np.random.Generator) -> Split:
+    def _draw_test(self, data: Dataset, training: Split, rng: np.random.Generator) -> Split:
         pools = [np.flatnonzero(data.y_test == label) for label in range(data.classes)]
-        drawn = []
+        tests = []
         for client in range(len(training)):
             counts = np.bincount(data.y_train[training[client]], minlength=data.classes)
             wanted = apportion(self.test_samples or 0, counts) if counts.any() else counts
             parts = [rng.choice(pool, min(n, len(pool)), replace=False) for pool, n in zip(pools, wanted, strict=True)]
-            drawn.append(np.sort(np.concatenate(parts)))
-        return Split.of(drawn)
+            tests.append(np.sort(np.concatenate(parts)))
+        return Split.of(tests)

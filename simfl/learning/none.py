@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.learning.base import LEARNING, Sizes
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Job, Updates
-from simfl.variant import Conclusion
-
-__all__ = ["NoLearning"]
+from simfl.clients.local_values import RoundOutcome
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays, Job, Updates
+from simfl.learning.base import LEARNING, NoEvaluation, Sizes
 
 
 @LEARNING("none")
@@ -31,10 +29,10 @@ class NoLearning:
     def everybody_holds_samples(self) -> bool:
         return self.samples > 0
 
-    def preview(self, setting: Setting) -> list[str]:
+    def preview(self, setting: ScenarioView) -> list[str]:
         return []
 
-    def build(self, setting: Setting, streams: Streams) -> "IdleLearner":
+    def build(self, setting: ScenarioView, streams: Streams) -> "IdleLearner":
         return IdleLearner(4 * self.parameters, np.full(setting.clients, self.samples, dtype=np.int64))
 
 
@@ -48,8 +46,9 @@ class IdleLearner:
     labels: None = field(default=None, init=False)
     tensors: tuple[slice, ...] = field(default=(), init=False)
     sizes_vary: bool = field(default=False, init=False)
-    concludes: bool = field(default=False, init=False)
+    uses_outcomes: bool = field(default=False, init=False)
     private: None = field(default=None, init=False)
+    evaluator: NoEvaluation = field(default=NoEvaluation(), init=False)
 
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)
@@ -66,42 +65,27 @@ class IdleLearner:
     def sizes(self, jobs: Sequence[Job]) -> Sizes:
         return Sizes(self.model_bytes, self.model_bytes)
 
-    def apart(self) -> None:
-        return None
-
-    def begin_with(self, apart: Any, client: int) -> NDArray[np.float32]:
-        return self.initial()
-
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         return self.samples[clients]
 
-    def conclude(self, jobs: Sequence[Job], ends: Sequence[Conclusion]) -> NDArray[np.bool_]:
+    def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[RoundOutcome]) -> NDArray[np.bool_]:
         return np.zeros(len(jobs), dtype=bool)
 
-    def forget(self, jobs: Iterable[Job]) -> None:
+    def discard(self, jobs: Iterable[Job]) -> None:
         pass
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         clients = np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))
         return Updates(np.zeros((len(jobs), 0), dtype=np.float32), self.samples[clients], np.full(len(jobs), np.nan))
 
-    def evaluate(self, version: int) -> dict[str, float]:
+    def pretrain(self) -> None:
+        return None
+
+    def attack_context(self) -> None:
+        return None
+
+    def state(self) -> Arrays:
         return {}
 
-    def predictions(self, model: NDArray[np.float32]) -> None:
-        return None
-
-    def lab(self) -> None:
-        return None
-
-    def no_skill_accuracy(self) -> None:
-        return None
-
-    def accuracies(self) -> None:
-        return None
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Arrays) -> None:
         pass

@@ -3,36 +3,22 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.columns import Column
-
-__all__ = ["COLUMNS", "class_scores", "client_scores", "correct", "matthews", "overall_scores"]
+from simfl.core.columns import Column
 
 Losses = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 
 def correct(loss: Losses, predicted: Classes, labels: Classes) -> NDArray[np.float64]:
-    """1 for each sample that is classified rightly, else 0; NaN where its loss is not finite.
+    """1 for each sample, (n,), that is classified rightly, else 0; NaN where its loss (cross-entropy) is not finite.
 
     A model whose outputs are no numbers predicts nothing, whatever class the largest of them would be.
-
-    Args:
-        loss: cross-entropy of each sample, shape (n,).
-        predicted: predicted class of each sample, shape (n,).
-        labels: true class of each sample, shape (n,).
     """
     return np.where(np.isfinite(loss), predicted == labels, np.nan)
 
 
 def overall_scores(loss: Losses, predicted: Classes, labels: Classes, classes: int) -> dict[str, float]:
-    """``test_loss`` and ``test_accuracy``; with two classes ``test_mcc`` too. Not finite where the model diverged.
-
-    Args:
-        loss: cross-entropy of each sample, shape (n,).
-        predicted: predicted class of each sample, shape (n,).
-        labels: true class of each sample, shape (n,).
-        classes: number of classes.
-    """
+    """``test_loss`` and ``test_accuracy``; with two classes ``test_mcc`` too. Not finite where the model diverged."""
     right = correct(loss, predicted, labels)
     scores = {"test_loss": float(loss.mean()), "test_accuracy": float(right.mean())}
     if classes == 2:
@@ -84,17 +70,13 @@ COLUMNS = tuple(
 
 
 def client_scores(accuracy: NDArray[np.float64], name: str) -> dict[str, float]:
-    """``client_<name>_mean``, ``_min`` and ``_worst_decile`` over clients; nothing where there are none.
+    """``client_<name>_mean``, ``_min`` and ``_worst_decile`` of an accuracy, (clients,); nothing where there are none.
 
     The worst decile is the mean accuracy of the tenth of the clients (rounded up) with the lowest one. All are NaN
     where one is.
-
-    Args:
-        accuracy: of each client, (n,).
-        name: of the accuracy.
     """
     if not len(accuracy):
         return {}
     ranked = np.sort(accuracy) if np.isfinite(accuracy).all() else np.full(len(accuracy), np.nan)
-    found = {"mean": ranked.mean(), "min": ranked[0], "worst_decile": ranked[: -(-len(ranked) // 10)].mean()}
-    return {f"client_{name}_{kind}": float(value) for kind, value in found.items()}
+    values = {"mean": ranked.mean(), "min": ranked[0], "worst_decile": ranked[: -(-len(ranked) // 10)].mean()}
+    return {f"client_{name}_{kind}": float(value) for kind, value in values.items()}

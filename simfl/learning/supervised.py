@@ -5,12 +5,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from simfl.columns import Column
+from simfl.core.columns import Column
+from simfl.core.processor import BF16_CAUTION, processor
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Auto
 from simfl.learning.base import LEARNING, Learner
 from simfl.learning.data import DATA
-from simfl.learning.evaluation import Evaluation, EvaluationField
+from simfl.learning.evaluation_settings import EvaluationField, EvaluationSettings
 from simfl.learning.holdout import Holdout
 from simfl.learning.models import MODELS
 from simfl.learning.models.base import check_size
@@ -19,11 +22,6 @@ from simfl.learning.partitions.iid import Iid
 from simfl.learning.scores import COLUMNS
 from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.unchanged import Unchanged
-from simfl.processor import BF16_CAUTION, processor
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Supervised"]
 
 
 @LEARNING("supervised")
@@ -41,7 +39,7 @@ class Supervised:
         Holdout | None, Field(description="what clients keep for validation and own tests; null = they train on all")
     ] = None
     augment: Annotated[Augment | None, Field(description="random crops and flips of training images")] = None
-    evaluate: EvaluationField = Evaluation()
+    evaluate: EvaluationField = EvaluationSettings()
     backend: Annotated[Any, BACKENDS] = Auto()
     device: Annotated[
         Literal["auto", "cpu", "cuda", "cuda_tf32"],
@@ -58,14 +56,14 @@ class Supervised:
 
     example = {"data": "digits", "model": "mlp"}
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Own samples of clients that get others with every version."""
         if self.holdout is None or not self.partition.changes:
             return []
         why = f"sets samples aside once, but partition: {self.partition.name} gives clients others over time"
         return [("holdout", f"{why}; leave one of the two out")]
 
-    def cautions(self, setting: Setting) -> list[str]:
+    def cautions(self, setting: ScenarioView) -> list[str]:
         """A precision that the processor of this machine has no instructions for."""
         slow = self.bf16 and self.device == "cpu" and processor().bf16 is False
         return [BF16_CAUTION] if slow else []
@@ -76,12 +74,11 @@ class Supervised:
         return clients
 
     @property
-    def clustered(self) -> bool:
-        clustered: bool = self.backend.clustered
-        return clustered
+    def uses_cluster(self) -> bool:
+        return bool(self.backend.uses_cluster)
 
-    def inside(self) -> Self:
-        return replace(self, backend=self.backend.inside())
+    def without_remote_clients(self) -> Self:
+        return replace(self, backend=self.backend.without_remote_clients())
 
     @property
     def evaluate_every(self) -> int:
@@ -99,7 +96,7 @@ class Supervised:
     def everybody_holds_samples(self) -> bool:
         return bool(self.partition.leaves_nobody_out and self.holdout is None)
 
-    def preview(self, setting: Setting) -> list[str]:
+    def preview(self, setting: ScenarioView) -> list[str]:
         """Compares the data's headers with the model, without torch; what this leaves unchecked.
 
         Raises:
@@ -120,7 +117,7 @@ class Supervised:
         }
         return [what for what, done in checked.items() if not done]
 
-    def build(self, setting: Setting, streams: Streams) -> Learner:
+    def build(self, setting: ScenarioView, streams: Streams) -> Learner:
         from simfl.learning.learner import SupervisedLearner
 
         return SupervisedLearner(self, setting, streams)

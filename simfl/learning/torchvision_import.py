@@ -6,9 +6,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from simfl.errors import MissingError
-
-__all__ = ["torchvision", "download"]
+from simfl.core.errors import MissingError
 
 
 @cache
@@ -45,13 +43,14 @@ def _import() -> ModuleType:
 def _declare_operators() -> None:
     import torch
 
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch has none
     for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _kept.append(library)  # the declarations live as long as the library object
+        signature = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        library.define(signature)  # type: ignore[no-untyped-call]  # torch has none
+    _libraries.append(library)  # the declarations live as long as the library object
 
 
-_kept: list = []
+_libraries: list[object] = []
 
 
 def download(dataset: str, root: Path) -> None:

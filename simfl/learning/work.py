@@ -1,4 +1,4 @@
-"""A job made concrete: which samples it takes in which order. The draws of a job depend on its number only."""
+"""One pass of a job: which samples it takes in which order. Its draws depend on the job's number only."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,18 +7,16 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.clients.local_training import LocalTraining
+from simfl.clients.local_values import LocalPass
+from simfl.core.rng import Streams
+from simfl.core.types import Job
 from simfl.learning.augment import Augment
-from simfl.local import LocalTraining
-from simfl.rng import Streams
-from simfl.types import Job
-from simfl.variant import Begun
-
-__all__ = ["Work", "work"]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one client computes, in numbers.
+    """One pass of a client's local training, sample by sample.
 
     Attributes:
         start: float32, shape (d,): the downloaded model.
@@ -26,7 +24,6 @@ class Work:
         bounds: steps + 1 numbers: step s uses ``order[bounds[s]:bounds[s + 1]]``.
         last_pass: first step of the last pass over the samples; the reported loss is its mean.
         steady: every step uses the same samples in the same order: all that there are.
-        rate: learning rate.
         shift: float32, shape (d,): added to every gradient, or None.
         mask: bool, shape (d,): coordinates that move; None = all.
         proximal: mu of the term mu/2 * |x - start|^2 added to the loss.
@@ -64,36 +61,36 @@ class Work:
 
 def work(
     job: Job,
-    held: NDArray[np.int64],
-    begun: Begun,
+    samples: NDArray[np.int64],
+    local_pass: LocalPass,
     local: LocalTraining,
     streams: Streams,
     augment: Augment | None = None,
     turn: int = 0,
     purpose: str = "",
 ) -> Work:
-    """One pass of a job whose client holds the training samples ``held``, at least one.
+    """One pass of a job whose client holds the training samples ``samples``, at least one.
 
     Its draws come from the streams "shuffle", "augment" and "dropout" of the job's number and, after the first pass,
     of its turn unless it repeats the first; those of a ``purpose`` of its own from streams that begin with its name.
     """
-    if begun.epochs is not None:
-        local = replace(local, local_epochs=begun.epochs, local_steps=None)
-    bounds, last_pass, passes = _steps(len(held), local)
-    key = (job.id, turn) if turn and not begun.repeats else (job.id,)
-    steady = passes > 1 and bounds[1] == len(held) and augment is None  # then no order of the samples matters
+    if local_pass.epochs is not None:
+        local = replace(local, local_epochs=local_pass.epochs, local_steps=None)
+    bounds, last_pass, passes = _steps(len(samples), local)
+    key = (job.id, turn) if turn and not local_pass.repeats else (job.id,)
+    steady = passes > 1 and bounds[1] == len(samples) and augment is None  # then no order of the samples matters
     rng = streams(f"{purpose}shuffle", *key) if local.shuffle else None
-    order = _order(held, passes, rng, steady)[: bounds[-1]]
+    order = _order(samples, passes, rng, steady)[: bounds[-1]]
     versions = augment.draw(streams(f"{purpose}augment", *key), len(order)) if augment else None
     return Work(
-        begun.start,
+        local_pass.start,
         order,
         bounds,
         last_pass,
         local.rate(job.version),
-        begun.shift,
-        begun.mask,
-        begun.proximal,
+        local_pass.shift,
+        local_pass.mask,
+        local_pass.proximal,
         versions,
         steady,
         None if turn or purpose else job,
@@ -101,13 +98,13 @@ def work(
     )
 
 
-def _order(held: NDArray[np.int64], passes: int, rng: np.random.Generator | None, steady: bool) -> NDArray[np.int64]:
+def _order(samples: NDArray[np.int64], passes: int, rng: np.random.Generator | None, steady: bool) -> NDArray[np.int64]:
     """The samples of some passes; without a generator always as they are held, and in steady works as in the first."""
     if rng is None:
-        return np.tile(held, passes)
+        return np.tile(samples, passes)
     if passes == 1 or steady:
-        return np.tile(rng.permutation(held), passes)
-    return np.concatenate([rng.permutation(held) for _ in range(passes)])
+        return np.tile(rng.permutation(samples), passes)
+    return np.concatenate([rng.permutation(samples) for _ in range(passes)])
 
 
 @lru_cache(maxsize=4096)

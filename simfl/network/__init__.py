@@ -1,6 +1,5 @@
 """How long messages take: one file per kind of network. networkx is imported only when a graph is built."""
 
-from simfl.network import cities, file, generators, graph, star
 from simfl.network.base import NETWORKS, Links, Network
 
-__all__ = ["NETWORKS", "Links", "Network", "cities", "file", "generators", "graph", "star"]
+__all__ = ["NETWORKS", "Links", "Network"]

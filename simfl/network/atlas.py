@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ATLAS", "City", "distance_km"]
-
 EARTH_RADIUS_KM = 6371.0
 
 

@@ -1,17 +1,16 @@
 """What a network is: the delay of one message between two addresses. The link owns it; the sender never knows."""
 
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.answers import checked_numbers
-from simfl.registry import Registry
-from simfl.rng import Address, Streams
-from simfl.setting import Setting
-
-__all__ = ["NETWORKS", "Links", "Network", "checked_delays_s"]
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Address, Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.validation import checked_numbers
 
 
 class Links(Protocol):
@@ -29,13 +28,13 @@ class Links(Protocol):
     names: tuple[str, ...] | None
 
     def down_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from the server to each of ``clients``, shape (n,)."""
         ...
 
     def up_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from each of ``clients`` to the server, shape (n,)."""
         ...
@@ -48,22 +47,38 @@ class Links(Protocol):
         self,
         sources: NDArray[np.integer],
         destinations: NDArray[np.integer],
-        size_bytes: float | NDArray[Any],
+        size_bytes: float | NDArray[np.generic],
         where: Address,
-        leg: str = "",
+        phase: str = "",
     ) -> NDArray[np.float64]:
         """Seconds from each source to the destination of the same position, shape (n,).
 
-        Both are clients or :data:`simfl.types.SERVER`; a message to oneself takes no time.
+        Both are clients or :data:`simfl.core.types.SERVER`; a message to oneself takes no time.
         """
         ...
 
 
-class Network(Protocol):
-    """The scenario's ``network`` choice: a frozen dataclass whose fields are its YAML keys."""
+class Network(Plugin, Protocol):
+    """The scenario's ``network`` choice: a frozen dataclass whose fields are its YAML keys.
+
+    A star of two clients, 0.1 s and 0.3 s from the server, over lines of 1,000 bytes per second. A message of 500 bytes
+    takes its latency and half a second; from client to client both latencies add up:
+
+    >>> from types import SimpleNamespace
+    >>> from simfl.core.types import SERVER
+    >>> from simfl.network.star import Star
+    >>> star = Star(latency_s=(0.1, 0.3), bandwidth_bytes_per_s=1000.0)
+    >>> links = star.build(SimpleNamespace(clients=2), Streams(0))
+    >>> clients = np.array([0, 1])
+    >>> where = Address(0, clients, 2)
+    >>> links.down_s(clients, 500, where).round(6).tolist()
+    [0.6, 0.8]
+    >>> links.latency_s(clients, clients[::-1]).round(6).tolist()
+    [0.4, 0.4]
+    """
 
     @abstractmethod
-    def build(self, setting: Setting, streams: Streams) -> Links:
+    def build(self, setting: ScenarioView, streams: Streams) -> Links:
         """Draws what stays fixed for the run.
 
         Raises:
@@ -73,10 +88,23 @@ class Network(Protocol):
         ...
 
 
-NETWORKS = Registry("network", protocol=Network)
+NETWORKS = Registry[Network](
+    "network",
+    protocol=Network,
+    modules=modules_of(
+        "simfl.network",
+        "cities",
+        "file",
+        "graph",
+        "star",
+        complete="generators",
+        ring="generators",
+        small_world="generators",
+    ),
+)
 
 
-def checked_delays_s(seconds: Any, messages: int, links: object) -> NDArray[np.float64]:
+def checked_delays_s(seconds: object, messages: int, links: object) -> NDArray[np.float64]:
     """The delays, if each is a finite number of seconds, 0 or more.
 
     Raises:

@@ -1,25 +1,30 @@
 """Clients in cities of the world, with measured or modelled latencies."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField, Exponential, NonNegative, PerClient, listed, per_client, reaching
-from simfl.errors import MissingError, ScenarioError, suggestion
-from simfl.files import DataPath, data_file
+from simfl.core.distributions import (
+    Exponential,
+    NonNegative,
+    PerClient,
+    length_problems,
+    per_client,
+    reaching,
+)
+from simfl.core.errors import MissingError, ScenarioError, suggestion
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.data_folder import DataPath, data_file
+from simfl.core.types import Name
 from simfl.network.atlas import ATLAS, City, distance_km
 from simfl.network.base import NETWORKS
-from simfl.network.links import NARROWEST, PathLinks, Paths, seconds_per_byte
-from simfl.network.measured import TABLES, measured_atlas, measured_s
+from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
+from simfl.network.measured_latency import TABLES, measured_atlas, measured_s
 from simfl.network.sites import connect, place
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Name
-
-__all__ = ["Cities"]
 
 FIBRE_KM_PER_S = 200_000.0
 MAX_PROBLEMS = 20
@@ -60,9 +65,7 @@ class Cities:
     bandwidth_bytes_per_s: Annotated[
         PerClient | None, Field(description="bytes per second of a client's line: a number, list or distribution")
     ] = None
-    jitter_s: Annotated[
-        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
-    ] = None
+    jitter_s: Jitter = None
     measured_jitter: Annotated[
         bool,
         Field(description="latencies vary by the measured deviation around their means; needs measured"),
@@ -70,7 +73,7 @@ class Cities:
 
     example = {"server": "Oslo", "rtt": "great_circle", "placement": "population"}
 
-    def resolve(self, setting: Setting) -> "Cities":
+    def resolve(self, setting: ScenarioView) -> "Cities":
         """Decides ``auto`` and names the tables, so that their content counts in the scenario's digest.
 
         Raises:
@@ -88,8 +91,8 @@ class Cities:
             return replace(self, rtt="great_circle")
         return replace(self, rtt="measured", tables=tables)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = length_problems("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
         problems += reaching("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, least=NARROWEST)
         if self.cities is not None and self.count is not None:
             problems.append(("count", "chooses among all known cities; leave it out where cities are listed"))
@@ -109,17 +112,17 @@ class Cities:
         named = [("server", self.server), *((f"cities.{i}", name) for i, name in enumerate(self.cities or ()))]
         unknown = [(key, name) for key, name in named if name not in atlas]
         problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
-        if self.placement == "population" and not problems and not self._people(atlas).any():
+        if self.placement == "population" and not problems and not self._populations(atlas).any():
             problems.append(("placement", "nothing is known of these cities' populations; use cycle or random"))
         return problems
 
-    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+    def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         atlas = self._atlas(setting)
         chosen = self._chosen(atlas)
         number = {name: i for i, name in enumerate(dict.fromkeys([*chosen, self.server]))}
         names = list(number)
         sites = self._sites(names, [atlas[name] for name in names], setting)
-        weights = self._people(atlas) if self.placement == "population" else None
+        weights = self._populations(atlas) if self.placement == "population" else None
         how = "cycle" if self.placement == "cycle" else "random"
         at = place(setting.clients, [number[name] for name in chosen], how, streams("placement"), weights)
         access = None
@@ -128,10 +131,10 @@ class Cities:
             access = seconds_per_byte(
                 key, per_client(self.bandwidth_bytes_per_s, setting.clients, streams("bandwidth"), key)
             )
-        jitter = Exponential(1.0) if self.measured_jitter else self.jitter_s
+        jitter: Any = Exponential(1.0) if self.measured_jitter else self.jitter_s
         return connect(sites, names, at, number[self.server], streams, jitter, access)
 
-    def _atlas(self, setting: Setting) -> dict[str, City]:
+    def _atlas(self, setting: ScenarioView) -> dict[str, City]:
         return measured_atlas(setting.file(self.tables[0])) if self.tables else ATLAS
 
     def _chosen(self, atlas: dict[str, City]) -> list[str]:
@@ -139,10 +142,10 @@ class Cities:
             return list(self.cities)
         return sorted(atlas, key=lambda name: (-atlas[name].population, name))[: self.count]
 
-    def _people(self, atlas: dict[str, City]) -> NDArray[np.float64]:
+    def _populations(self, atlas: dict[str, City]) -> NDArray[np.float64]:
         return np.array([atlas[name].population for name in self._chosen(atlas)])
 
-    def _sites(self, names: list[str], cities: list[City], setting: Setting) -> "Table":
+    def _sites(self, names: list[str], cities: list[City], setting: ScenarioView) -> "CityPaths":
         latitude, longitude, _ = np.array(cities).T
         distance = distance_km(latitude, longitude)
         np.fill_diagonal(distance, 0.0)
@@ -151,23 +154,19 @@ class Cities:
         if self.tables:
             measured = measured_s(setting.file(self.tables[1]), names)
             latency = np.where(np.isnan(measured), latency, measured)
-        if self.measured_jitter:
+        if self.measured_jitter and self.tables:
             spread = np.nan_to_num(measured_s(setting.file(self.tables[2]), names)) * np.sqrt(2)
             spread = np.minimum(spread, latency)
         if (unknown := np.argwhere(np.isnan(latency))).size:
             here, there = (names[i] for i in unknown[0])
             raise ScenarioError("cities", f"neither measurements nor coordinates for '{here}' to '{there}'")
         if not self.measured_jitter:
-            return Table(latency, np.ones_like(latency))
-        return Table(latency - spread, spread)
+            return CityPaths(latency, np.ones_like(latency))
+        return CityPaths(latency - spread, spread)
 
 
-class Table(NamedTuple):
-    """Sites with a known path between every two.
-
-    Attributes:
-        latency_s, jitter: as in :class:`Paths`, shape (sites, sites), from row to column.
-    """
+class CityPaths(NamedTuple):
+    """Sites with a known path between every two, from row to column."""
 
     latency_s: NDArray[np.float64]
     jitter: NDArray[np.float64]

@@ -1,18 +1,17 @@
 """Networks in CSV files: lists of links, and square tables of round-trip times."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.errors import ScenarioError, suggestion
-from simfl.files import MAX_CELL, csv_rows
+from simfl.core.errors import ScenarioError, suggestion
+from simfl.core.storage.data_folder import MAX_CELL, csv_rows
 from simfl.network.links import NARROWEST
 from simfl.network.topology import MAX_EDGES, Edge, Topology
-
-__all__ = ["USUAL", "Attributes", "edge", "read_csv", "read_table"]
 
 COLUMNS = ("src", "dst", "latency_s", "rtt_ms", "bandwidth_bytes_per_s")
 MAX_VALUE = 1e12
@@ -65,7 +64,8 @@ def _edges(rows: list[tuple[str, list[str]]], key: str, attributes: Attributes) 
             raise ScenarioError(key, f"{where}: unknown column '{name}'{suggestion(name, COLUMNS) or HINT}")
     if len(lines) > MAX_EDGES:
         raise ScenarioError(key, f"{where}: {len(lines)} links are too many; at most {MAX_EDGES}")
-    edges, seen = [], {}
+    edges: list[Edge] = []
+    seen: dict[tuple[str, str], str] = {}
     for where, cells in lines:
         if len(cells) != len(header):
             raise ScenarioError(key, f"{where}: {len(cells)} values for {len(header)} columns")
@@ -78,7 +78,9 @@ def _edges(rows: list[tuple[str, list[str]]], key: str, attributes: Attributes) 
     return tuple(edges)
 
 
-def edge(values: dict[str, object], src: str, dst: str, where: str, key: str, attributes: Attributes = USUAL) -> Edge:
+def edge(
+    values: Mapping[str, object], src: str, dst: str, where: str, key: str, attributes: Attributes = USUAL
+) -> Edge:
     """A link from named values as files have them: a latency, perhaps a bandwidth.
 
     Raises:
@@ -105,7 +107,7 @@ def edge(values: dict[str, object], src: str, dst: str, where: str, key: str, at
     return Edge(src, dst, delay / DIVISOR[unit], bandwidth)
 
 
-def _has(values: dict[str, object]) -> str:
+def _has(values: Mapping[str, object]) -> str:
     return f"it has {', '.join(str(name)[:40] for name in list(values)[:10])}" if values else "it has no values"
 
 
@@ -144,7 +146,7 @@ def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[lis
     return names, table
 
 
-def _number(value: object, name: str, where: str, key: str) -> float:
+def _number(value: Any, name: str, where: str, key: str) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):

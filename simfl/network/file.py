@@ -5,21 +5,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simfl.distributions import DistributionField
-from simfl.errors import ScenarioError
-from simfl.files import DataPath
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.data_folder import DataPath
+from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.csv_file import Attributes, read_csv
-from simfl.network.links import PathLinks
+from simfl.network.links import Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.sites import connect
 from simfl.network.topology import Topology
 from simfl.network.xml_file import read_xml
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Name
-
-__all__ = ["NetworkFile"]
 
 SUFFIXES = (".csv", ".graphml", ".gexf")
 
@@ -49,13 +46,11 @@ class NetworkFile:
         Name | None,
         Field(description="attribute or column that holds bytes per second; null = bandwidth_bytes_per_s, if any"),
     ] = None
-    jitter_s: Annotated[
-        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
-    ] = None
+    jitter_s: Jitter = None
 
     example = {"path": "links.csv", "server": "s", "placement": "random"}
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = []
         if self.unit != "s" and self.latency is None:
             problems.append(("unit", "is the unit of what latency names; name it"))
@@ -63,7 +58,7 @@ class NetworkFile:
             return problems
         return [*problems, ("path", f"'{self.path}' is of no known kind; its name must end in {', '.join(SUFFIXES)}")]
 
-    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+    def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._read(setting)
         nodes = topology.nodes
         for field, message in node_problems(nodes, self.server, self.clients, self.placement, setting.clients):
@@ -72,7 +67,7 @@ class NetworkFile:
         at, server = members(nodes, self.server, self.clients, self.placement, setting.clients, rng)
         return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)
 
-    def _read(self, setting: Setting) -> Topology:
+    def _read(self, setting: ScenarioView) -> Topology:
         path = setting.file(self.path)
         attributes = Attributes(self.latency, self.unit, self.bandwidth)
         if path.suffix.lower() == ".csv":

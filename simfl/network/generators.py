@@ -8,16 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField, per_client, reaching
-from simfl.errors import ScenarioError
+from simfl.core.distributions import DistributionField, per_client, reaching
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.network.base import NETWORKS
-from simfl.network.links import NARROWEST, PathLinks, seconds_per_byte
+from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
 from simfl.network.sites import connect
 from simfl.network.topology import MAX_EDGES, GraphSites
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Complete", "Ring", "SmallWorld"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +27,11 @@ class Generated(ABC):
         DistributionField | None, Field(description="bytes per second of each link; null = unlimited")
     ] = None
     server_at: Annotated[int, Field(ge=0, description="client at whose node the server stands")] = 0
-    jitter_s: Annotated[
-        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
-    ] = None
+    jitter_s: Jitter = None
 
     example = {"latency_s": {"name": "log_normal", "median": 0.1, "sigma": 0.5}}
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = reaching("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, least=NARROWEST)
         if self.server_at >= setting.clients:
             last = setting.clients - 1
@@ -46,7 +42,7 @@ class Generated(ABC):
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
         """The links, shape (links, 2)."""
 
-    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+    def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         clients = setting.clients
         edges = self.edges(clients, streams)
         per_byte = np.zeros(len(edges))
@@ -55,12 +51,12 @@ class Generated(ABC):
             bandwidth = per_client(self.bandwidth_bytes_per_s, len(edges), streams("bandwidth"), key)
             per_byte = seconds_per_byte(key, bandwidth)
         latency = per_client(self.latency_s, len(edges), streams("latency"), "latency_s")
-        sites = GraphSites.undirected(clients, map(tuple, edges.tolist()), latency, per_byte)
+        sites = GraphSites.from_edges(clients, map(tuple, edges.tolist()), latency, per_byte)
         names = [str(client) for client in range(clients)]
         return connect(sites, names, np.arange(clients), self.server_at, streams, self.jitter_s)
 
 
-def _too_many(setting: Setting, most: int) -> list[tuple[str, str]]:
+def _too_many(setting: ScenarioView, most: int) -> list[tuple[str, str]]:
     if setting.clients <= most:
         return []
     return [("name", f"{setting.clients} clients are too many for this graph; at most {most}, or use star")]
@@ -71,7 +67,7 @@ def _too_many(setting: Setting, most: int) -> list[tuple[str, str]]:
 class Ring(Generated):
     """Each client is linked to the next, and the last to the first."""
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return super().check(setting) + _too_many(setting, MAX_EDGES)
 
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
@@ -84,7 +80,7 @@ class Ring(Generated):
 class Complete(Generated):
     """Every two clients are linked; a detour is taken where it is faster."""
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return super().check(setting) + _too_many(setting, int((2 * MAX_EDGES) ** 0.5))
 
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
@@ -100,7 +96,7 @@ class SmallWorld(Generated):
     neighbours: Annotated[int, Field(ge=2, multiple_of=2, description="links of each client before rewiring")] = 4
     rewire: Annotated[float, Field(ge=0, le=1, description="probability that a link is rewired")] = 0.1
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting) + _too_many(setting, 2 * MAX_EDGES // self.neighbours)
         if self.neighbours >= setting.clients:
             most = max(setting.clients - 1, 0) // 2 * 2

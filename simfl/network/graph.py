@@ -5,17 +5,15 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from simfl.distributions import DistributionField, NonNegative
+from simfl.core.distributions import NonNegative
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Name
 from simfl.network.base import NETWORKS
-from simfl.network.links import NARROWEST, PathLinks
+from simfl.network.links import NARROWEST, Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.sites import connect
 from simfl.network.topology import Edge, Topology
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Name
-
-__all__ = ["Graph", "Link"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,7 @@ class Graph:
     directed: Annotated[
         bool, Field(description="whether links go one way; else each serves the other way too, unless that is listed")
     ] = False
-    jitter_s: Annotated[
-        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
-    ] = None
+    jitter_s: Jitter = None
 
     example = {"edges": [["server", "a", 1], ["a", "b", 2], ["b", "c", 4]], "placement": "random"}
 
@@ -63,9 +59,10 @@ class Graph:
         edges = (edge if isinstance(edge, tuple) else astuple(edge) for edge in self.edges)
         return Topology(tuple(Edge(*edge) for edge in edges), self.directed)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         topology = self._topology()
-        problems, seen = [], {}
+        problems: list[tuple[str, str]] = []
+        seen: dict[tuple[str, str], int] = {}
         for i, edge in enumerate(topology.edges):
             if edge.src == edge.dst:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
@@ -73,7 +70,7 @@ class Graph:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
         return problems + node_problems(topology.nodes, self.server, self.clients, self.placement, setting.clients)
 
-    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+    def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._topology()
         nodes, rng = topology.nodes, streams("placement")
         at, server = members(nodes, self.server, self.clients, self.placement, setting.clients, rng)

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from simfl.distributions import Distribution, drawn
-from simfl.errors import ScenarioError
-from simfl.rng import Address, Streams
+from simfl.core.distributions import Distribution, DistributionField, checked_draws
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Address, Streams
 
-__all__ = ["NARROWEST", "PathLinks", "Paths", "seconds_per_byte"]
+Jitter = Annotated[DistributionField | None, Field(description="seconds added to each message; null = no jitter")]
 
 NARROWEST = 1e-9
 """The least bandwidth in bytes per second: delays stay finite."""
@@ -30,7 +31,7 @@ class Paths(NamedTuple):
     s_per_byte: NDArray[np.float64]
     jitter: NDArray[np.float64]
 
-    def take(self, index: NDArray[Any]) -> "Paths":
+    def take(self, index: NDArray[np.generic]) -> "Paths":
         """The paths at the given positions."""
         return Paths(self.latency_s[index], self.s_per_byte[index], self.jitter[index])
 
@@ -45,7 +46,6 @@ class PathLinks:
         up: the path from each client to the server, likewise.
         between: the paths from sources to destinations, (n,), (n,) -> (n,).
         jitter: draws added to each message, times the path's factor; None = no jitter, and nothing is drawn.
-        streams: the run's streams.
     """
 
     names: tuple[str, ...] | None
@@ -56,14 +56,14 @@ class PathLinks:
     streams: Streams
 
     def down_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
-        return self._delay_s(self.down.take(clients), size_bytes, "jitter/down" + leg, where)
+        return self._delay_s(self.down.take(clients), size_bytes, "jitter/down" + phase, where)
 
     def up_s(
-        self, clients: NDArray[np.integer], size_bytes: float | NDArray[Any], where: Address, leg: str = ""
+        self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
-        return self._delay_s(self.up.take(clients), size_bytes, "jitter/up" + leg, where)
+        return self._delay_s(self.up.take(clients), size_bytes, "jitter/up" + phase, where)
 
     def latency_s(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> NDArray[np.float64]:
         sources, destinations = np.asarray(sources), np.asarray(destinations)
@@ -73,12 +73,12 @@ class PathLinks:
         self,
         sources: NDArray[np.integer],
         destinations: NDArray[np.integer],
-        size_bytes: float | NDArray[Any],
+        size_bytes: float | NDArray[np.generic],
         where: Address,
-        leg: str = "",
+        phase: str = "",
     ) -> NDArray[np.float64]:
         sources, destinations = np.asarray(sources), np.asarray(destinations)
-        delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between" + leg, where)
+        delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between" + phase, where)
         return np.where(sources == destinations, 0.0, delay)
 
     def _delay_s(
@@ -87,7 +87,7 @@ class PathLinks:
         delay = paths.latency_s + size_bytes * paths.s_per_byte
         if self.jitter is None:
             return delay
-        jitter = drawn("network.jitter_s", self.jitter, self.streams.at(purpose, where, self.jitter.sample))
+        jitter = checked_draws("network.jitter_s", self.jitter, self.streams.at(purpose, where, self.jitter.sample))
         return delay + paths.jitter * jitter
 
 

@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import suggestion
+from simfl.core.errors import suggestion
+from simfl.core.types import Name
 from simfl.network.sites import Placement, place
-from simfl.types import Name
-
-__all__ = ["Clients", "NodePlacement", "members", "node_problems"]
 
 Clients = Annotated[
     tuple[Name, ...] | None,
@@ -33,9 +31,7 @@ def node_problems(
 
     Args:
         nodes: all nodes of the graph, quick to look up.
-        server: the server's node.
         clients: the clients' nodes, or None for all the others.
-        placement: how clients are placed.
         number: clients of the scenario.
     """
     problems = []

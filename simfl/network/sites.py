@@ -8,12 +8,10 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.distributions import Distribution
-from simfl.errors import ScenarioError
+from simfl.core.distributions import Distribution
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
 from simfl.network.links import PathLinks, Paths
-from simfl.rng import Streams
-
-__all__ = ["Placement", "Sites", "connect", "place"]
 
 Placement = Literal["one_each", "cycle", "random"]
 
@@ -46,8 +44,8 @@ def place(
     if how != "random":
         return allowed[np.arange(clients) % len(allowed)]
     bounds = np.cumsum(np.ones(len(allowed)) if weights is None else weights)
-    drawn = np.searchsorted(bounds / bounds[-1], rng.random(clients), side="right")
-    return allowed[np.minimum(drawn, len(allowed) - 1)]
+    positions = np.searchsorted(bounds / bounds[-1], rng.random(clients), side="right")
+    return allowed[np.minimum(positions, len(allowed) - 1)]
 
 
 class Joined:
@@ -81,11 +79,8 @@ def connect(
     """The links of clients that stand on sites.
 
     Args:
-        sites: the paths.
-        site_names: a name for each site.
         at: the site of each client, shape (clients,).
         server: the server's site.
-        streams: the run's streams.
         jitter: as in :class:`PathLinks`.
         access_s_per_byte: reciprocal bandwidth of each client's own line, shape (clients,); None = unlimited.
 

@@ -1,20 +1,18 @@
 """Every client has its own line to the server: arrays only, so that a million clients fit."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.distributions import DistributionField, PerClient, listed, per_client, reaching
+from simfl.core.distributions import PerClient, length_problems, per_client, reaching
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Name
 from simfl.network.base import NETWORKS
-from simfl.network.links import NARROWEST, PathLinks, Paths, seconds_per_byte
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Name
-
-__all__ = ["Star"]
+from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
 
 
 @NETWORKS("star")
@@ -32,23 +30,29 @@ class Star:
     up_bandwidth_bytes_per_s: Annotated[
         PerClient | None, Field(description="bytes per second from client to server; null = bandwidth_bytes_per_s")
     ] = None
-    jitter_s: Annotated[
-        DistributionField | None, Field(description="seconds added to each message; null = no jitter")
-    ] = None
+    jitter_s: Jitter = None
     names: Annotated[tuple[Name, ...] | None, Field(description="a name for each client; null = numbers")] = None
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        problems = listed("latency_s", self.latency_s, setting.clients)
-        problems += listed("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
-        problems += listed("up_bandwidth_bytes_per_s", self.up_bandwidth_bytes_per_s, setting.clients)
-        problems += listed("names", self.names, setting.clients)
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = length_problems("latency_s", self.latency_s, setting.clients)
+        problems += length_problems("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, setting.clients)
+        problems += length_problems("up_bandwidth_bytes_per_s", self.up_bandwidth_bytes_per_s, setting.clients)
+        problems += length_problems("names", self.names, setting.clients)
         for key in ("bandwidth_bytes_per_s", "up_bandwidth_bytes_per_s"):
             problems += reaching(key, getattr(self, key), least=NARROWEST)
         if self.names is not None and len(set(self.names)) < len(self.names):
             problems.append(("names", "a name is given to two clients; each needs its own"))
         return problems
 
-    def build(self, setting: Setting, streams: Streams) -> PathLinks:
+    def cautions(self, setting: ScenarioView) -> list[str]:
+        limits = (self.bandwidth_bytes_per_s, self.up_bandwidth_bytes_per_s, self.jitter_s)
+        delays = limits != (None, None, None) or self.latency_s not in (0.0, (0.0,) * setting.clients)
+        if delays or not setting.devices.computation.instant or setting.training.asynchronous:
+            return []
+        why = "nothing takes time, so that time_s is 0 but for skipped rounds"
+        return [f"{why}; give network.latency_s or devices.computation"]
+
+    def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         clients = setting.clients
         latency = _with_server(per_client(self.latency_s, clients, streams("latency"), "latency_s"))
         jitter = np.broadcast_to(1.0, clients + 1)
@@ -68,7 +72,7 @@ class Star:
         return PathLinks(self.names, down, up, between, self.jitter_s, streams)
 
 
-def _line(key: str, bandwidth: Any, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _line(key: str, bandwidth: object, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Seconds per byte of each client's line and of the server's; nothing where the bandwidth is unlimited."""
     if bandwidth is None:
         return np.zeros(clients + 1)

@@ -11,8 +11,6 @@ from simfl.network.links import Paths
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["MAX_EDGES", "Edge", "GraphSites", "Topology"]
-
 MAX_EDGES = 500_000
 """More links make a graph too large for memory; use a star."""
 
@@ -25,7 +23,6 @@ class Edge(NamedTuple):
 
     Attributes:
         src, dst: its ends; it can be used from ``dst`` to ``src`` too, unless a topology is directed.
-        latency_s: one-way latency.
         bandwidth_bytes_per_s: None = unlimited.
     """
 
@@ -39,7 +36,6 @@ class Topology(NamedTuple):
     """Named nodes and links.
 
     Attributes:
-        edges: the links; both directions of a pair may be listed, each with its own values.
         directed: a link goes one way only; otherwise it stands for both ways where the other is not listed.
         end_to_end: the links are measured from end to end, so a listed pair uses its own link even where a detour
             would be faster.
@@ -60,17 +56,16 @@ class Topology(NamedTuple):
         import networkx
 
         number = self.nodes
-        listed = [(number[e.src], number[e.dst], _values(e.latency_s, e.bandwidth_bytes_per_s)) for e in self.edges]
+        listed = []
+        for src, dst, latency_s, bandwidth in self.edges:
+            values = {"latency_s": latency_s, "s_per_byte": 0.0 if bandwidth is None else 1 / bandwidth}
+            listed.append((number[src], number[dst], values))
         graph = networkx.DiGraph()
         graph.add_nodes_from(number.values())
         if not self.directed:
             graph.add_edges_from((dst, src, values) for src, dst, values in listed)
         graph.add_edges_from(listed)  # a listed direction overwrites what the other one stood for
         return GraphSites(graph, self.end_to_end)
-
-
-def _values(latency_s: float, bandwidth: float | None) -> dict[str, float]:
-    return {"latency_s": latency_s, "s_per_byte": 0.0 if bandwidth is None else 1 / bandwidth}
 
 
 class GraphSites:
@@ -84,7 +79,7 @@ class GraphSites:
         self.end_to_end = end_to_end
 
     @classmethod
-    def undirected(cls, nodes: int, edges: Iterable[tuple[int, int]], latency_s: Any, s_per_byte: Any) -> "GraphSites":
+    def from_edges(cls, nodes: int, edges: Iterable[tuple[int, int]], latency_s: Any, s_per_byte: Any) -> "GraphSites":
         """Nodes 0 .. nodes-1 and links that serve both ways."""
         import networkx
 

@@ -6,12 +6,10 @@ from io import BytesIO
 from pathlib import Path
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from simfl.errors import ScenarioError
-from simfl.files import read_bytes
+from simfl.core.errors import ScenarioError
+from simfl.core.storage.data_folder import read_bytes
 from simfl.network.csv_file import USUAL, Attributes, edge
 from simfl.network.topology import Topology
-
-__all__ = ["read_xml"]
 
 MAX_XML_BYTES = 16 * 2**20
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from simfl.columns import Column
-from simfl.privacy.base import PRIVACY, History, Privacy
-
-__all__ = ["NoMetric"]
+from simfl.core.columns import Column
+from simfl.privacy.accountant import History
+from simfl.privacy.base import PRIVACY, Privacy
 
 
 @PRIVACY("none")

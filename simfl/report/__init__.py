@@ -9,21 +9,23 @@ In a notebook::
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simfl.errors import SimflError, suggestion
-from simfl.report.reading import read_study
-from simfl.report.study import Group, Member, Run, Study
+from simfl.core.errors import SimflError, suggestion
+from simfl.report.finished_run import Run
+from simfl.report.study import Group, PlannedRun, Study
+from simfl.report.study_reader import read_study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["Group", "Member", "Run", "Study", "draw", "figure", "read_study"]
+__all__ = ["Group", "PlannedRun", "Run", "Study", "draw", "figure", "read_study"]
 
 
-def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes: Any) -> "tuple[Figure, DataFrame]":
+def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes: object) -> "tuple[Figure, DataFrame]":
     """A figure as a matplotlib object, and the pandas table of everything drawn in it.
 
     Args:
@@ -40,12 +42,26 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
     if name in lame:
         raise SimflError(f"figure {lame[name]}")
     if name not in FIGURES:
-        raise SimflError(f"no figure '{name}'{suggestion(name, FIGURES)} (one of {', '.join(FIGURES)})")
-    if not isinstance(source, Study):
-        source = read_study([source] if isinstance(source, (str, Path)) else source)
-    return FIGURES[name](source, **changes)
+        hint = f"; {hint}" if (hint := _plugin_hint(source, name)) else ""
+        raise SimflError(f"no figure '{name}'{suggestion(name, FIGURES)} (one of {', '.join(FIGURES)}){hint}")
+    return FIGURES[name](_study(source), **changes)
 
 
-def figure(source: Study | Path | str | Sequence[Path | str], name: str, **changes: Any) -> "Figure":
+def _study(source: Study | Path | str | Sequence[Path | str]) -> Study:
+    if isinstance(source, Study):
+        return source
+    return read_study([source] if isinstance(source, (str, Path)) else source)
+
+
+def _plugin_hint(source: Study | Path | str | Sequence[Path | str], name: str) -> str:
+    """How to have a figure of a plugin file of the results, if there is one of this name."""
+    from simfl.report.plugin_figures import missing_figures_hint
+
+    with suppress(SimflError):  # what is wrong with the results is not what is asked for
+        return missing_figures_hint(_study(source), name)
+    return ""
+
+
+def figure(source: Study | Path | str | Sequence[Path | str], name: str, **changes: object) -> "Figure":
     """The figure alone; see :func:`draw`."""
     return draw(name, source, **changes)[0]

@@ -3,11 +3,8 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from simfl.report.study import number
-
-__all__ = ["JOINT", "flat", "labels", "natural", "varying"]
 
 UNIMPORTANT = {"seed", "name", "trace"}
 """Keys that do not make two runs different."""
@@ -17,18 +14,18 @@ JOINT = " / "
 """Stands between the values of a name, as in ``simfl compare``."""
 
 
-def flat(scenario: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def flat(scenario: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     """A scenario as dotted keys with text values; lists count as one value."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, value in scenario.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
+            values |= flat(value, f"{prefix}{key}.")
         else:
-            found[prefix + str(key)] = value if isinstance(value, str) else json.dumps(value)
-    return found
+            values[prefix + str(key)] = value if isinstance(value, str) else json.dumps(value)
+    return values
 
 
-def varying(scenarios: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+def varying(scenarios: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
     """The keys in which scenarios differ, and each one's values.
 
     Where another plugin was chosen, that is one axis: its value is the plugin's name, with those of its fields in which
@@ -41,8 +38,8 @@ def varying(scenarios: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], li
     values: list[dict[str, str]] = [{} for _ in rows]
     axes = tuple(dict.fromkeys(_family(key, families) for key in differing))
     for axis in axes:
-        told = _choices(axis, rows, differing) if axis in families else [row.get(axis, "") for row in rows]
-        for value, text in zip(values, told, strict=True):
+        texts = _choices(axis, rows, differing) if axis in families else [row.get(axis, "") for row in rows]
+        for value, text in zip(values, texts, strict=True):
             value[axis] = text
     return axes, values
 
@@ -51,13 +48,13 @@ def _choices(family: str, rows: list[dict[str, str]], differing: list[str]) -> l
     """What each row chose of a family: the plugin's name, with the fields in which its users differ."""
     names = [row.get(f"{family}.name", row.get(family, "")) for row in rows]
     fields = [key for key in differing if key.startswith(f"{family}.") and key != f"{family}.name"]
-    found = []
+    choices = []
     for row, name in zip(rows, names, strict=True):
         same = [other for other, its in zip(rows, names, strict=True) if its == name]
-        told = [field for field in fields if field in row and len({other.get(field) for other in same}) > 1]
-        details = ",".join(f"{field.removeprefix(family + '.')}={row[field]}" for field in told)
-        found.append(f"{name}:{details}" if details else name)
-    return found
+        differing_fields = [field for field in fields if field in row and len({other.get(field) for other in same}) > 1]
+        details = ",".join(f"{field.removeprefix(family + '.')}={row[field]}" for field in differing_fields)
+        choices.append(f"{name}:{details}" if details else name)
+    return choices
 
 
 def _family(key: str, families: Iterable[str]) -> str:

@@ -5,21 +5,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from simfl.columns import TARGET_COLUMNS, Column, telling, unknown
-from simfl.compare.measures import common_target
-from simfl.report.statistics import Interval, interval
-from simfl.report.study import Group, Run, Study
+from simfl.core.columns import TARGET_COLUMNS, Column, order_columns, unknown
+from simfl.experiments.compare.intervals import Interval
+from simfl.experiments.compare.run_numbers import common_target
+from simfl.report.finished_run import Run
+from simfl.report.seed_intervals import interval
+from simfl.report.study import Group, Study
 
-__all__ = ["Measure", "Scale", "measures", "quantities", "target_of", "with_values"]
+ROUNDING = 1e-9
+"""Half-widths below this share of the mean are rounding errors."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How values of a column are written: value / divisor, with so many decimals.
-
-    Attributes:
-        unit: "" for plain numbers.
-    """
+    """How values of a column are written: value / divisor, with so many decimals and, but for plain numbers, a unit."""
 
     divisor: float
     unit: str
@@ -31,10 +30,14 @@ class Scale:
             return "–"
         return f"{value / self.divisor:,.{self.decimals}f}".replace("-", "−").replace(",", "\u2009")
 
-    def interval(self, found: Interval) -> str:
+    def interval(self, values: Interval) -> str:
         """``mean ± half``, the half only where it is known."""
-        half = "" if math.isnan(found.half) else f" ± {self.text(found.half)}"
-        return self.text(found.mean) + half
+        half = "" if math.isnan(values.half_width) else f" ± {self.text(values.half_width)}"
+        return self.text(values.estimate) + half
+
+    def half(self, mean: float, half: float) -> str:
+        """``± half``; empty where it is not known, or a rounding error."""
+        return f"±\u202f{self.text(half)}" if half > ROUNDING * abs(mean) else ""
 
     def quantity(self, value: float | None) -> str:
         """The number with its unit."""
@@ -42,13 +45,8 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A number that every run has, or lacks.
-
-    Attributes:
-        column: its name, heading, unit, direction and meaning.
-        of: its value for a run, None where the run has none.
-    """
+class StudyMeasure:
+    """A number ``of`` every run, None where a run has none."""
 
     column: Column
     of: Callable[[Run], float | None]
@@ -80,10 +78,10 @@ class Measure:
 
     def scale(self, values: Iterable[float | int | None]) -> Scale:
         """How to write such values, in one unit for all of them."""
-        found = [abs(float(value)) for value in values if value is not None and not math.isnan(value)]
-        if self.column.unit == "number" and all(value.is_integer() for value in found):
+        sizes = [abs(float(value)) for value in values if value is not None and not math.isnan(value)]
+        if self.column.unit == "number" and all(value.is_integer() for value in sizes):
             return Scale(1.0, "", 0)
-        return _scale(self.column.unit, max(found, default=0.0))
+        return _scale(self.column.unit, max(sizes, default=0.0))
 
 
 def quantities(kind: str, values: Iterable[float]) -> Scale:
@@ -109,35 +107,30 @@ def _decimals(largest: float) -> int:
     return max(0, 2 - int(math.log10(largest))) if largest >= 1 else 3
 
 
-def target_of(study: Study) -> float | None:
-    """The study's target accuracy, else :func:`simfl.compare.measures.common_target`; None where there is none."""
-    return common_target([run.summary for run in study.runs]) if study.target is None else study.target
-
-
-def measures(study: Study) -> tuple[Measure, ...]:
+def measures(study: Study) -> tuple[StudyMeasure, ...]:
     """The measures of a study, the most telling first: every column that one of its runs has, plugins' too."""
     names = dict.fromkeys(name for run in study.runs for name in run.finals)
     known = {name: column for run in study.runs for name, column in run.columns.items()}
-    found = [Measure(known.get(name) or unknown(name), partial(_final, name)) for name in names]
-    target = target_of(study)
+    all_measures = [StudyMeasure(known.get(name) or unknown(name), partial(_final_value, name)) for name in names]
+    target = common_target([run.summary for run in study.runs]) if study.target is None else study.target
     if target is not None:
         share = f"{100 * target:.0f}\u202f%"
         for column in TARGET_COLUMNS:
-            told = {key: getattr(column, key).replace("the target", share).replace("target", share)
+            texts = {key: getattr(column, key).replace("the target", share).replace("target", share)
                     for key in ("heading", "sentence")}  # fmt: skip
-            found.append(Measure(column._replace(**told), partial(_reached, column.name, target)))
-    order = {column.name: place for place, column in enumerate(telling(m.column for m in found))}
-    return tuple(sorted(found, key=lambda measure: order[measure.name]))
+            all_measures.append(StudyMeasure(column._replace(**texts), partial(_at_target, column.name, target)))
+    order = {column.name: place for place, column in enumerate(order_columns(m.column for m in all_measures))}
+    return tuple(sorted(all_measures, key=lambda measure: order[measure.name]))
 
 
-def _final(name: str, run: Run) -> float | None:
+def _final_value(name: str, run: Run) -> float | None:
     return run.finals.get(name)
 
 
-def _reached(name: str, target: float, run: Run) -> float | None:
-    return run.reached(target).get(name)
+def _at_target(name: str, target: float, run: Run) -> float | None:
+    return run.to_target(target).get(name)
 
 
-def with_values(study: Study) -> tuple[Measure, ...]:
+def with_values(study: Study) -> tuple[StudyMeasure, ...]:
     """The measures that tables show and that at least one run has."""
     return tuple(m for m in measures(study) if m.column.shown and any(m.of(run) is not None for run in study.runs))

@@ -4,14 +4,12 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simfl.disk import write_atomically
-from simfl.errors import SimflError
+from simfl.core.errors import SimflError
+from simfl.core.storage.disk import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-
-__all__ = ["FORMATS", "csv_text", "format_of", "picture", "save"]
 
 FORMATS = {
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
@@ -23,10 +21,10 @@ FORMATS = {
 PNG_DPI = 300
 
 
-def picture(fig: "Figure", format: str) -> bytes:
-    """The figure as the bytes of a file. Call it under :func:`simfl.report.style.settings`."""
+def picture(fig: "Figure", format: str, dpi: int = PNG_DPI) -> bytes:
+    """The figure as the bytes of a file; the same bytes under :func:`simfl.report.style.settings`."""
     file = io.BytesIO()
-    fig.savefig(file, format=format, metadata=FORMATS[format], dpi=PNG_DPI)
+    fig.savefig(file, format=format, metadata=FORMATS[format], dpi=dpi)
     return file.getvalue()
 
 

@@ -4,7 +4,7 @@ Colours: Okabe and Ito, "Color Universal Design" (2008), without its yellow, whi
 and ninth group, wine and olive of Tol's "muted" scheme (SRON/EPS/TN/09-002, 2021).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from simfl.report.study import Group
-
-__all__ = [
-    "CELL", "INK", "LINE", "MARKERS", "MUTED", "OWN", "PAPER", "SERIES", "distinct", "figure", "legend", "look",
-    "marker", "note", "settings", "styled", "tag", "title",
-]  # fmt: skip
 
 INK, MUTED, LINE, PAPER = "#1c2430", "#667080", "#e3e1db", "#fffffe"
 """Text; axes and asides; grid; background. The page replaces each by its own colour for light and dark."""
@@ -106,7 +101,7 @@ SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def settings(**changes: Any) -> Iterator[None]:
+def settings(**changes: object) -> Iterator[None]:
     """matplotlib with simfl's settings, whatever the user's are; nothing of it stays."""
     import matplotlib
 
@@ -125,15 +120,16 @@ def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: fl
     """
     from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from simfl.report.notebook_figure import NotebookFigure
 
     width_in, given_in = WIDE_IN if wide else WIDTH_IN, rcParams["figure.figsize"][0]
     if given_in != WIDTH_IN:
         height_in = min(height_in, given_in * max(0.62, height_in / width_in))
         width_in = given_in
-    made = Figure(figsize=(width_in, height_in))
-    FigureCanvasAgg(made)
-    return made, made.subplots(rows, columns, squeeze=False, **more)
+    fig = NotebookFigure(figsize=(width_in, height_in))
+    FigureCanvasAgg(fig)
+    return fig, fig.subplots(rows, columns, squeeze=False, **more)
 
 
 def look(number: int | None) -> dict[str, Any]:
@@ -157,7 +153,7 @@ def marker(number: int | None, points: int) -> dict[str, Any]:
     }
 
 
-def styled(group: "Group", points: int) -> dict[str, Any]:
+def line_style(group: "Group", points: int) -> dict[str, Any]:
     """All of a group's line style, with its name for the legend and for the page."""
     return {
         **look(group.number),
@@ -172,11 +168,10 @@ def tag(group: "Group") -> str:
     return f"group-{'other' if group.number is None else group.number}"
 
 
-def legend(fig: "Figure", axes: "Axes", own: bool = False) -> None:
+def legend(fig: "Figure", axes: "Axes", on_page: bool = False) -> None:
     """Names above the axes, in as many columns as fit; none for a single line.
 
-    Args:
-        own: they name something else than the study's groups, so that the page needs them too.
+    On the page, too, where they name something else than the study's groups.
     """
     handles, names = axes.get_legend_handles_labels()
     if len(handles) > 1:
@@ -185,8 +180,8 @@ def legend(fig: "Figure", axes: "Axes", own: bool = False) -> None:
         columns = min(len(names), max(1, int(fig.get_figwidth() / (0.42 + 0.062 * widest))))
         lines = -(-len(names) // columns) * max(name.count("\n") + 1 for name in names)
         fig.set_figheight(fig.get_figheight() + 0.15 * max(0, lines - 3))
-        made = fig.legend(handles, names, loc="outside upper left", ncols=columns, borderaxespad=0.2)
-        made.set_gid(OWN if own else None)
+        box = fig.legend(handles, names, loc="outside upper left", ncols=columns, borderaxespad=0.2)
+        box.set_gid(OWN if on_page else None)
 
 
 def distinct(names: list[str]) -> list[str]:
@@ -194,10 +189,14 @@ def distinct(names: list[str]) -> list[str]:
     them different; else they are written in several lines.
     """
     half = NAME // 2
-    for short in (lambda name: f"{name[:half]}…{name[1 - half :]}", lambda name: f"…{name[1 - NAME :]}"):
-        found = [name if len(name) <= NAME else short(name) for name in names]  # type: ignore[no-untyped-call]
-        if len(set(found)) == len(set(names)):
-            return found
+    abbreviations: tuple[Callable[[str], str], ...] = (
+        lambda name: f"{name[:half]}…{name[1 - half :]}",
+        lambda name: f"…{name[1 - NAME :]}",
+    )
+    for short in abbreviations:
+        shortened = [name if len(name) <= NAME else short(name) for name in names]
+        if len(set(shortened)) == len(set(names)):
+            return shortened
     return ["\n".join(wrap(name, NAME)) for name in names]
 
 

@@ -3,18 +3,17 @@
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matplotlib.ticker import PercentFormatter
 
+from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.lines import AXES
 from simfl.report.saving import picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["inline"]
 
 COLOURS = {
     **{color: f"var(--s{number})" for number, color in enumerate(style.SERIES)},
@@ -57,23 +56,23 @@ def inline(fig: "Figure", name: str, about: str) -> str:
     return re.sub(r"\n\s*", "\n", text)
 
 
-def _panels(fig: "Figure") -> list[dict[str, Any]]:
+def _panels(fig: "Figure") -> list[JsonObject]:
     """Where the figure's lines are, in the picture's coordinates, and what they mean: to read values by pointing."""
     wide, high = (72 * size for size in fig.get_size_inches())
-    found = []
+    panels = []
     for axes in fig.axes:
         if not any(line.get_gid() for line in axes.lines):
             continue
         place, log = axes.get_position(), axes.get_yscale() == "log"
         low, high_end = (math.log2(end) if log else end for end in axes.get_ylim())
-        found.append({
+        panels.append({
             "left": place.x0 * wide, "right": place.x1 * wide,
             "top": (1 - place.y1) * high, "bottom": (1 - place.y0) * high,
             "from": axes.get_xlim()[0], "to": axes.get_xlim()[1], "low": low, "high": high_end, "log": log,
             "label": axes.get_xlabel(), "whole": axes.get_xlabel() == AXES["rounds"],
             "share": isinstance(axes.yaxis.get_major_formatter(), PercentFormatter),
         })  # fmt: skip
-    return [{key: round(v, 4) if isinstance(v, float) else v for key, v in panel.items()} for panel in found]
+    return [{key: round(v, 4) if isinstance(v, float) else v for key, v in panel.items()} for panel in panels]
 
 
 def _shorter(match: "re.Match[str]") -> str:

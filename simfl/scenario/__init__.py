@@ -4,12 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simfl.scenario.model import Scenario, Source
-    from simfl.scenario.places import InvalidScenario, Place, Problem
+    from simfl.scenario.model import Scenario
+    from simfl.scenario.source import Source
+    from simfl.scenario.yaml.places import InvalidScenario, Place, Problem
 
 __all__ = ["InvalidScenario", "Place", "Problem", "Scenario", "Source"]
 
-_HOMES = {"Scenario": "model", "Source": "model", "InvalidScenario": "places", "Place": "places", "Problem": "places"}
+_HOMES = {"Scenario": "model", "Source": "source"} | dict.fromkeys(
+    ("InvalidScenario", "Place", "Problem"), "yaml.places"
+)
 """Imported when they are asked for: who only reads a file (completion does) needs no plugins."""
 
 

@@ -1,21 +1,20 @@
 """Which file a scenario's name means: one that is there, or one that comes with simfl.
 
-``simfl/builtin`` is the checkout's ``scenarios`` (a link) and a folder of the package where simfl is installed.
+They are the checkout's ``scenarios/``; where simfl is installed, a folder of the package holds them (``setup.py``).
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from simfl.errors import nearest
+from simfl.core.errors import nearest
 
-__all__ = ["Found", "builtins", "find", "no_such"]
-
-FOLDER = Path(__file__).parent.parent / "builtin"
+INSTALLED = Path(__file__).parent / "builtin_files"
+FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[2] / "scenarios"
 SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
-class Found:
+class ScenarioFile:
     """The file that a name means.
 
     Attributes:
@@ -34,7 +33,7 @@ def builtins() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-def find(name: Path | str, folder: Path = Path()) -> Found:
+def find(name: Path | str, folder: Path = Path()) -> ScenarioFile:
     """The scenario file that is meant by a name; what is there as a file wins over what is built in.
 
     Args:
@@ -45,10 +44,10 @@ def find(name: Path | str, folder: Path = Path()) -> Found:
     if Path(name).name == str(name) and not path.suffix and (path.is_dir() or not path.exists()):
         for suffix in SUFFIXES:
             if (file := path.with_suffix(suffix)).is_file():
-                return Found(file, str(file), file.parent)
+                return ScenarioFile(file, str(file), file.parent)
         if path.name in builtins():
-            return Found(FOLDER / f"{path.name}.yaml", f"built-in {path.name}", Path())
-    return Found(path, str(path), path.parent)
+            return ScenarioFile(FOLDER / f"{path.name}.yaml", f"built-in {path.name}", Path())
+    return ScenarioFile(path, str(path), path.parent)
 
 
 def no_such(path: Path) -> str:

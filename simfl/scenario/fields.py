@@ -9,19 +9,18 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from simfl.registry import Registry, default_of, plain
-from simfl.scenario.places import KeyPath
-
-__all__ = ["Description", "annotation_at", "describe", "homes", "keys_of", "options", "owner", "registry_of"]
-
+from simfl.core.registration.plugin_data import default_of, plain
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry
+from simfl.scenario.yaml.places import KeyPath
 
 DEEPEST = 3
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
-    hints = get_type_hints(cls, include_extras=True)
-    return {f.name: hints[f.name] for f in fields(cls) if f.init and f.metadata.get("yaml", True)}
+def _key_types(cls: type) -> dict[str, Any]:
+    annotations = get_type_hints(cls, include_extras=True)
+    return {f.name: annotations[f.name] for f in fields(cls) if f.init and f.metadata.get("yaml", True)}
 
 
 def options(annotation: Any) -> Iterator[Any]:
@@ -39,44 +38,65 @@ def options(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def registry_of(annotation: Any) -> Registry | None:
+def registry_of(annotation: object) -> Registry[Plugin] | None:
     """The family of plugins that may stand at a place of this type."""
     return next((option for option in options(annotation) if isinstance(option, Registry)), None)
 
 
-def owner(annotation: Any, value: Any) -> type | None:
+def owner(annotation: object, value: object) -> type | None:
     """The dataclass whose fields are the keys of ``value``, a piece of YAML data at a place of this type."""
     known = list(options(annotation))
     plugins = (option.chosen(value) for option in known if isinstance(option, Registry))
-    classes = (option for option in known if is_dataclass(option) and isinstance(value, (dict, NoneType)))
+    classes = (
+        option
+        for option in known
+        if isinstance(option, type) and is_dataclass(option) and isinstance(value, (dict, NoneType))
+    )
     return next((cls for cls in (*plugins, *classes) if cls is not None), None)
 
 
-def keys_of(annotation: Any, value: Any) -> dict[str, Any]:
+def keys_of(annotation: object, value: object) -> dict[str, Any]:
     """The keys that fit into ``value`` at a place of this type, with their types; empty if it takes none."""
     cls = owner(annotation, value)
     if cls is None:
         return {}
     chooser: dict[str, Any] = {} if registry_of(annotation) is None else {"name": str}
-    return chooser | _hints(cls)
+    return chooser | _key_types(cls)
 
 
-def homes(annotation: Any, name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
+def homes(annotation: object, name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
     """The places below one of this type at which a plugin of some name may stand."""
     for option in options(annotation):
         if isinstance(option, Registry):
             if name in option:
                 yield path
-            classes = list(option.values())
+            classes: list[type] = list(option.values())
         else:
-            classes = [option] if is_dataclass(option) else []
+            classes = [option] if isinstance(option, type) and is_dataclass(option) else []
         if len(path) < DEEPEST:
             for cls in classes:
-                for key, hint in _hints(cls).items():
+                for key, hint in _key_types(cls).items():
                     yield from homes(hint, name, (*path, key))
 
 
-def _inside(annotation: Any, value: Any, key: Any) -> Any:
+def key_homes(annotation: object, key: str, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """The places below one of this type at which a plugin has some key: its path, and the plugin's name."""
+    for option in options(annotation):
+        if isinstance(option, Registry):
+            by_base = sorted(option.items(), key=lambda item: len(item[1].__mro__))  # presets after what they preset
+            classes: dict[str, type] = dict(by_base)
+        else:
+            classes = {"": option} if isinstance(option, type) and is_dataclass(option) else {}
+        for name, cls in classes.items():
+            keys = _key_types(cls)
+            if name and key in keys:
+                yield path, name
+            if not name or len(path) < 1:  # into sections, not into each plugin of each plugin
+                for inner, hint in keys.items():
+                    yield from key_homes(hint, key, (*path, inner))
+
+
+def _inside(annotation: object, value: object, key: object) -> Any:
     if isinstance(key, str) and (known := keys_of(annotation, value).get(key)) is not None:
         return known
     for option in options(annotation):
@@ -89,7 +109,7 @@ def _inside(annotation: Any, value: Any, key: Any) -> Any:
     return Any
 
 
-def annotation_at(annotation: Any, data: Any, path: KeyPath) -> Any:
+def annotation_at(annotation: object, data: object, path: KeyPath) -> Any:
     """The type of the place at ``path``; ``Any`` where the data leaves what is known."""
     for key in path:
         annotation = _inside(annotation, data, key)
@@ -97,7 +117,7 @@ def annotation_at(annotation: Any, data: Any, path: KeyPath) -> Any:
     return annotation
 
 
-def _item(data: list[Any], key: Any) -> Any:
+def _item(data: list[Any], key: object) -> Any:
     return data[key] if isinstance(key, int) and 0 <= key < len(data) else None
 
 
@@ -130,7 +150,7 @@ def describe(cls: type) -> list[Description]:
         Description(
             name, _words(hint), defaults[name] if defaults[name] is MISSING else plain(defaults[name]), _text(hint)
         )
-        for name, hint in _hints(cls).items()
+        for name, hint in _key_types(cls).items()
     ]
 
 
@@ -151,7 +171,7 @@ def _words(annotation: Any) -> str:
         for part in annotation.__metadata__:
             if isinstance(part, Registry):
                 return part.family + (" or number" if part.number else "")
-        return _bounded(_words(annotation.__origin__), annotation.__metadata__)
+        return _with_bounds(_words(annotation.__origin__), annotation.__metadata__)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(_words(part) for part in arguments))
     if origin is Literal:
@@ -162,12 +182,12 @@ def _words(annotation: Any) -> str:
         return "[" + ", ".join(_words(part) for part in arguments) + "]"
     if origin is dict:
         return f"mapping to {_words(arguments[1])}"
-    if is_dataclass(annotation):
-        return "{" + ", ".join(_hints(annotation)) + "}"
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return "{" + ", ".join(_key_types(annotation)) + "}"
     return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
-def _bounded(words: str, metadata: tuple[Any, ...]) -> str:
+def _with_bounds(words: str, metadata: tuple[object, ...]) -> str:
     bounds = [
         f"{sign} {getattr(constraint, attribute):g}"
         for info in metadata

@@ -1,9 +1,9 @@
 """The code of plugins as part of a scenario's identity: results of other code are other results.
 
-simfl's own plugins count by :data:`simfl.RESULTS`, those of plugin files by the files' content. Those of an installed
-package (or of any importable module) count by the content of the module that defines them. Those of a notebook, an
-interactive session or a script count by their bytecode, with the functions, classes and plain values of the same
-module that they use; other versions of Python have other bytecode.
+simfl's own plugins count by :data:`simfl.core.version.RESULTS`, those of plugin files by the files' content. Those of
+an installed package (or of any importable module) count by the content of the module that defines them. Those of a
+notebook, an interactive session or a script count by their bytecode, with the functions, classes and plain values of
+the same module that they use; other versions of Python have other bytecode.
 """
 
 import re
@@ -13,11 +13,8 @@ from hashlib import sha256
 from inspect import getsourcefile
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
-from simfl.scenario.pluginfiles import is_plugin_file
-
-__all__ = ["code_of", "codes", "is_foreign"]
+from simfl.scenario.plugin_files import is_plugin_file
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -48,7 +45,7 @@ def _sha256(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
-def _of(value: Any, seen: set[int]) -> Iterator[str]:
+def _of(value: object, seen: set[int]) -> Iterator[str]:
     """A value in texts that do not depend on where and when it was made."""
     if isinstance(value, PLAIN):
         yield repr(value)

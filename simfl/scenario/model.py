@@ -1,85 +1,52 @@
 """The scenario: what a YAML file says, complete, checked and frozen."""
 
-import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError, core_schema
 
-from simfl import coverage
 from simfl.attacks import OBSERVERS
+from simfl.core import coverage
+from simfl.core.errors import ScenarioError
+from simfl.core.json_data import JsonObject
+from simfl.core.registration.plugin_data import plain
+from simfl.core.registration.registry import validate
+from simfl.core.scenario_view import RuntimeOptions
+from simfl.core.storage.data_folder import DATA_PATH
 from simfl.devices import Devices
-from simfl.errors import ScenarioError
-from simfl.files import DATA_PATH, data_places
 from simfl.learning import LEARNING
-from simfl.measurement import METRICS
+from simfl.metrics import METRICS
 from simfl.network import NETWORKS
-from simfl.plugin import is_plugin
 from simfl.privacy import PRIVACY
-from simfl.registry import plain, validate
-from simfl.scenario import datafiles, identity, overrides, owned, pluginfiles, plugins
+from simfl.scenario import checks, data_files, overrides
+from simfl.scenario import plugin_files as pluginfiles
+from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
-from simfl.scenario.extending import extended, opened
-from simfl.scenario.messages import in_order, problems
-from simfl.scenario.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted, shown
-from simfl.scenario.reader import Document, read
-from simfl.scenario.scalars import LARGEST
+from simfl.scenario.digest import digest_of, origins_of
+from simfl.scenario.extends import merge_extended, read_scenario_file
+from simfl.scenario.messages.problems import in_order, problems
+from simfl.scenario.source import NotAKey, Source
 from simfl.scenario.trust import NAMED, Trust
-from simfl.scenario.writer import as_data, dump
+from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Problem, dotted_key
+from simfl.scenario.yaml.reader import Document, read
+from simfl.scenario.yaml.scalars import LARGEST
+from simfl.scenario.yaml.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
-from simfl.setting import Means
 from simfl.training import RULES
-from simfl.version import RESULTS
-
-__all__ = ["Scenario", "Source"]
 
 MAX_CLIENTS = 10**8
-DIGEST_DIGITS = 12
 
 PluginPath = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"\.py$"), DATA_PATH]
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a scenario was read.
-
-    Attributes:
-        folder: what its data files are relative to.
-        places: where its keys stand.
-        means: with what it is played.
-    """
-
-    folder: Path = Path()
-    places: Places = field(default_factory=lambda: Places(Place("scenario")))
-    means: Means = Means()
-
-
 _NAMES_PLUGINS = re.compile(r"\s*plugins\s*[.=]")
 """An override that names plugin files."""
-
-
-class _NotAKey:
-    """Marks a field of the scenario that no YAML key sets."""
-
-    @staticmethod
-    def __get_pydantic_core_schema__(source: Any, handler: Any) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(_NotAKey.refuse)
-
-    @staticmethod
-    def refuse(value: Any) -> Any:
-        raise PydanticCustomError("unexpected_keyword_argument", "unknown key")
-
-    @staticmethod
-    def __get_pydantic_json_schema__(schema: Any, handler: Any) -> dict[str, Any]:
-        return {"not": {}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +96,7 @@ class Scenario:
         Literal["rounds", "events", "aggregates"],
         Field(description="what is recorded: a row a round, every message too, or every sum too, to attack it later"),
     ] = "rounds"
-    source: Annotated[Source, _NotAKey] = field(
+    source: Annotated[Source, NotAKey] = field(
         default_factory=Source, compare=False, repr=False, metadata={"yaml": False}
     )
 
@@ -154,9 +121,11 @@ class Scenario:
         Raises:
             InvalidScenario: with everything that is wrong, each with file, line, column and key.
         """
-        found = find(path)
-        here = Path(os.path.realpath(found.path))
-        return cls._made(opened(found), found.path.stem, found.folder, overrides, plugins, (here,), trust)
+        file = find(path)
+        here = Path(os.path.realpath(file.path))
+        return cls._read_document(
+            read_scenario_file(file), file.path.stem, file.folder, overrides, plugins, (here,), trust
+        )
 
     @classmethod
     def parse(
@@ -179,12 +148,12 @@ class Scenario:
         Raises:
             InvalidScenario: with everything that is wrong.
         """
-        return cls._made(read(text, name), name, folder, overrides, plugins)
+        return cls._read_document(read(text, name), name, folder, overrides, plugins)
 
     @classmethod
     def of(
         cls,
-        data: Mapping[str, Any],
+        data: Mapping[str, object],
         name: str = "scenario",
         overrides: Iterable[str] = (),
         folder: Path = Path(),
@@ -195,10 +164,10 @@ class Scenario:
         Args, Raises: as for :meth:`parse`.
         """
         text = dump(as_data(data))
-        return cls._made(read(text, name), name, folder, overrides, plugins)
+        return cls._read_document(read(text, name), name, folder, overrides, plugins)
 
     @classmethod
-    def _made(
+    def _read_document(
         cls,
         document: Document,
         name: str,
@@ -212,7 +181,7 @@ class Scenario:
         loading = [text for text in changes if _NAMES_PLUGINS.match(text)]  # what is named there must be known first
         overrides.apply(document, loading, cls)
         pluginfiles.load_all(document, folder, plugin_files, trust)
-        document = extended(document, folder, cls, chain, trust)
+        document = merge_extended(document, folder, cls, chain, trust)
         overrides.apply(document, [text for text in changes if text not in loading], cls)
         if () in document.spoiled:
             raise InvalidScenario(in_order(document.problems))
@@ -222,47 +191,22 @@ class Scenario:
         try:
             scenario = validate(cls, data)
         except ValidationError as error:
-            found = problems(error.errors(include_url=False), document, cls)
-            raise InvalidScenario(in_order([*document.problems, *found])) from None
+            wrong = problems(error.errors(include_url=False), document, cls)
+            raise InvalidScenario(in_order([*document.problems, *wrong])) from None
         scenario = replace(scenario, source=Source(folder, document.places))
-        return scenario._completed(document)
+        return scenario._complete(document)
 
-    def _completed(self, document: Document) -> Self:
-        scenario, found = plugins.resolved(self)
-        if not found:
-            found = [*plugins.checked(scenario), *scenario._missing_files(), *scenario._not_named()]
-            found += owned.clashes(scenario)
-            found += scenario._uncovered()
-        located = [scenario._problem(path, message) for path, message in found]
+    def _complete(self, document: Document) -> Self:
+        scenario, wrong = plugins.resolve(self)
+        if not wrong:
+            wrong = checks.conflicts(scenario)
+        located = [scenario._problem(path, message) for path, message in wrong]
         if located or document.problems:
             raise InvalidScenario(in_order([*document.problems, *located]))
         return scenario
 
-    def _uncovered(self) -> Iterator[tuple[KeyPath, str]]:
-        """What the client algorithm sends although a certificate does not cover it."""
-        name = self.training.variant.name
-        yield from ((self._algorithm, f"{name} {message}") for message in coverage.uncovered(self))
-
-    @property
-    def _algorithm(self) -> KeyPath:
-        """Where the client algorithm stands."""
-        return next((path for path, plugin in plugins.walk(self) if plugin is self.training.variant), ("training",))
-
-    def _missing_files(self) -> Iterator[tuple[KeyPath, str]]:
-        for path, name in datafiles.named(self):
-            if not os.path.isfile(self.file(name)):
-                yield path, f"{shown(name)} is no file beside the scenario or in {data_places()}"
-
-    def _not_named(self) -> Iterator[tuple[KeyPath, str]]:
-        """Plugins of files that another scenario of this process has named."""
-        named = {self._content(("plugins", i), name) for i, name in enumerate(self.plugins)}
-        for path, plugin in plugins.walk(self):
-            cls = type(plugin)
-            if is_plugin(plugin) and pluginfiles.is_plugin_file(cls) and pluginfiles.file_of(cls) not in named:
-                yield path, f"'{cls.name}' is of a plugin file that this scenario does not name under plugins"
-
     def _problem(self, path: KeyPath, message: str) -> Problem:
-        return Problem(self.source.places.of(path), dotted(path), message)
+        return Problem(self.source.places.of(path), dotted_key(path), message)
 
     # -- using ---------------------------------------------------------------------------------
 
@@ -272,28 +216,31 @@ class Scenario:
         Args:
             name: relative to the scenario file's folder or, if it is not there, to the data folder; or absolute.
         """
-        return datafiles.find(name, self.source.folder)
+        return data_files.find(name, self.source.folder)
 
     @property
-    def means(self) -> Means:
-        """With what it is played; no key, and no part of the digest."""
+    def means(self) -> RuntimeOptions:
+        """With what it is run; no key, and no part of the digest."""
         return self.source.means
 
     def using(self, **means: Any) -> Self:
-        """The same scenario, played with other means, see :class:`simfl.setting.Means`."""
+        """The same scenario, run with other means, see :class:`simfl.core.scenario_view.RuntimeOptions`."""
         return replace(self, source=replace(self.source, means=replace(self.means, **means)))
 
-    def located(self, error: ScenarioError) -> InvalidScenario:
+    def locate(self, error: ScenarioError) -> InvalidScenario:
         """An error that shows only when the scenario is built, with the place of its key in the file."""
         if isinstance(error, InvalidScenario):
             return error
-        return InvalidScenario([self._problem(plugins.located(self, error), error.message)])
+        return InvalidScenario([self._problem(plugins.key_of(self, error), error.message)])
 
     def cautions(self) -> list[str]:
         """What works, but is perhaps not what was meant."""
-        return [*plugins.cautions(self), *(f"{dotted(self._algorithm)}: {text}" for text in coverage.cautions(self))]
+        return [
+            *plugins.cautions(self),
+            *(f"{dotted_key(checks.algorithm_key(self))}: {text}" for text in coverage.cautions(self)),
+        ]
 
-    def plain(self, folder: Path | None = None) -> dict[str, Any]:
+    def plain(self, folder: Path | None = None) -> JsonObject:
         """The scenario as plain data, all defaults and automatic fields filled in.
 
         Args:
@@ -302,8 +249,8 @@ class Scenario:
         home = self.source.folder
         scenario = self
         if folder is not None:
-            scenario = datafiles.renamed(self, lambda name, mark: datafiles.seen_from(name, home, folder))
-        data: dict[str, Any] = plain(scenario)
+            scenario = data_files.rename_files(self, lambda name, mark: data_files.seen_from(name, home, folder))
+        data: JsonObject = plain(scenario)
         return data
 
     def to_yaml(self, folder: Path | None = None) -> str:
@@ -320,12 +267,7 @@ class Scenario:
         Raises:
             ScenarioError: a data file cannot be read.
         """
-        known = {name: self.origins[dotted(path)] for path, name in datafiles.named(self)}
-        data = plain(datafiles.renamed(self, lambda name, mark: known[name] if mark == DATA_PATH else ""))
-        data["code"] = identity.codes(self.foreign())
-        data["results"] = RESULTS
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+        return digest_of(self)
 
     @cached_property
     def origins(self) -> dict[str, str]:
@@ -335,19 +277,7 @@ class Scenario:
         Raises:
             ScenarioError: a data file cannot be read.
         """
-        files = {dotted(path): self._content(path, name) for path, name in datafiles.named(self)}
-        return files | identity.codes(self.foreign()) | {"simfl": f"results version {RESULTS}"}
-
-    def foreign(self) -> list[type]:
-        """The plugins that it uses, the innermost first, that are neither simfl's own nor of its plugin files."""
-        used = dict.fromkeys(type(plugin) for _, plugin in plugins.walk(self) if is_plugin(plugin))
-        return [cls for cls in used if identity.is_foreign(cls)]
-
-    def _content(self, path: KeyPath, name: str) -> str:
-        try:
-            return datafiles.content(self.file(name))
-        except OSError as error:
-            raise ScenarioError(dotted(path), f"cannot be read: {error.strerror or error}") from None
+        return origins_of(self)
 
 
 def _safe(stem: str) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from simfl.registry import Registry, default_of, plain
+from simfl.core.json_data import JsonObject
+from simfl.core.registration.plugin_data import default_of, plain
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import annotation_at, keys_of, owner, registry_of
-from simfl.scenario.places import KeyPath, Place, Problem, dotted, shown
-from simfl.scenario.reader import MAX_DEPTH, Document, read
-from simfl.scenario.scalars import scalar
-
-__all__ = ["Change", "apply", "brief"]
+from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
+from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read
+from simfl.scenario.yaml.scalars import scalar
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*|[0-9]+")
 _SHORTHAND = re.compile(r"([A-Za-z_][\w-]*):(?=[A-Za-z_][\w.-]*=)")
@@ -26,7 +27,7 @@ class _Bad(Exception):
     """An override that cannot be applied; the message says why."""
 
 
-def apply(document: Document, overrides: Iterable[str], top: Any) -> None:
+def apply(document: Document, overrides: Iterable[str], top: object) -> None:
     """Changes the document's data by each override in turn; what cannot be applied becomes a problem.
 
     Args:
@@ -89,7 +90,7 @@ class Change:
         top: the type of the whole, i.e. Scenario.
     """
 
-    def __init__(self, document: Document, place: Place, top: Any) -> None:
+    def __init__(self, document: Document, place: Place, top: object) -> None:
         self.document = document
         self.place = place
         self.top = top
@@ -104,36 +105,36 @@ class Change:
         fitting = _SHORTHAND.match(text) if registry else None
         inner = _commas(text[fitting.end() :]) if fitting else []
         value = fitting[1] if fitting else _value(text)
-        given = parent[path[-1]] if _has(parent, path[-1]) else None
+        current = parent[path[-1]] if _has(parent, path[-1]) else None
         if registry and (isinstance(value, str) or isinstance(value, dict) and "name" in value):
-            self.choose(parent, path, registry, given, value)
+            self.choose(parent, path, registry, current, value)
         else:
             self.put(parent, path, value)
         for item in inner:
             key, part = _split(item)
             self.set((*path, *key), part)
 
-    def choose(self, parent: Any, path: KeyPath, registry: Registry, given: Any, value: Any) -> None:
+    def choose(self, parent: object, path: KeyPath, registry: Registry[Plugin], current: object, value: object) -> None:
         """Puts a plugin where another (or the same) stands; keys that both have stay."""
         wanted = registry.normalise(value)
         known = keys_of(self.type_at(path), wanted)
-        before = registry.normalise(given) if given is not None else {}
+        before = registry.normalise(current) if current is not None else {}
         if not known or not isinstance(before, dict):
             self.put(parent, path, value)
             return
-        kept = {key: item for key, item in before.items() if key in known and key not in wanted}
+        kept_keys = {key: item for key, item in before.items() if key in known and key not in wanted}
         places = self.document.places
         stay = [
-            {where: spot for where, spot in spots.items() if self._stays(where, path, kept)}
+            {where: spot for where, spot in spots.items() if self._stays(where, path, kept_keys)}
             for spots in (places.keys, places.values)
         ]
-        self.put(parent, path, {"name": wanted["name"], **kept, **wanted})
+        self.put(parent, path, {"name": wanted["name"], **kept_keys, **wanted})
         places.keys.update(stay[0])
         places.values.update(stay[1])
 
     @staticmethod
-    def _stays(where: KeyPath, path: KeyPath, kept: dict[str, Any]) -> bool:
-        return len(where) > len(path) and where[: len(path)] == path and where[len(path)] in kept
+    def _stays(where: KeyPath, path: KeyPath, kept_keys: JsonObject) -> bool:
+        return len(where) > len(path) and where[: len(path)] == path and where[len(path)] in kept_keys
 
     def put(self, parent: Any, path: KeyPath, value: Any) -> None:
         parent[path[-1]] = value
@@ -149,23 +150,23 @@ class Change:
             self.step(here, data)
             inner = data[here[-1]] if _has(data, here[-1]) else None
             if not isinstance(inner, (dict, list)):
-                inner = self.opened(here, inner)
+                inner = self.open_mapping(here, inner)
                 self.put(data, here, inner)
             data = inner
         self.step(path, data)
         return data
 
     @staticmethod
-    def step(path: KeyPath, data: Any) -> None:
+    def step(path: KeyPath, data: object) -> None:
         """Refuses a last key that cannot be one of ``data``."""
-        key, holder = path[-1], f"'{dotted(path[:-1])}'" if path[:-1] else "the scenario"
+        key, holder = path[-1], f"'{dotted_key(path[:-1])}'" if path[:-1] else "the scenario"
         if isinstance(data, dict) and not isinstance(key, str):
             raise _Bad(f"{holder} is not a list; {key} is no key of it")
         if isinstance(data, list) and not _has(data, key):
             valid = f"its indices are 0 to {len(data) - 1}" if data else "it is empty"
             raise _Bad(f"{holder} is a list; {valid} (got {shown(key)})")
 
-    def opened(self, path: KeyPath, value: Any) -> Any:
+    def open_mapping(self, path: KeyPath, value: object) -> Any:
         """What a value is short for, or stands there by default, as a mapping or list that can be changed."""
         if value is None:
             cls = owner(self.type_at(path[:-1]), self.value_at(path[:-1]))
@@ -174,7 +175,7 @@ class Change:
         registry = registry_of(self.type_at(path))
         value = registry.normalise(value) if registry else value
         if not isinstance(value, (dict, list)):
-            raise _Bad(f"'{dotted(path)}' is {shown(value)} and has no keys")
+            raise _Bad(f"'{dotted_key(path)}' is {shown(value)} and has no keys")
         return value
 
     def type_at(self, path: KeyPath) -> Any:
@@ -187,7 +188,7 @@ class Change:
         return data
 
 
-def brief(value: Any) -> Any:
+def brief(value: object) -> Any:
     """A default as data, without the fields that are themselves at their default."""
     data = plain(value)
     if is_dataclass(value):
@@ -197,7 +198,7 @@ def brief(value: Any) -> Any:
     return data
 
 
-def _has(data: Any, key: Any) -> bool:
+def _has(data: object, key: object) -> bool:
     if isinstance(data, dict):
         return key in data
     return isinstance(data, list) and isinstance(key, int) and 0 <= key < len(data)

@@ -4,11 +4,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from simfl.scenario.extending import EXTENDS
+from simfl.core.json_data import JsonObject
+from simfl.scenario.extends import EXTENDS
 from simfl.scenario.model import Scenario
-
-__all__ = ["schema"]
-
 
 _EXTENDS = {
     "type": "string",
@@ -18,15 +16,15 @@ _EXTENDS = {
 }
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """The schema, JSON Schema draft 7; each family of plugins stands once, under ``definitions``.
 
     What only the whole scenario shows (the plugins' checks) is not in it: ``simfl validate`` decides.
     """
-    made = TypeAdapter(Scenario).json_schema(ref_template="#/definitions/{model}")
-    made["properties"].pop("source")
-    families: dict[str, Any] = {}
-    body, classes = _tidy(made, families), _tidy(made.get("$defs", {}), families)
+    document = TypeAdapter(Scenario).json_schema(ref_template="#/definitions/{model}")
+    document["properties"].pop("source")
+    families: JsonObject = {}
+    body, classes = _for_editors(document, families), _for_editors(document.get("$defs", {}), families)
     body["properties"]["name"].pop("default")  # it is the file's name
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -38,7 +36,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _either(keys: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def _either(keys: JsonObject, required: list[str]) -> JsonObject:
     """A scenario with all its keys, or what differs from another: there, a section may be a part of one."""
     about = {key: {"title": key, "description": body["description"]} for key, body in keys.items()}
     return {
@@ -50,13 +48,13 @@ def _either(keys: dict[str, Any], required: list[str]) -> dict[str, Any]:
     }
 
 
-def _tidy(value: Any, families: dict[str, Any]) -> Any:
+def _for_editors(value: object, families: JsonObject) -> Any:
     """``value`` for editors of draft 7, with the alternatives of each family moved to ``families``."""
     if isinstance(value, list):
-        return [_tidy(item, families) for item in value]
+        return [_for_editors(item, families) for item in value]
     if not isinstance(value, dict):
         return value
-    value = {key: _tidy(item, families) for key, item in value.items() if key != "discriminator"}
+    value = {key: _for_editors(item, families) for key, item in value.items() if key != "discriminator"}
     for key, body in value.get("properties", {}).items():
         if isinstance(body, dict):
             body["title"] = key

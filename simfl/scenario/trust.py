@@ -13,10 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from simfl.disk import cache_root
-from simfl.scenario.places import shown
-
-__all__ = ["NAMED", "Trust", "remember"]
+from simfl.core.storage.disk import cache_root
+from simfl.scenario.yaml.places import shown
 
 REMEMBERED = "plugins"
 """The folder of the cache with an empty file for each plugin file, called by the SHA-256 of its content."""
@@ -45,7 +43,7 @@ class Trust:
         Raises:
             ValueError: it may not be; one line that says which file it is and how to look at it.
         """
-        if self.everything or digest in self.digests or _remembered(digest):
+        if self.everything or digest in self.digests or _was_executed(digest):
             return
         where = str(path.absolute())
         look = f"less {shlex.quote(where)}" if where.isprintable() else f"less {shown(where)}"
@@ -59,18 +57,18 @@ NAMED = Trust(everything=True, named=True)
 """For a scenario that the user names."""
 
 
-def remember(digest: str) -> None:
+def note_executed(digest: str) -> None:
     """Notes that a plugin file of this content was executed for a scenario that the user named.
 
     A cache that cannot be written remembers nothing.
     """
-    if (root := cache_root()) is not None and not _remembered(digest):
+    if (root := cache_root()) is not None and not _was_executed(digest):
         with suppress(OSError):
             (root / REMEMBERED).mkdir(parents=True, exist_ok=True)
             os.close(os.open(root / REMEMBERED / digest, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
 
 
-def _remembered(digest: str) -> bool:
+def _was_executed(digest: str) -> bool:
     """Whether this user has noted it: in a cache that several share, others' notes do not count."""
     if (root := cache_root()) is None:
         return False

@@ -1,177 +1,69 @@
-"""What an aggregation protocol is: whom it asks for what, and the sum that comes of it; no clock, no messages.
+"""What a secure-aggregation protocol is: whom it asks for what, and the sum that comes of it; no clock, no messages.
 
-A protocol speaks to its cohort in *talks*: generators that yield an :class:`Ask` a phase and are sent who answered.
-The world decides who answers and when. A talk is pure: what it does depends on its arguments and the answers only,
-so that the answers so far are its checkpoint. The mathematics of the sum happens later, in one batch, in
-:meth:`Protocol.add`, and only for sums that count.
+A protocol serves its cohort in *sessions* (:mod:`simfl.secagg.sessions`): generators that yield a request a phase and
+are sent which clients responded in time. The world decides who responds and when. A session is pure: what it does
+depends on its arguments and the responses only, so that the responses so far are its checkpoint. The mathematics of
+the sum happens later, in one batch, in :meth:`Protocol.add`, and only for sums that count.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.columns import Column
-from simfl.payload import SUMMABLE
-from simfl.registry import Registry
-from simfl.rng import Streams
-from simfl.setting import Setting
-from simfl.types import Job, Total, Units
-
-__all__ = ["PROTOCOLS", "Ask", "Cohort", "Contributions", "Failed", "Prepared", "Protocol", "Summed", "Talk"]
-
-
-class Ask(NamedTuple):
-    """One phase of a conversation with a whole cohort: sizes and times, no tensors.
-
-    Attributes:
-        kind: names the phase in traces, timelines and failure models, e.g. ``"share"``.
-        to: who is asked, int32 (n,), distinct.
-        down_bytes, up_bytes: sizes of the request and of the answer, a number or (n,).
-        compute_s: seconds each needs for its answer, a number or (n,).
-        quorum: answers after which the server goes on; None = all that can come.
-        deadline_s: seconds after which it goes on with what it has; None = it waits.
-    """
-
-    kind: str
-    to: NDArray[np.int32]
-    down_bytes: Any = 0
-    up_bytes: Any = 0
-    compute_s: Any = 0.0
-    quorum: int | None = None
-    deadline_s: float | None = None
+from simfl.core.columns import Column
+from simfl.core.payload import SUMMABLE
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Aggregate
+from simfl.secagg.sessions import Cohort, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.updates import ClientUpdates
 
 
-class Cohort(NamedTuple):
-    """Whom a protocol serves.
-
-    Attributes:
-        number: of the aggregation; with "secagg" the address of the protocol's random streams.
-        units: int32 (units, size): clients that are summed together or not at all.
-        dimension: coordinates of an update, d.
-        clients: of the scenario; some protocols have all of them help.
-        heaviest: the largest weight that any client's update can carry; public, so that sums can be sized for it.
-        empty: bool (clients,): who holds no samples, whose update is 0 and hides nobody; None = nobody is known to.
-        seeds: further secrets of each client, of which those after the first D are opened where D clients drop out.
-    """
-
-    number: int
-    units: Units
-    dimension: int
-    clients: int = 0
-    heaviest: float = 1.0
-    empty: NDArray[np.bool_] | None = None
-    seeds: int = 0
-
-    def hiding(self, members: NDArray[np.bool_]) -> int:
-        """How many of the members, (n,), hide the others in a sum."""
-        found = self.units.ravel()[members]
-        return len(found) if self.empty is None else int((~self.empty[found]).sum())
-
-    def opened(self, summed: int) -> int:
-        """How many seeds of each client are opened after the upload: those of as many drops as did not happen."""
-        dropped = self.units.size - summed
-        return self.seeds - dropped if dropped <= self.seeds else 0
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The good end of what comes before the upload.
-
-    Attributes:
-        kept: bool (units,): the units that go on; only they receive the model.
-        secret: what :meth:`Protocol.recover` needs of it.
-        down_bytes: what goes out with each model, a number or (units, size); of joint protocols.
-        compute_s: what each client computes besides its training, a number or (units, size); of joint protocols.
-    """
-
-    kept: NDArray[np.bool_]
-    secret: Any = None
-    down_bytes: Any = 0
-    compute_s: Any = 0.0
-
-
-@dataclass(frozen=True)
-class Summed:
-    """A protocol's good end.
-
-    Attributes:
-        kept: bool (units,): the units that are in the sum.
-        secret: what :meth:`Protocol.add` needs of the talks, e.g. who answered which phase.
-        row: values of the protocol's columns in rounds.csv.
-        compute_s: seconds the server then computes.
-    """
-
-    kept: NDArray[np.bool_]
-    secret: Any = None
-    compute_s: float = 0.0
-    row: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A protocol's bad end: nothing is summed.
-
-    Attributes:
-        reason: what failed, in words; it is reported.
-        row: values of the protocol's columns in rounds.csv.
-    """
-
-    reason: str
-    row: dict[str, Any] = field(default_factory=dict)
-
-
-Talk = Generator[Ask, NDArray[np.bool_], Any]
-"""Yields phases, is sent who answered each in time, bool (n,), and returns its end."""
-
-
-class Contributions(NamedTuple):
-    """Updates that are to be summed, by ascending client.
-
-    Attributes:
-        jobs: the jobs they come from, n.
-        vectors: float32 (n, d), as they leave the clients; whole numbers, int64, where they are to be added up in
-            the field as they are.
-        holds: bool (n, d): the coordinates each speaks about; None = all.
-        weights: float64 (n,): what each counts, not normalised.
-        row: (n,): the row of the participation matrix.
-        divisor: the normaliser of these weights, or of those that a protocol makes of them.
-        combine: the rule's aggregate: (vectors, weights, normaliser, holds) -> float32 (d,); linear unless the
-            protocol shows single updates.
-        secrets: of each update, those its client shares besides the protocol's own, of 32 bytes each.
-    """
-
-    jobs: tuple[Job, ...]
-    vectors: NDArray[np.float32]
-    holds: NDArray[np.bool_] | None
-    weights: NDArray[np.float64]
-    row: NDArray[Any]
-    divisor: Callable[[NDArray[np.float64]], float]
-    combine: Callable[..., NDArray[np.float32]]
-    secrets: tuple[tuple[bytes, ...], ...] = ()
-
-    def opened(self, count: int) -> tuple[tuple[bytes, ...], ...]:
-        """The last ``count`` secrets of each update."""
-        return tuple(each[len(each) - count :] for each in self.secrets) if count else ()
-
-    @property
-    def clients(self) -> NDArray[np.int32]:
-        """Whose updates they are, int32 (n,)."""
-        return np.fromiter((job.client for job in self.jobs), dtype=np.int32, count=len(self.jobs))
-
-
-class Protocol(Interface):
+class Protocol(Plugin, Interface):
     """A frozen dataclass whose fields are its YAML keys.
+
+    SecAgg with four clients, of whom client 3 fails before its upload. Each client advertises two keys of 32 bytes. It
+    is sent those of the three others and sends each of them shares of its secrets, of 100 bytes. Two shares open a
+    secret (more than half of the others), so that the masks of client 3 can be taken off the sum of 1, 3 and 2:
+
+    >>> from simfl.core.types import Job, JobId
+    >>> from simfl.secagg.secagg import SecAgg
+    >>> def run(session, *responses):  # prints what each phase requests of a client, in bytes down and up
+    ...     try:
+    ...         request = next(session)
+    ...         for responded in responses:
+    ...             bytes_each = int(np.max(request.down_bytes)), int(np.max(request.up_bytes))
+    ...             print(request.kind, request.to.tolist(), *bytes_each)
+    ...             request = session.send(np.array(responded))
+    ...     except StopIteration as end:
+    ...         return end.value
+    >>> protocol, streams = SecAgg(weight_channel=False), Streams(0)
+    >>> cohort = Cohort(number=0, units=np.array([[0], [1], [2], [3]], dtype=np.int32), dimension=1, clients=4)
+    >>> prepared = run(protocol.prepare(cohort, streams), [True] * 4, [True] * 4)
+    advertise [0, 1, 2, 3] 0 64
+    share [0, 1, 2, 3] 204 300
+    >>> uploaded = np.array([[True], [True], [True], [False]])
+    >>> result = run(protocol.recover(cohort, uploaded, [prepared.secret], streams), [True] * 3)
+    unmask [0, 1, 2] 1 120
+    >>> result.kept_units.tolist()
+    [True, True, True, False]
+    >>> jobs = tuple(Job(JobId.of(0, client), client, 0, 0.0) for client in range(3))
+    >>> vectors, ones = np.array([[1], [3], [2]], dtype=np.float32), np.ones(3)
+    >>> updates = ClientUpdates(jobs, vectors, None, ones, ones, divisor=np.sum, combine=None)
+    >>> protocol.add(result, updates, streams).vector.tolist()
+    [2.0]
 
     Attributes:
         joint: it needs one cohort from the first phase to the last. Such a protocol is refused where clients come and
             go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
         shows_updates: the server sees each update, not only their sum.
-        covers: the kinds of parts (:data:`simfl.payload.Kind`) of what leaves a client that it shows as sums only.
+        covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it shows as sums only.
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         certificate: its column that holds an epsilon; empty = none does.
@@ -196,7 +88,7 @@ class Protocol(Interface):
         """By which it multiplies whole numbers at most before it adds them."""
         return 1
 
-    def upload_bytes(self, update_bytes: Any, dimension: int) -> Any:
+    def upload_bytes(self, update_bytes: object, dimension: int) -> Any:
         """Size on the wire of updates of ``update_bytes``, a number or (n,)."""
         return update_bytes
 
@@ -213,23 +105,25 @@ class Protocol(Interface):
         """
         return {}
 
-    def cautions(self, setting: Setting) -> list[str]:
+    def cautions(self, setting: ScenarioView) -> list[str]:
         """What works, but is perhaps not what was meant; ``simfl validate`` says it."""
         return []
 
-    def setup(self, cohort: Cohort, streams: Streams) -> Talk:
+    def setup(self, cohort: Cohort, streams: Streams) -> Session[Any]:
         """What all clients do once, before the first round; of joint protocols. What it returns is not looked at."""
         return None
         yield
 
-    def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
-        """Everything before the models go out; returns :class:`Prepared` or :class:`Failed`."""
-        return Prepared(np.ones(len(cohort.units), dtype=bool))
+    def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
+        """Everything before the models go out; returns :class:`PreparedUnits` or :class:`SessionFailure`."""
+        return PreparedUnits(np.ones(len(cohort.units), dtype=bool))
         yield
 
     @abstractmethod
-    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
-        """Everything after the upload; returns :class:`Summed` or :class:`Failed`.
+    def recover(
+        self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams
+    ) -> Session[SessionResult | SessionFailure]:
+        """Everything after the upload; returns :class:`SessionResult` or :class:`SessionFailure`.
 
         Args:
             cohort: whom it serves; a buffered server's are those whose updates its buffer holds.
@@ -241,7 +135,7 @@ class Protocol(Interface):
         ...
 
     def known_to(
-        self, done: Summed, given: Contributions, coalition: NDArray[np.int32], streams: Streams
+        self, result: SessionResult, updates: ClientUpdates, coalition: NDArray[np.int32], streams: Streams
     ) -> Mapping[str, NDArray[Any]]:
         """What clients of a coalition can take off the sum besides their own updates, (d,), by strategy.
 
@@ -250,9 +144,22 @@ class Protocol(Interface):
         return {}
 
     @abstractmethod
-    def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
+    def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         """The sum, or weighted mean, of the updates of the units kept; it replays the clients' sessions."""
         ...
 
 
-PROTOCOLS = Registry("secagg", protocol=Protocol)
+PROTOCOLS = Registry[Protocol](
+    "secagg",
+    protocol=Protocol,
+    modules=modules_of(
+        "simfl.secagg",
+        "basecagg",
+        "lightsecagg",
+        "pairwise_ratchet",
+        "plain",
+        "secagg",
+        "secagg_plus",
+        oblivious="oblivious.oblivious_noise",
+    ),
+)

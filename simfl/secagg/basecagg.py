@@ -9,44 +9,42 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.columns import MASKED_COLUMNS, failing
-from simfl.rng import Streams
-from simfl.secagg.base import PROTOCOLS, Ask, Cohort, Contributions, Failed, Prepared, Protocol, Summed, Talk
-from simfl.secagg.coded import Code, Helper, Owner, helped
-from simfl.secagg.field import Elements, Q, mul
-from simfl.secagg.keys import ELEMENT, secret
+from simfl.core.columns import MASKED_COLUMNS, failing
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView, has_buffer
+from simfl.core.types import Aggregate, Job, Units
+from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.coded_session import Helper, MaskCode, Owner, sum_masks
+from simfl.secagg.crypto.field import Elements, Q, mul
+from simfl.secagg.crypto.keys import ELEMENT, secret
 from simfl.secagg.lightsecagg import Coded
-from simfl.secagg.masked import whole_units
-from simfl.setting import Setting
-from simfl.types import Job, Total, Units
-
-__all__ = ["BASecAgg", "Record", "replayed"]
+from simfl.secagg.masked_protocol import whole_units
+from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.updates import ClientUpdates
 
 JOB = 8
 """Bytes of a job's number."""
 
 
-class Record(NamedTuple):
+class BasecaggRecord(NamedTuple):
     """Who did what; all that a replay needs.
 
     Attributes:
-        number: of the aggregation.
         units: whose updates are in the buffer, (units, size).
-        code: how masks are coded.
         limit: the largest total weight of a sum.
         helpers: clients whose answers decode, U.
     """
 
     number: int
     units: Units
-    code: Code
+    code: MaskCode
     limit: float
     helpers: NDArray[np.int64]
 
 
 @PROTOCOLS("basecagg")
 @dataclass(frozen=True, kw_only=True)
-class BASecAgg(Coded, Protocol):
+class BASecAgg(Coded):
     """Masks belong to jobs; all clients help to take the weighted sum of a buffer's masks off, whatever their age.
 
     A unit's pieces are delivered before its models go out. The server weighs updates by whole numbers: the staleness
@@ -63,9 +61,9 @@ class BASecAgg(Coded, Protocol):
         """A staleness weight of 1 in whole numbers."""
         return self.staleness_scale
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, rule = super().check(setting), setting.training
-        if not rule.asynchronous:
+        if not has_buffer(rule):
             problems.append(("name", "is for buffers of updates of any age; use secagg or lightsecagg, or fedbuff"))
             return problems
         if rule.unit_weights == "own" and not rule.partial and setting.selection.unit_size > 1:
@@ -85,79 +83,86 @@ class BASecAgg(Coded, Protocol):
             return {}
         return {"survivors": code.survivors, "colluding": code.private, "dropouts": cohort.clients - code.survivors}
 
-    def prepare(self, cohort: Cohort, streams: Streams) -> Talk:
+    def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
         clients, shape, n, rates = cohort.units.ravel(), cohort.units.shape, cohort.clients, self.rates
         code = self.code(n, cohort.dimension)
         if code is None:
-            return Failed(f"of {n} clients, as many must not learn anything as are enough to decode")
+            return SessionFailure(f"of {n} clients, as many must not learn anything as are enough to decode")
         compute_s = (n - 1) * rates.agreement_s + n * code.survivors * code.piece * rates.product_s
         compute_s += code.length * rates.element_s
-        heard = yield Ask("share", clients, *code.share_bytes(n - 1), compute_s, deadline_s=self.deadline_s)
-        made = whole_units(heard, shape[1])
-        if not made.any():
-            return Failed("share: no unit has left all pieces")
-        pieces = np.full(n, int(made.sum()), dtype=np.int64)
-        pieces[clients[made]] -= 1
+        responded = yield PhaseRequest(
+            "share", clients, *code.share_bytes(n - 1), compute_s, deadline_s=self.deadline_s
+        )
+        shared = whole_units(responded, shape[1])
+        if not shared.any():
+            return SessionFailure("share: no unit has left all pieces")
+        pieces = np.full(n, int(shared.sum()), dtype=np.int64)
+        pieces[clients[shared]] -= 1
         to = np.flatnonzero(pieces).astype(np.int32)
         down = (code.down_bytes(1) + JOB) * pieces[to]
-        holds = np.ones(n, dtype=bool)
-        holds[to] = yield Ask("deliver", to, down, 0, pieces[to] * rates.agreement_s, deadline_s=self.deadline_s)
-        return Prepared(made.reshape(shape)[:, 0], holds)
+        delivered = np.ones(n, dtype=bool)
+        delivered[to] = yield PhaseRequest(
+            "deliver", to, down, 0, pieces[to] * rates.agreement_s, deadline_s=self.deadline_s
+        )
+        return PreparedUnits(shared.reshape(shape)[:, 0], delivered)
 
-    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
+    def recover(
+        self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams
+    ) -> Session[SessionResult | SessionFailure]:
         units, n, code = cohort.units, cohort.clients, self.code(cohort.clients, cohort.dimension)
         assert code is not None, "it was prepared"
         if no_room := self.no_room(cohort):
-            return Failed(no_room)
-        if (found := cohort.hiding(uploaded.ravel())) < (self.min_sum or 2):
-            return Failed(f"upload: {found} updates, a sum needs {self.min_sum}")
+            return SessionFailure(no_room)
+        if (hiding := cohort.hiding(uploaded.ravel())) < (self.min_sum or 2):
+            return SessionFailure(f"upload: {hiding} updates, a sum needs {self.min_sum}")
         helpers = np.flatnonzero(np.logical_and.reduce(prepared)).astype(np.int32)
         if len(helpers) < code.survivors:
-            return Failed(f"deliver: {len(helpers)} of {n} clients hold all pieces, {code.survivors} answers decode")
+            return SessionFailure(
+                f"deliver: {len(helpers)} of {n} clients hold all pieces, {code.survivors} answers decode"
+            )
         down, compute_s = units.size * (JOB + ELEMENT), units.size * code.piece * self.rates.product_s
-        heard = yield Ask("unmask", helpers, down, ELEMENT * code.piece, compute_s, code.survivors, self.deadline_s)
-        if heard.sum() < code.survivors:
-            return Failed(f"unmask: {int(heard.sum())} answers came, {code.survivors} decode")
-        used = helpers[heard][: code.survivors].astype(np.int64)
+        responded = yield PhaseRequest(
+            "unmask", helpers, down, ELEMENT * code.piece, compute_s, code.survivors, self.deadline_s
+        )
+        if responded.sum() < code.survivors:
+            return SessionFailure(f"unmask: {int(responded.sum())} answers came, {code.survivors} decode")
+        used = helpers[responded][: code.survivors].astype(np.int64)
         compute_s = code.survivors * (code.length + code.survivors**2) * self.rates.product_s
-        record = Record(cohort.number, units, code, self.limit(cohort), used)
-        return Summed(np.ones(len(units), dtype=bool), record, compute_s)
+        record = BasecaggRecord(cohort.number, units, code, self.limit(cohort), used)
+        return SessionResult(np.ones(len(units), dtype=bool), record, compute_s)
 
-    def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
-        record: Record = done.secret
-        factors = self._factors(record, given, streams)
-        own = np.divide(given.weights, given.row, out=np.zeros(len(factors)), where=given.row > 0)
-        weights, row = own * factors / self.staleness_scale, factors / self.staleness_scale
-        divisor = given.divisor(weights)
+    def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
+        record: BasecaggRecord = result.secret
+        factors = self._factors(record, updates, streams)
+        base_weights = np.divide(updates.weights, updates.row, out=np.zeros(len(factors)), where=updates.row > 0)
+        weights, row = base_weights * factors / self.staleness_scale, factors / self.staleness_scale
+        divisor = updates.divisor(weights)
         if not weights.any():
-            return Total(np.zeros(given.vectors.shape[1], dtype=np.float32), given.clients, row)
-        if not self.computes(given):
-            vector = given.combine(given.vectors, weights, divisor, given.holds)
-            return Total(vector, given.clients, row, shares=weights / divisor)
-        sent = self.sent(given, np.rint(own), record.limit, streams)
-        sums = replayed(record, given.jobs, sent.vectors, factors.tolist(), self.min_sum or 2, streams)
-        return self.mean(sums, sent, factors.tolist(), divisor * self.staleness_scale, given._replace(row=row))
+            return Aggregate(np.zeros(updates.vectors.shape[1], dtype=np.float32), updates.clients, row)
+        if not self.computes(updates):
+            vector = updates.combine(updates.vectors, weights, divisor, updates.mask)
+            return Aggregate(vector, updates.clients, row, shares=weights / divisor)
+        quantised = self.quantise_updates(updates, np.rint(base_weights), record.limit, streams)
+        sums = replay_sessions(record, updates.jobs, quantised.vectors, factors.tolist(), self.min_sum or 2, streams)
+        return self.mean(sums, quantised, updates._replace(row=row), divisor * self.staleness_scale, factors.tolist())
 
-    def _factors(self, record: Record, given: Contributions, streams: Streams) -> NDArray[np.int64]:
+    def _factors(self, record: BasecaggRecord, updates: ClientUpdates, streams: Streams) -> NDArray[np.int64]:
         """The whole staleness weights, (n,): members of a unit are rounded by one draw."""
         u = streams("basecagg/staleness", record.number).random(len(record.units))
-        fine = np.asarray(given.row, dtype=np.float64) * self.staleness_scale
-        return np.floor(fine + u[_unit_of(record, given.clients)]).astype(np.int64)
+        fine = np.asarray(updates.row, dtype=np.float64) * self.staleness_scale
+        return np.floor(fine + u[_unit_of(record, updates.clients)]).astype(np.int64)
 
 
-def replayed(
-    record: Record, jobs: Sequence[Job], vectors: Sequence[NDArray[np.int64]], factors: Sequence[int], least: int,
+def replay_sessions(
+    record: BasecaggRecord,
+    jobs: Sequence[Job],
+    vectors: Sequence[NDArray[np.int64]],
+    factors: Sequence[int],
+    least: int,
     streams: Streams,
-) -> Elements:  # fmt: skip
-    """The weighted sum that the sessions come to.
-
-    Args:
-        record: who did what.
-        jobs: whose updates are summed, n.
-        vectors: theirs, in whole numbers.
-        factors: the server's weights, whole, equal within a unit.
-        least: clients that a sum must hold.
-        streams: the run's.
+) -> Elements:
+    """The weighted sum, of at least ``least`` clients' vectors in whole numbers, that the sessions come to; ``factors``
+    are the server's weights, whole, equal within a unit.
     """
     total, owners, size = np.zeros(record.code.length, dtype=np.int64), [], record.units.shape[1]
     units = _unit_of(record, [job.client for job in jobs]).tolist()
@@ -167,10 +172,10 @@ def replayed(
         total += mul(factor, owner.mask(vector))
     keys = {j: secret(streams, "basecagg/helper", j) for j in record.helpers.tolist()}
     helpers = [Helper(j, key, least, once=False) for j, key in keys.items()]
-    return (total - helped(owners, helpers, record.code)) % Q
+    return (total - sum_masks(owners, helpers, record.code)) % Q
 
 
-def _unit_of(record: Record, clients: Sequence[int] | NDArray[np.int32]) -> NDArray[np.int64]:
+def _unit_of(record: BasecaggRecord, clients: Sequence[int] | NDArray[np.int32]) -> NDArray[np.int64]:
     """The unit of each client's update, (n,); nobody has two updates in a buffer."""
     members = record.units.ravel()
     order = np.argsort(members)

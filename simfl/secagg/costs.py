@@ -1,19 +1,30 @@
-"""What an aggregation costs if nobody fails: the protocol's own talks, in which everybody answers.
+"""What an aggregation costs if nobody fails: the protocol's own sessions, to which every client responds.
 
-So there is one source of bytes and seconds: what the simulation itself asks for.
+So there is one source of bytes and seconds: what the simulation itself requests.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from simfl.rng import Streams
-from simfl.secagg.base import Ask, Cohort, Failed, Protocol, Talk
-
-__all__ = ["costs"]
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.secagg.base import Protocol
+from simfl.secagg.sessions import Cohort, PhaseRequest, Session, SessionFailure
 
 WORK = "work"
-"""The exchange between a protocol's two talks: the model, and the update that comes back."""
+"""The exchange between a protocol's two sessions: the model, and the update that comes back."""
+
+
+class _Requests(NamedTuple):
+    """The requests of the set-up, of one preparation with the work that follows, and of the recovery; and what the
+    server computes after the last phase.
+    """
+
+    setup: list[PhaseRequest]
+    before: list[PhaseRequest]
+    after: list[PhaseRequest]
+    server_s: float
 
 
 def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams) -> Any:
@@ -23,7 +34,7 @@ def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any
         protocol: how it is summed.
         cohort: whose updates, units of any clients.
         one_by_one: units are prepared one by one and recovered together, as buffered servers do.
-        sizes: bytes of model and update without a protocol, numbers.
+        sizes: bytes of model and update without a protocol.
         streams: a run's.
 
     Returns:
@@ -35,80 +46,80 @@ def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any
         operations of a client and of the server by kind, where the protocol counts them; ``ways`` of messages before
         a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """
-    played = _played(protocol, cohort, one_by_one, sizes, streams)
-    if isinstance(played, str):
-        return {"refused": played}
-    once, before, after, server_s = played
+    requests = _requests(protocol, cohort, one_by_one, sizes, streams)
+    if isinstance(requests, str):
+        return {"refused": requests}
+    once, before, after, server_s = requests
     times, n = len(cohort.units) if one_by_one else 1, cohort.units.size
-    mine = before if one_by_one else [*before, *after]
-    own = cohort.units[:1].ravel() if one_by_one else cohort.units.ravel()
-    down, up = (sum(_of(ask, own, sizes).sum() for ask, sizes in both) for both in (
-        [(ask, ask.down_bytes) for ask in mine], [(ask, ask.up_bytes) for ask in mine]))  # fmt: skip
-    counted = {
-        kind: _played(counting, cohort, one_by_one, sizes, streams) for kind, counting in protocol.counting().items()
-    }
-    rows = [_row(ask, 0) for ask in once] + [_row(ask, times) for ask in before] + [_row(ask, 1) for ask in after]
+    rows = [_row(each, 0) for each in once] + [_row(each, times) for each in before] + [_row(each, 1) for each in after]
+    clients = (cohort.units[:1] if one_by_one else cohort.units).ravel()
     return {
         "phases": rows,
-        "client": {"bytes_down": float(down) / len(own), "bytes_up": float(up) / len(own), "seconds": _seconds(mine)},
+        "client": _client_costs(before if one_by_one else [*before, *after], clients),
         "bytes_down": round(sum(row["times"] * row["asked"] * row["bytes_down"] for row in rows)),
         "bytes_up": round(sum(row["times"] * row["asked"] * row["bytes_up"] for row in rows)),
         "clear_bytes_down": n * sizes[0],
         "clear_bytes_up": n * sizes[1],
         "server_s": server_s,
         "work": {
-            kind: {"client": round(_seconds([*found[1], *found[2]])), "server": round(found[3])}
-            for kind, found in counted.items()
-            if not isinstance(found, str)
+            kind: {"client": round(_seconds([*counted.before, *counted.after])), "server": round(counted.server_s)}
+            for kind, counting in protocol.counting().items()
+            if not isinstance(counted := _requests(counting, cohort, one_by_one, sizes, streams), str)
         },
         "ways": [2 * len(before), 2 * len(after)],
     }
 
 
-def _played(
+def _requests(
     protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams
-) -> tuple[list[Ask], list[Ask], list[Ask], float] | str:
-    """The asks of the setup, of one preparation with the work that follows, and of the recovery; then the server's
-    seconds. Or why there is no sum.
-    """
+) -> _Requests | str:
+    """What the protocol requests of an aggregation; or why there is no sum."""
     everybody = np.arange(max(cohort.clients, cohort.units.size), dtype=np.int32).reshape(-1, 1)
-    once, _ = _answered(protocol.setup(cohort._replace(units=everybody), streams))
+    once, _ = _all_respond(protocol.setup(cohort._replace(units=everybody), streams))
     first = cohort._replace(units=cohort.units[:1]) if one_by_one else cohort
-    before, prepared = _answered(protocol.prepare(first, streams))
-    if isinstance(prepared, Failed):
+    before, prepared = _all_respond(protocol.prepare(first, streams))
+    if isinstance(prepared, SessionFailure):
         return prepared.reason
     size = protocol.upload_bytes(sizes[1], cohort.dimension)
     down, seconds = (np.broadcast_to(each, first.units.shape).ravel() for each in (
         sizes[0] + np.asarray(prepared.down_bytes), np.asarray(prepared.compute_s)))  # fmt: skip
-    before.append(Ask(WORK, first.units.ravel(), down, size, seconds))
+    before.append(PhaseRequest(WORK, first.units.ravel(), down, size, seconds))
     secrets = [prepared.secret] * (len(cohort.units) if one_by_one else 1)
     uploaded = np.ones(cohort.units.shape, dtype=bool)
-    after, summed = _answered(protocol.recover(cohort, uploaded, secrets, streams))
-    return summed.reason if isinstance(summed, Failed) else (once, before, after, summed.compute_s)
+    after, result = _all_respond(protocol.recover(cohort, uploaded, secrets, streams))
+    return result.reason if isinstance(result, SessionFailure) else _Requests(once, before, after, result.compute_s)
 
 
-def _answered(talk: Talk) -> tuple[list[Ask], Any]:
-    """A talk in which everybody answers: what was asked, and its end."""
-    asks: list[Ask] = []
+def _all_respond(session: Session[Any]) -> tuple[list[PhaseRequest], Any]:
+    """A session to which everybody responds: its requests, and its result."""
+    requests: list[PhaseRequest] = []
     try:
-        asks.append(next(talk))
+        requests.append(next(session))
         while True:
-            asks.append(talk.send(np.ones(len(asks[-1].to), dtype=bool)))
+            requests.append(session.send(np.ones(len(requests[-1].to), dtype=bool)))
     except StopIteration as end:
-        return asks, end.value
+        return requests, end.value
 
 
-def _of(ask: Ask, clients: Any, values: Any) -> Any:
-    """What an ask means for some of those it goes to, (those,)."""
-    return np.broadcast_to(values, len(ask.to))[np.isin(ask.to, clients)]
+def _client_costs(requests: list[PhaseRequest], clients: Any) -> JsonObject:
+    """Mean bytes and the seconds that the requests mean for each of some clients."""
+
+    def total(request: PhaseRequest, sizes: Any) -> Any:
+        return np.broadcast_to(sizes, len(request.to))[np.isin(request.to, clients)].sum()
+
+    down = sum(total(each, each.down_bytes) for each in requests)
+    up = sum(total(each, each.up_bytes) for each in requests)
+    n = len(clients)
+    return {"bytes_down": float(down) / n, "bytes_up": float(up) / n, "seconds": _seconds(requests)}
 
 
-def _seconds(asks: list[Ask]) -> float:
+def _seconds(requests: list[PhaseRequest]) -> float:
     """The longest computation in each, added up."""
-    return float(sum(np.max(ask.compute_s, initial=0.0) for ask in asks))
+    return float(sum(np.max(each.compute_s, initial=0.0) for each in requests))
 
 
-def _row(ask: Ask, times: int) -> dict[str, Any]:
-    down, up = (float(np.mean(np.broadcast_to(size, len(ask.to)))) for size in (ask.down_bytes, ask.up_bytes))
-    return {"phase": ask.kind, "times": times, "asked": len(ask.to), "bytes_down": down, "bytes_up": up,
-            "seconds": _seconds([ask])}  # fmt: skip
+def _row(request: PhaseRequest, times: int) -> JsonObject:
+    n = len(request.to)
+    down, up = (float(np.mean(np.broadcast_to(size, n))) for size in (request.down_bytes, request.up_bytes))
+    return {"phase": request.kind, "times": times, "asked": n, "bytes_down": down, "bytes_up": up,
+            "seconds": _seconds([request])}  # fmt: skip

@@ -1,35 +1,35 @@
 """What can be summed under masks at all, whatever the protocol."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.setting import Setting
+from simfl.core.scenario_view import ScenarioView, has_buffer
 
-__all__ = ["differ", "own_weights", "summands", "unmaskable"]
+if TYPE_CHECKING:
+    from simfl.training.base import Rule
 
 
-def summands(setting: Setting) -> int | None:
+def summands(setting: ScenarioView) -> int | None:
     """Updates in a sum; None where a policy selects now more, now fewer."""
     rule = setting.training
-    found: int | None = rule.buffer if rule.asynchronous else setting.selection.k
-    return found
+    return rule.buffer if has_buffer(rule) else setting.selection.k
 
 
-def own_weights(setting: Setting, *samples: int) -> NDArray[np.float64]:
+def own_weights(setting: ScenarioView, *samples: int) -> NDArray[np.float64]:
     """What clients with so many samples multiply their fresh updates by; the server's part is its row."""
     fresh, rule = np.zeros(len(samples), dtype=np.int64), setting.training
     weights, row = rule.weights(np.array(samples), fresh), np.asarray(rule.row(fresh), dtype=np.float64)
     return np.divide(weights, row, out=np.zeros(len(samples)), where=row > 0)
 
 
-def unmaskable(setting: Setting) -> Iterator[str]:
+def unmaskable(setting: ScenarioView) -> Iterator[str]:
     """Why a rule's updates cannot be summed under masks, whatever the protocol."""
     rule = setting.training
-    if not np.allclose(own := own_weights(setting, 1, 2, 3), np.rint(own), rtol=1e-9, atol=0):
-        yield f"adds whole numbers, but a client with one sample weighs {own[0]:g}; use weighting: equal or samples"
+    if not np.allclose(weights := own_weights(setting, 1, 2, 3), np.rint(weights), rtol=1e-9, atol=0):
+        yield f"adds whole numbers, but a client with one sample weighs {weights[0]:g}; use weighting: equal or samples"
     if rule.asynchronous and _looks_ahead(rule):
         yield (
             "masks an update before the model exists that it is to be compared with; add the clients' changes "
@@ -37,14 +37,14 @@ def unmaskable(setting: Setting) -> Iterator[str]:
         )
 
 
-def _looks_ahead(rule: Any) -> bool:
+def _looks_ahead(rule: "Rule") -> bool:
     """Whether what is summed depends on the server's model of the moment, which a client cannot know."""
     zero = np.zeros((1, 1), dtype=np.float32)
     one, other = (rule.contributions(zero, lambda: [zero[0]], zero[0] + model) for model in (0, 1))
     return bool((one != other).any())
 
 
-def differ(setting: Setting) -> bool:
+def differ(setting: ScenarioView) -> bool:
     """Whether the rule weighs a client with two samples unlike one with one."""
     one, two = setting.training.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64)).tolist()
     return bool(one != two)

@@ -10,8 +10,6 @@ from math import floor, log
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Circle", "circle", "degree_and_threshold"]
-
 
 @dataclass(frozen=True, eq=False)
 class Circle:
@@ -50,7 +48,7 @@ class Circle:
         sums = np.concatenate([[0], np.cumsum(far)])
         return (sums[2 * self.reach + 1 :] - sums[:n] - ring)[self.seat]
 
-    def connected(self, members: NDArray[np.bool_]) -> bool:
+    def is_connected(self, members: NDArray[np.bool_]) -> bool:
         """Whether members reach one another through members; the sums of separate groups would show otherwise."""
         n = len(self.order)
         seats = np.flatnonzero(members[self.order])
@@ -70,18 +68,11 @@ def circle(n: int, k: int, rng: np.random.Generator) -> Circle:
 def degree_and_threshold(
     n: int, corrupted: float, dropped: float, security_bits: float, correctness_bits: float
 ) -> tuple[int, int] | None:
-    """The least even number of neighbours k, and with it the least threshold t, that fail negligibly often.
+    """The least even number of neighbours k, and with it the least threshold t, that fail negligibly often: (k, t).
 
     With C clients corrupted and D dropped, at random places of the circle: n P[C of k >= t] <= 2^-security, survivors
-    stay connected but for 2^-security, and n P[survivors among k < t] <= 2^-correctness.
-
-    Args:
-        n: clients.
-        corrupted, dropped: shares of them.
-        security_bits, correctness_bits: the bounds' exponents.
-
-    Returns:
-        (k, t), or None: no k below n - 1 is enough.
+    stay connected but for 2^-security, and n P[survivors among k < t] <= 2^-correctness. None: no k below n - 1 is
+    enough.
     """
     from scipy.stats import hypergeom
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.rng import Streams
-from simfl.secagg.base import PROTOCOLS, Cohort, Contributions, Protocol, Summed, Talk
-from simfl.types import Total
-
-__all__ = ["Plain"]
+from simfl.core.rng import Streams
+from simfl.core.types import Aggregate
+from simfl.secagg.base import PROTOCOLS, Protocol
+from simfl.secagg.sessions import Cohort, Session, SessionFailure, SessionResult
+from simfl.secagg.updates import ClientUpdates
 
 
 @PROTOCOLS("plain")
@@ -22,11 +22,13 @@ class Plain(Protocol):
     shows_updates = True
     sums_whoever_comes = True
 
-    def recover(self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams) -> Talk:
-        return Summed(np.asarray(uploaded.all(axis=1)))
+    def recover(
+        self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams
+    ) -> Session[SessionResult | SessionFailure]:
+        return SessionResult(np.asarray(uploaded.all(axis=1)))
         yield
 
-    def add(self, done: Summed, given: Contributions, streams: Streams) -> Total:
-        normaliser = given.divisor(given.weights)
-        vector = given.combine(given.vectors, given.weights, normaliser, given.holds)
-        return Total(vector, given.clients, given.row)
+    def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
+        normaliser = updates.divisor(updates.weights)
+        vector = updates.combine(updates.vectors, updates.weights, normaliser, updates.mask)
+        return Aggregate(vector, updates.clients, updates.row)

@@ -8,8 +8,6 @@ from pydantic import Field
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.pairwise import PairwiseMasks
 
-__all__ = ["SecAgg"]
-
 
 @PROTOCOLS("secagg")
 @dataclass(frozen=True, kw_only=True)

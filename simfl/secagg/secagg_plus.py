@@ -6,12 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfl.secagg.base import PROTOCOLS, Cohort
+from simfl.core.scenario_view import ScenarioView
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.neighbours import degree_and_threshold
 from simfl.secagg.pairwise import PairwiseMasks
-from simfl.setting import Setting
-
-__all__ = ["SecAggPlus"]
+from simfl.secagg.sessions import Cohort
 
 
 @PROTOCOLS("secagg_plus")
@@ -37,13 +36,13 @@ class SecAggPlus(PairwiseMasks):
         return degree_and_threshold(n, self.corrupted, self.dropped, self.security_bits, self.correctness_bits)
 
     def known(self, cohort: Cohort) -> dict[str, int]:
-        found, n = super().known(cohort), cohort.units.size
-        if found and self.neighbours is None:
+        known, n = super().known(cohort), cohort.units.size
+        if known and self.neighbours is None:
             rates = {"colluding_at_random": self.corrupted, "dropouts_at_random": self.dropped}
-            found |= {name: floor(round(rate * n, 9)) for name, rate in rates.items()}
-        return found
+            known |= {name: floor(round(rate * n, 9)) for name, rate in rates.items()}
+        return known
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, n = super().check(setting), setting.selection.k
         if (self.neighbours is None) != (self.threshold is None):
             problems.append(("neighbours", "and threshold are given together, or neither is"))

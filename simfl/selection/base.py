@@ -2,19 +2,20 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.answers import described, read_only
-from simfl.errors import PluginError
-from simfl.registry import Registry
-from simfl.selection.families import Family
-from simfl.setting import Setting
-from simfl.types import Units, View
+from simfl.core.errors import PluginError
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Units, View
+from simfl.core.validation import describe_type, read_only
 
-__all__ = ["POLICIES", "Mode", "Policy", "ask", "checked", "nobody", "resolve_mode", "shuffled"]
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import Family
 
 Mode = Literal["auto", "uniform", "fair", "least_total"]
 """How a policy made of units picks among the rows of its family that are available (MR section 4, Algorithm 2).
@@ -25,10 +26,24 @@ participation, ties at random. ``auto``: ``fair`` where availability rates diffe
 """
 
 
-class Policy(Protocol):
+class Policy(Plugin, Protocol):
     """Decides who takes part; a frozen dataclass whose fields are its YAML keys.
 
     Only ``k``, ``unit_size`` and ``select`` are needed; what has a value here is that where a policy says nothing.
+
+    Six clients in the fixed groups 0 1, 2 3 and 4 5. Client 3 is not available, which rules its group out. Of the other
+    groups the one with the least-used client is selected: client 4, who has taken part once. Any number of such rounds
+    shows sums of whole groups only, of at least two clients; a group is available with probability 1/4, so that on
+    average 2 (1 - (3/4)^3) = 1.15625 clients are selected:
+
+    >>> from simfl.selection.partition import PartitionSelection
+    >>> policy = PartitionSelection(k=2, mode="fair")
+    >>> there, used = np.array([True, True, True, False, True, True]), np.array([2, 2, 0, 0, 1, 3])
+    >>> policy.select(View(5, there, used), 2, np.random.default_rng(0)).tolist()
+    [[4, 5]]
+    >>> family = policy.family(6)
+    >>> family.size(), family.guarantee(None), family.cardinality(np.full(6, 0.5))
+    (3, (2, 2), 1.15625)
 
     Attributes:
         name: what the scenario calls it.
@@ -43,7 +58,6 @@ class Policy(Protocol):
             the same probability, independently; ``fixed_size`` = every k of them are equally likely; empty = otherwise.
     """
 
-    name: ClassVar[str]
     k: int
     unit_size: int
 
@@ -70,7 +84,7 @@ class Policy(Protocol):
         """
         ...
 
-    def family(self, clients: int) -> Family | None:
+    def family(self, clients: int) -> "Family | None":
         """The rows that the policy may select, from which all theory about it follows; None = not known.
 
         Raises:
@@ -83,14 +97,32 @@ class Policy(Protocol):
         return clients // self.unit_size
 
 
-POLICIES = Registry("selection", protocol=Policy)
+POLICIES = Registry[Policy](
+    "selection",
+    protocol=Policy,
+    modules=modules_of(
+        "simfl.selection",
+        "batch_partition",
+        "bernoulli",
+        "half_partition",
+        "partition",
+        "random",
+        "weighted",
+        all="everyone",
+    ),
+)
 
 
-def resolve_mode(policy: Any, setting: Setting) -> Any:
+def resolved_policy(setting: ScenarioView) -> Policy:
+    """The scenario's selection, for theory and others that ask once everything is resolved."""
+    return setting.selection  # type: ignore[return-value]  # its k is a number then
+
+
+def resolve_mode(policy: Any, setting: ScenarioView) -> Any:
     """The policy with ``mode: auto`` replaced by what it means in the scenario."""
     if policy.mode != "auto":
         return policy
-    return replace(policy, mode="uniform" if setting.devices.availability.equal else "fair")
+    return replace(policy, mode="uniform" if setting.devices.availability.equal_rates else "fair")
 
 
 def nobody(unit_size: int) -> Units:
@@ -99,25 +131,16 @@ def nobody(unit_size: int) -> Units:
 
 
 def ask(policy: Policy, view: View, k: int, rng: np.random.Generator) -> Units:
-    """Asks a policy once: it sees arrays that it cannot change, and its answer is checked.
-
-    Args:
-        policy: who is asked.
-        view: what it may look at.
-        k: clients wanted, a positive multiple of its unit size.
-        rng: the selection's stream.
-
-    Returns:
-        What it selected, as in :meth:`Policy.select`.
+    """Asks a policy once, as in :meth:`Policy.select`: it sees arrays that it cannot change, and its answer is checked.
 
     Raises:
         PluginError: it changed the view, or answered something impossible.
     """
     seen = View(view.round, read_only(view.available), read_only(view.participation))
-    return checked(policy.select(seen, k, rng), view, k, policy)
+    return check_units(policy.select(seen, k, rng), view, k, policy)
 
 
-def checked(units: Any, view: View, k: int, policy: Policy) -> Units:
+def check_units(units: object, view: View, k: int, policy: Policy) -> Units:
     """The units, if they are what the policy was asked for.
 
     Raises:
@@ -129,7 +152,7 @@ def checked(units: Any, view: View, k: int, policy: Policy) -> Units:
         return PluginError(f"selection '{policy.name}'", what)
 
     if not isinstance(units, np.ndarray) or units.dtype != np.int32 or units.ndim != 2:
-        raise refuse(f"select must give int32 of shape (units, {policy.unit_size}), not {described(units)}")
+        raise refuse(f"select must give int32 of shape (units, {policy.unit_size}), not {describe_type(units)}")
     if units.shape[1] != policy.unit_size:
         raise refuse(f"select gave units of {units.shape[1]} clients; its unit_size is {policy.unit_size}")
     if not units.size:
@@ -163,7 +186,7 @@ class _Shuffled:
     def mode(self) -> Any:
         return self.policy.mode
 
-    def family(self, clients: int) -> Family | None:
+    def family(self, clients: int) -> "Family | None":
         return self.policy.family(clients)
 
     def disjoint_units(self, clients: int) -> int:
@@ -186,11 +209,9 @@ class _Shuffled:
         return self.order[ask(self.policy, seen, k, rng)].astype(np.int32)
 
 
-def shuffled(policy: Policy, order: NDArray[np.integer]) -> Policy:
+def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:
     """The same policy over relabelled clients, so that its units are not runs of consecutive client numbers.
 
-    Args:
-        policy: any policy with a fixed assignment of clients to units.
-        order: permutation of the clients; client ``order[j]`` takes the place of client ``j``.
+    ``order`` is a permutation of the clients; client ``order[j]`` takes the place of client ``j``.
     """
     return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads

@@ -1,19 +1,19 @@
 """Batch partitioning: the strong multi-round guarantee of MR (section 4)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
-from simfl.selection import blocks
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES, Mode, resolve_mode
-from simfl.selection.families import DisjointUnits
-from simfl.selection.sizes import Problem, unit_problems
-from simfl.setting import Setting
-from simfl.types import Units, View
+from simfl.selection.units import blocks
+from simfl.selection.units.sizes import Problem, unit_problems
 
-__all__ = ["BatchPartitionSelection"]
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import DisjointUnits
 
 
 @POLICIES("batch_partition")
@@ -40,13 +40,15 @@ class BatchPartitionSelection:
     def uniform(self) -> bool:
         return self.mode == "uniform"
 
-    def check(self, setting: Setting) -> list[Problem]:
+    def check(self, setting: ScenarioView) -> list[Problem]:
         return unit_problems(self.k, self.T, setting.clients, halves=False)
 
-    def resolve(self, setting: Setting) -> Self:
+    def resolve(self, setting: ScenarioView) -> Self:
         return resolve_mode(self, setting)
 
-    def family(self, clients: int) -> DisjointUnits:
+    def family(self, clients: int) -> "DisjointUnits":
+        from simfl.selection.theory.families import DisjointUnits
+
         return DisjointUnits(clients, self.k, self.T)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:

@@ -1,20 +1,20 @@
 """Independent selection: every available client tosses its own coin (MR Appendix G)."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import ScenarioError
-from simfl.rng import Streams
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES
-from simfl.selection.families import Coins
-from simfl.selection.sizes import Problem, at_most_clients
-from simfl.setting import Setting
-from simfl.types import Units, View
+from simfl.selection.units.sizes import Problem, at_most_clients
 
-__all__ = ["BernoulliSelection"]
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import Coins
 
 
 @POLICIES("bernoulli")
@@ -39,10 +39,10 @@ class BernoulliSelection:
     def inclusion(self) -> float | None:
         return self.probability
 
-    def check(self, setting: Setting) -> list[Problem]:
+    def check(self, setting: ScenarioView) -> list[Problem]:
         return at_most_clients(self.k, setting.clients)
 
-    def resolve(self, setting: Setting) -> Self:
+    def resolve(self, setting: ScenarioView) -> Self:
         """Fills ``probability``.
 
         Raises:
@@ -60,7 +60,9 @@ class BernoulliSelection:
             raise ScenarioError("k", f"is {self.k} but only {present:.6g} clients are available on average; {advice}")
         return replace(self, probability=min(self.k / present, 1.0))
 
-    def family(self, clients: int) -> Coins:
+    def family(self, clients: int) -> "Coins":
+        from simfl.selection.theory.families import Coins
+
         return Coins(clients, self.k, self.probability)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:

@@ -1,17 +1,17 @@
 """Everybody who is there takes part."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
-from simfl.selection import families
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES
-from simfl.setting import Setting
-from simfl.types import Units, View
 
-__all__ = ["Everyone"]
+if TYPE_CHECKING:
+    from simfl.selection.theory import families
 
 
 @POLICIES("all")
@@ -24,11 +24,13 @@ class Everyone:
     unit_size = 1
     fixed_size = False
 
-    def resolve(self, setting: Setting) -> Self:
+    def resolve(self, setting: ScenarioView) -> Self:
         return replace(self, k=setting.clients)
 
-    def family(self, clients: int) -> families.Everyone:
-        return families.Everyone(clients)
+    def family(self, clients: int) -> "families.AnySubset":
+        from simfl.selection.theory import families
+
+        return families.AnySubset(clients)
 
     def select(self, view: View, k: int | None, rng: np.random.Generator) -> Units:
         """All available clients, shape (available, 1); ``k`` and the stream are not used."""

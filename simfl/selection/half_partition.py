@@ -1,20 +1,20 @@
 """Half partitioning: more rows than batches at the same semi-strong guarantee (HP)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
-from simfl.selection import blocks, circle
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES, Mode, nobody, resolve_mode
-from simfl.selection.cheapest import cheapest_starts
-from simfl.selection.families import NeighbourPairs
-from simfl.selection.sizes import Problem, unit_problems
-from simfl.setting import Setting
-from simfl.types import Units, View
+from simfl.selection.units import blocks, circle
+from simfl.selection.units.cheapest import cheapest_starts
+from simfl.selection.units.sizes import Problem, unit_problems
 
-__all__ = ["HalfPartitionSelection"]
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import NeighbourPairs
 
 
 @POLICIES("half_partition")
@@ -24,7 +24,7 @@ class HalfPartitionSelection:
 
     Half-batch h is the clients hT/2 .. hT/2+T/2-1 (permuted by ``shuffle``). A start s takes the half-batches s and
     s+1 (the circle closes), both wholly available; no two starts are adjacent. ``least_total`` takes a valid row of
-    least summed participation (of the whole row: neighbouring units compete); equal rows are told apart by
+    least summed participation (of the whole row: neighbouring units compete); ties are broken by
     independent random weights. Reference: "On Multi-Round Privacy in Federated Learning", Half Partitioning.
     """
 
@@ -45,13 +45,15 @@ class HalfPartitionSelection:
         """
         return -(-2 * clients // self.T // 3)
 
-    def check(self, setting: Setting) -> list[Problem]:
+    def check(self, setting: ScenarioView) -> list[Problem]:
         return unit_problems(self.k, self.T, setting.clients, halves=True)
 
-    def resolve(self, setting: Setting) -> Self:
+    def resolve(self, setting: ScenarioView) -> Self:
         return resolve_mode(self, setting)
 
-    def family(self, clients: int) -> NeighbourPairs:
+    def family(self, clients: int) -> "NeighbourPairs":
+        from simfl.selection.theory.families import NeighbourPairs
+
         return NeighbourPairs(clients, self.k, self.T)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:

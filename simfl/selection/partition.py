@@ -1,19 +1,19 @@
 """User partitioning: one of N/K fixed groups (MR section 3.3)."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
-from simfl.selection import blocks
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES, Mode
-from simfl.selection.families import DisjointUnits
-from simfl.selection.sizes import Problem, group_problems
-from simfl.setting import Setting
-from simfl.types import Units, View
+from simfl.selection.units import blocks
+from simfl.selection.units.sizes import Problem, group_problems
 
-__all__ = ["PartitionSelection"]
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import DisjointUnits
 
 
 @POLICIES("partition")
@@ -39,13 +39,15 @@ class PartitionSelection:
     def uniform(self) -> bool:
         return self.mode == "uniform"
 
-    def check(self, setting: Setting) -> list[Problem]:
+    def check(self, setting: ScenarioView) -> list[Problem]:
         return group_problems(self.k, setting.clients)
 
-    def resolve(self, setting: Setting) -> Self:
+    def resolve(self, setting: ScenarioView) -> Self:
         return replace(self, mode="fair") if self.mode == "auto" else self
 
-    def family(self, clients: int) -> DisjointUnits:
+    def family(self, clients: int) -> "DisjointUnits":
+        from simfl.selection.theory.families import DisjointUnits
+
         return DisjointUnits(clients, self.k, self.k)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:

@@ -1,19 +1,19 @@
 """Uniformly random selection: the FedAvg default."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
 
-from simfl.selection import blocks
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES
-from simfl.selection.families import DisjointUnits
-from simfl.selection.sizes import Problem, at_most_clients
-from simfl.setting import Setting
-from simfl.types import Units, View
+from simfl.selection.units import blocks
+from simfl.selection.units.sizes import Problem, at_most_clients
 
-__all__ = ["RandomSelection"]
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import DisjointUnits
 
 
 @POLICIES("random")
@@ -28,10 +28,12 @@ class RandomSelection:
     sampling = "fixed_size"
     example = {"k": 4}
 
-    def check(self, setting: Setting) -> list[Problem]:
+    def check(self, setting: ScenarioView) -> list[Problem]:
         return at_most_clients(self.k, setting.clients)
 
-    def family(self, clients: int) -> DisjointUnits:
+    def family(self, clients: int) -> "DisjointUnits":
+        from simfl.selection.theory.families import DisjointUnits
+
         return DisjointUnits(clients, self.k)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:

@@ -1,36 +1,22 @@
 """Random selection weighted towards clients that took part least (MR section 3.3)."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
-from simfl.selection import blocks
+from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES
-from simfl.selection.families import DisjointUnits
-from simfl.selection.sizes import Problem, at_most_clients
-from simfl.setting import Setting
-from simfl.types import Units, View
-
-__all__ = ["WeightedSelection"]
+from simfl.selection.random import RandomSelection
+from simfl.selection.units import blocks
 
 
 @POLICIES("weighted")
 @dataclass(frozen=True)
-class WeightedSelection:
+class WeightedSelection(RandomSelection):
     """The K available clients of least participation, ties at random. Reference: arXiv 2106.03328, section 3.3."""
 
-    k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
-
-    unit_size = 1
-    example = {"k": 4}
-
-    def check(self, setting: Setting) -> list[Problem]:
-        return at_most_clients(self.k, setting.clients)
-
-    def family(self, clients: int) -> DisjointUnits:
-        return DisjointUnits(clients, self.k)
+    uniform = False
+    sampling = ""
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return blocks.choose(view, 1, k, "least_total", rng)

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.columns import Column
-from simfl.registry import Registry
-
-__all__ = ["AGGREGATES", "Aggregate", "Factor", "Mean", "Median", "TrimmedMean"]
+from simfl.core.columns import Column
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
 
 
 class Factor(NamedTuple):
@@ -29,7 +28,7 @@ class Factor(NamedTuple):
     row: Mapping[str, float]
 
 
-class Aggregate(Protocol):
+class AggregationRule(Plugin, Protocol):
     """A frozen dataclass whose methods are pure.
 
     Attributes:
@@ -48,7 +47,7 @@ class Aggregate(Protocol):
         deltas: NDArray[np.float32],
         weights: NDArray[np.float64],
         normaliser: float,
-        holds: NDArray[np.bool_] | None = None,
+        mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         """One update, float32 (d,), of n >= 1 updates (n, d) and their weights (n,), some of them positive.
 
@@ -56,7 +55,7 @@ class Aggregate(Protocol):
             deltas: the updates.
             weights: of each update.
             normaliser: what a weighted sum is divided by, above 0; the sum of the weights unless a rule says otherwise.
-            holds: the coordinates that each update speaks about, (n, d); None = all. A coordinate is averaged over
+            mask: the coordinates that each update speaks about, (n, d); None = all. A coordinate is averaged over
                 those who hold it, and is 0 where nobody does.
         """
         ...
@@ -65,19 +64,21 @@ class Aggregate(Protocol):
         self,
         deltas: NDArray[np.float32],
         weights: NDArray[np.float64],
-        holds: NDArray[np.bool_] | None,
+        mask: NDArray[np.bool_] | None,
         tensors: Sequence[slice],
     ) -> Factor | None:
         """What the combined update, or the step made of it, is multiplied with; None = nothing.
 
         Args:
-            deltas, weights, holds: as for :meth:`combine`.
+            deltas, weights, mask: as for :meth:`combine`.
             tensors: where each of the model's parameters lies in the vectors.
         """
         return None
 
 
-AGGREGATES = Registry("aggregate", protocol=Aggregate)
+AGGREGATES = Registry[AggregationRule](
+    "aggregate", protocol=AggregationRule, modules=modules_of("simfl.training", "masked", shrunk="masked")
+)
 
 
 @AGGREGATES("mean")
@@ -93,15 +94,15 @@ class Mean:
         deltas: NDArray[np.float32],
         weights: NDArray[np.float64],
         normaliser: float,
-        holds: NDArray[np.bool_] | None = None,
+        mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         # not a matrix product: the bits of BLAS depend on its number of threads
         share = (weights / normaliser).astype(np.float32)
-        if holds is None:
+        if mask is None:
             return np.einsum("n,nd->d", share, deltas)
-        held = np.einsum("n,nd->d", share, holds)
-        total = np.einsum("n,nd->d", share, np.where(holds, deltas, 0))
-        return np.divide(total * share.sum(), held, out=np.zeros_like(total), where=held > 0)
+        coverage = np.einsum("n,nd->d", share, mask)
+        total = np.einsum("n,nd->d", share, np.where(mask, deltas, 0))
+        return np.divide(total * share.sum(), coverage, out=np.zeros_like(total), where=coverage > 0)
 
 
 @AGGREGATES("median")
@@ -117,7 +118,7 @@ class Median:
         deltas: NDArray[np.float32],
         weights: NDArray[np.float64],
         normaliser: float,
-        holds: NDArray[np.bool_] | None = None,
+        mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         n = int((weights > 0).sum())
         return _middle(deltas[weights > 0], (n - 1) // 2)
@@ -138,7 +139,7 @@ class TrimmedMean:
         deltas: NDArray[np.float32],
         weights: NDArray[np.float64],
         normaliser: float,
-        holds: NDArray[np.bool_] | None = None,
+        mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         n = int((weights > 0).sum())
         return _middle(deltas[weights > 0], int(self.trim * n + 1e-9))

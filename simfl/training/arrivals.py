@@ -5,16 +5,15 @@ from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
 
-from simfl.registry import Registry
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry
 
-__all__ = ["ARRIVALS", "Arrivals", "Clock", "UniformStaleness"]
 
-
-class Arrivals(Protocol):
+class Arrivals(Plugin, Protocol):
     """A frozen dataclass.
 
     Attributes:
-        server: name of the server that plays it, of the family "server".
+        server: name of the server that runs it, of the family "server".
         clocked: whether clients occupy slots on the simulated clock, so that ``concurrency`` means something.
     """
 
@@ -22,7 +21,7 @@ class Arrivals(Protocol):
     clocked: bool
 
 
-ARRIVALS = Registry("arrivals", protocol=Arrivals)
+ARRIVALS = Registry[Arrivals]("arrivals", protocol=Arrivals)
 
 
 @ARRIVALS("clock")

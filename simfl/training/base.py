@@ -2,17 +2,20 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.local import PlainSgd
-from simfl.registry import Registry
-from simfl.types import Arrays
-from simfl.variant import ClientVariant
+from simfl.clients.base import ClientAlgorithm
+from simfl.clients.local_training import PlainSgd
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.types import Arrays
+from simfl.training.aggregates import AggregationRule
 
-__all__ = ["RULES", "BufferedRule", "Losses", "Progress", "Rule", "State", "SynchronousRule"]
+if TYPE_CHECKING:
+    from simfl.training.arrivals import UniformStaleness
 
 State = Arrays
 """The server optimiser's explicit state, name -> array; saved in checkpoints."""
@@ -48,20 +51,52 @@ class Losses(NamedTuple):
     deadline_s: float | None
 
 
-class Rule(Protocol):
+class Rule(Plugin, Protocol):
     """A frozen dataclass: YAML keys in, pure functions of updates out. This is what every server reads of it.
 
+    Two clients with 20 and 60 samples send the updates (1, 0) and (0, 2). Federated averaging weighs them by samples:
+    (20 (1, 0) + 60 (0, 2)) / 80. With a server learning rate of 1/2 the model (1, 1) takes half of that step, and the
+    tenth round is the last one:
+
+    >>> from simfl.training.fedavg import FedAvg
+    >>> rule, examples, fresh = FedAvg(server_learning_rate=0.5, rounds=10), np.array([20, 60]), np.array([0, 0])
+    >>> deltas, model = np.array([[1, 0], [0, 2]], dtype=np.float32), np.ones(2, dtype=np.float32)
+    >>> weights = rule.weights(examples, fresh)
+    >>> rule.row(fresh).tolist(), weights.tolist(), rule.divisor(weights, examples)
+    ([1, 1], [20.0, 60.0], 80.0)
+    >>> summed = rule.contributions(deltas, lambda: [model, model], model)
+    >>> change = rule.aggregate.combine(summed, weights, rule.divisor(weights, examples))
+    >>> after, state = rule.step(model, change, rule.start(2))
+    >>> change.tolist(), after.tolist()
+    ([0.25, 1.5], [1.125, 1.75])
+    >>> [rule.ends(Progress(rounds, 2 * rounds, 60.0 * rounds, 0, None)) for rounds in (9, 10)]
+    [False, True]
+
+    In FedBuff the second update is three versions old and counts (1 + 3)^(-1/2) = 1/2. The divisor stays that of the
+    samples, so that a stale update also shortens the step:
+
+    >>> from simfl.training.fedbuff import FedBuff
+    >>> from simfl.training.staleness import PolynomialStaleness
+    >>> rule, ages = FedBuff(rounds=10, concurrency=4, buffer=2, staleness=PolynomialStaleness(0.5)), np.array([0, 3])
+    >>> weights = rule.weights(examples, ages)
+    >>> rule.row(ages).tolist(), weights.tolist(), rule.divisor(weights, examples)
+    ([1.0, 0.5], [20.0, 30.0], 80.0)
+    >>> rule.aggregate.combine(deltas, weights, 80.0).tolist()
+    [0.25, 0.75]
+
     Attributes:
-        server: name of the server that plays it, of the family "server".
+        server: name of the server that runs it, of the family "server".
         most_rounds: rounds after which the run ends at the latest; None if something else ends it.
         asynchronous: jobs are not bound to rounds: each has a row in jobs.csv.
         many_aggregators: clients aggregate, too: participation.csv names the aggregator of each row.
+        own_models: every client has a model of its own, which it averages with others'; there is no one aggregate that
+            protocols, noise stages, attacks or the server's optimiser could work on.
         keeps_units: a unit is in the server's aggregate whole and with one weight, or not at all; what theory says of
             a policy's guarantee rests on it.
         by_samples: an update's weight is what its row says times its client's samples; else the row's alone.
         losses: where every aggregation is of one selection, what it may lose of it; else None.
-        aggregate: how updates become one, see :class:`simfl.training.aggregates.Aggregate`.
-        variant: the client algorithm, :class:`simfl.variant.ClientVariant`.
+        aggregate: how updates become one, see :class:`simfl.training.aggregates.AggregationRule`.
+        algorithm: the client algorithm, :class:`simfl.clients.base.ClientAlgorithm`.
         fixed_denominator: what every round's weighted sum is divided by, whoever came; then a round that sums nobody
             is a step, too, with a sum of 0. None = it depends on the updates, see :meth:`divisor`.
         ends_by_participation: who takes part may decide when the run ends: by its updates, its time or its traffic.
@@ -75,11 +110,12 @@ class Rule(Protocol):
     keeps_units: bool
     by_samples: bool
     losses: Losses | None
-    aggregate: Any
-    variant: ClientVariant = PlainSgd()
+    aggregate: AggregationRule
+    algorithm: ClientAlgorithm = PlainSgd()
     fixed_denominator: float | None = None
     ends_by_participation: bool = True
     follows_data: bool = False
+    own_models: bool = False
 
     @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -103,7 +139,7 @@ class Rule(Protocol):
         ...
 
     @abstractmethod
-    def row(self, staleness: NDArray[np.int64]) -> NDArray[Any]:
+    def row(self, staleness: NDArray[np.int64]) -> NDArray[np.number]:
         """What the participation matrix holds for updates of this staleness, shape (n,); integer 1 = counts once."""
         ...
 
@@ -124,7 +160,7 @@ class Rule(Protocol):
 
     @abstractmethod
     def step(
-        self, model: NDArray[np.float32], change: NDArray[np.float32], state: State
+        self, model: NDArray[np.float32], update: NDArray[np.float32], state: State
     ) -> tuple[NDArray[np.float32], State]:
         """The next global model, float32 (d,), from the aggregate of the updates, (d,); pure."""
         ...
@@ -139,7 +175,19 @@ class Rule(Protocol):
         return True
 
 
-RULES = Registry("training", protocol=Rule)
+RULES = Registry[Rule](
+    "training",
+    protocol=Rule,
+    modules=modules_of(
+        "simfl.training",
+        "fedavg",
+        "fedbuff",
+        "serverless",
+        fedasync="presets",
+        fedbuff_paper="presets",
+        flsim="presets",
+    ),
+)
 
 
 class SynchronousRule(Rule, Protocol):
@@ -158,6 +206,12 @@ class SynchronousRule(Rule, Protocol):
     announce: bool
 
 
+class ServerlessRule(Rule, Protocol):
+    """What the server "serverless" reads besides: how long a round takes in which too few are available."""
+
+    skipped_round_s: float
+
+
 class BufferedRule(Rule, Protocol):
     """What the servers "buffered" and "drawn" read besides; see :class:`simfl.training.fedbuff.FedBuff`."""
 
@@ -168,8 +222,14 @@ class BufferedRule(Rule, Protocol):
     deadline_s: float | None
     retry_s: float
     lookahead: int | None
-    arrivals: Any
 
     def refuses(self, staleness: int) -> bool:
         """Whether an update (of a unit) this old is not used at all."""
         ...
+
+
+class SampledStalenessRule(BufferedRule, Protocol):
+    """What the server "drawn" reads besides: how stale updates are, and how much time passes between aggregations."""
+
+    @property
+    def arrivals(self) -> "UniformStaleness": ...

@@ -1,26 +1,23 @@
 """Synchronous federated averaging (McMahan et al. 2017, Algorithm 1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
-from simfl.local import LocalTraining
-from simfl.rng import Streams
-from simfl.setting import Setting
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.training.base import RULES, Losses
-from simfl.training.server import ServerStep
-from simfl.training.stop import Schedule
-
-__all__ = ["FedAvg"]
+from simfl.training.sgd_rule import SgdRule
 
 
 @RULES("fedavg")
 @dataclass(frozen=True, kw_only=True)
-class FedAvg(Schedule, LocalTraining, ServerStep):
+class FedAvg(SgdRule):
     """Every round the server waits for the selected clients and averages their updates."""
 
     on_failure: Annotated[
@@ -47,7 +44,7 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
     ] = "weights"
 
     server: ClassVar[str] = "synchronous"
-    example: ClassVar[dict[str, Any]] = {"rounds": 2}
+    example: ClassVar[Mapping[str, object]] = {"rounds": 2}
 
     @property
     def keeps_units(self) -> bool:
@@ -63,27 +60,27 @@ class FedAvg(Schedule, LocalTraining, ServerStep):
         """The denominator where it is a number: McMahan et al. 2018, section 2.3, estimator f_f."""
         return self.denominator if isinstance(self.denominator, float) else None
 
-    def resolve(self, scenario: Setting) -> Self:
+    def resolve(self, scenario: ScenarioView) -> Self:
         """With the number of clients that are selected on average, q N, in place of ``denominator: expected``.
 
         Raises:
             ScenarioError: it is not known.
         """
-        return replace(self, denominator=_expected(scenario)) if self.denominator == "expected" else self
+        return replace(self, denominator=_expected_clients(scenario)) if self.denominator == "expected" else self
 
     def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
         fixed = self.fixed_denominator
-        return ServerStep.divisor(self, weights, examples) if fixed is None else fixed
+        return super().divisor(weights, examples) if fixed is None else fixed
 
-    def check(self, scenario: Setting) -> list[tuple[str, str]]:
-        problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
+    def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
+        problems = super().check(scenario)
         if self.fixed_denominator is not None and not (self.aggregate.sum_only and self.aggregate.weighted):
             why = f"is fixed, but the aggregate {self.aggregate.name} divides no sum; use aggregate: mean, or weights"
             problems.append(("denominator", why))
-        return [*problems, *self.endless(scenario.learning)]
+        return problems
 
 
-def _expected(scenario: Setting) -> float:
+def _expected_clients(scenario: ScenarioView) -> float:
     """Clients that are selected in a round on average; failures afterwards are not counted.
 
     Raises:

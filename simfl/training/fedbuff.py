@@ -7,7 +7,7 @@ The server's step on a buffer of K updates, each Δ_i from the model version tha
 with e_i = the client's samples or 1 and Z = Σ e_i (``count``), Σ e_i s(τ_i) (``weight_sum``) or 1 (``none``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -15,22 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.local import LocalTraining
-from simfl.setting import Setting
+from simfl.core.scenario_view import ScenarioView
 from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES
-from simfl.training.server import ServerStep
-from simfl.training.staleness import STALENESS, Constant
-from simfl.training.stop import Schedule
-
-__all__ = ["FedBuff"]
+from simfl.training.sgd_rule import SgdRule
+from simfl.training.staleness import STALENESS, ConstantStaleness
 
 Problem = tuple[str, str]
 
 
 @RULES("fedbuff")
 @dataclass(frozen=True, kw_only=True)
-class FedBuff(Schedule, LocalTraining, ServerStep):
+class FedBuff(SgdRule):
     """Clients train at their own pace; the server steps whenever its buffer holds K updates."""
 
     concurrency: Annotated[int | None, Field(ge=1, description="clients at work at once; null = the selection's k")] = (
@@ -40,7 +36,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
         int | None, Field(ge=1, description="client updates in an aggregation, K; null = the selection's k")
     ] = None
     staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
-        Constant()
+        ConstantStaleness()
     )
     reference_staleness: Annotated[
         float, Field(ge=0, le=1e9, description="the staleness at which s is scaled to 1")
@@ -79,11 +75,11 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
     arrivals: Annotated[Any, ARRIVALS, Field(description="what decides how stale an update is")] = Clock()
 
     asynchronous: ClassVar[bool] = True
-    example: ClassVar[dict[str, Any]] = {"rounds": 2}
+    example: ClassVar[Mapping[str, object]] = {"rounds": 2}
 
     @property
     def server(self) -> str:
-        """Who plays it: the server that its arrivals name."""
+        """The server that runs it: the one that its arrivals name."""
         return self.arrivals.server
 
     # -- the server's arithmetic -------------------------------------------------------------------
@@ -110,13 +106,13 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
 
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """e_i s(τ_i), shape (n,)."""
-        return ServerStep.weights(self, examples, staleness) * self.row(staleness)
+        return super().weights(examples, staleness) * self.row(staleness)
 
     def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
         """Z, what the weighted sum is divided by."""
         match self.normaliser:
             case "count":
-                return float(ServerStep.weights(self, examples, examples).sum())
+                return float(super().weights(examples, examples).sum())
             case "weight_sum":
                 return float(weights.sum())
             case _:
@@ -134,7 +130,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
         """Whether units are aggregated whole, each with one weight, and only their sum is seen."""
         return not self.partial and self.unit_weights != "own" and self.aggregate.sum_only
 
-    def resolve(self, scenario: Setting) -> Self:
+    def resolve(self, scenario: ScenarioView) -> Self:
         """With as many updates in an aggregation, and as many clients at work, as a synchronous round would have."""
         k = scenario.selection.k or scenario.clients
         slots = k if self.concurrency is None and self.arrivals.clocked else self.concurrency
@@ -142,11 +138,11 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
 
     # -- impossible settings -----------------------------------------------------------------------
 
-    def check(self, scenario: Setting) -> list[Problem]:
+    def check(self, scenario: ScenarioView) -> list[Problem]:
         """What cannot work in this scenario, with the values that would."""
         policy, clients = scenario.selection, scenario.clients
-        problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
-        problems += [*self._buffer(policy, clients), *self.endless(scenario.learning), *self._pointless()]
+        problems = super().check(scenario)
+        problems += [*self._buffer(policy, clients), *self._pointless()]
         problems += self._one_by_one(scenario.secagg)
         return [*self._slots(policy.unit_size, clients), *problems] if self.arrivals.clocked else problems
 
@@ -178,9 +174,7 @@ class FedBuff(Schedule, LocalTraining, ServerStep):
             )
 
     def _pointless(self) -> Iterator[Problem]:
-        if self.variant.needs_rounds:
-            yield "client", f"is {self.client.name}, which needs synchronous rounds; use plain or fedprox"
-        if not (self.aggregate.weighted or isinstance(self.staleness, Constant)):
+        if not (self.aggregate.weighted or isinstance(self.staleness, ConstantStaleness)):
             name = self.aggregate.name
             yield "staleness", f"is {self.staleness.name}, but {name} counts every update once; use constant"
 

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.columns import Column
-from simfl.training.aggregates import AGGREGATES, Aggregate, Factor, Mean
-
-__all__ = ["Masked", "Shrunk", "sign_mask"]
+from simfl.core.columns import Column
+from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor, Mean
 
 BLOCK = 1 << 13
 """Coordinates that are voted on at once: a block of a dozen updates stays in the processor's cache."""
@@ -29,7 +27,7 @@ COLUMNS = (Column("mask_mean", "Mask", "share", "Mean of the sign mask over the 
 
 
 @dataclass(frozen=True)
-class _BySigns(Aggregate):
+class _BySigns(AggregationRule):
     """What rules that look at the updates' signs share."""
 
     tau: Tau = 0.4
@@ -44,7 +42,7 @@ class _BySigns(Aggregate):
 
 @AGGREGATES("masked")
 @dataclass(frozen=True)
-class Masked(_BySigns):
+class MaskedMean(_BySigns):
     """Gradient-masked averaging: the mean, scaled down in coordinates whose updates disagree in sign.
 
     Agreement is A = |mean of sign(update)| in a coordinate, every update counting once; the mean is multiplied by 1
@@ -60,15 +58,15 @@ class Masked(_BySigns):
         self,
         deltas: NDArray[np.float32],
         weights: NDArray[np.float64],
-        holds: NDArray[np.bool_] | None,
+        mask: NDArray[np.bool_] | None,
         tensors: Sequence[slice],
     ) -> Factor:
-        mask = sign_mask(deltas, weights, holds, self.tau)
-        row = {"mask_mean": _mean(mask)}
+        agreement = sign_mask(deltas, weights, mask, self.tau)
+        row = {"mask_mean": _mean(agreement)}
         for part in {"none": (), "all": (slice(None),), "layer": tensors}[self.rescale]:
-            if mean := _mean(mask[part]):
-                mask[part] /= np.float32(mean)
-        return Factor(mask, self.masks == "step", row)
+            if mean := _mean(agreement[part]):
+                agreement[part] /= np.float32(mean)
+        return Factor(agreement, self.masks == "step", row)
 
 
 @AGGREGATES("shrunk")
@@ -83,15 +81,15 @@ class Shrunk(_BySigns):
         self,
         deltas: NDArray[np.float32],
         weights: NDArray[np.float64],
-        holds: NDArray[np.bool_] | None,
+        mask: NDArray[np.bool_] | None,
         tensors: Sequence[slice],
     ) -> Factor:
-        mean = _mean(sign_mask(deltas, weights, holds, self.tau))
+        mean = _mean(sign_mask(deltas, weights, mask, self.tau))
         return Factor(np.float32(mean), self.masks == "step", {"mask_mean": mean})
 
 
 def sign_mask(
-    deltas: NDArray[np.float32], weights: NDArray[np.float64], holds: NDArray[np.bool_] | None, tau: float
+    deltas: NDArray[np.float32], weights: NDArray[np.float64], mask: NDArray[np.bool_] | None, tau: float
 ) -> NDArray[np.float32]:
     """1 where at least ``tau`` of the votes remain after opposite signs cancel, else the share that remains; (d,).
 
@@ -99,23 +97,23 @@ def sign_mask(
     """
     chosen = weights > 0
     if not chosen.all():
-        deltas, holds = deltas[chosen], None if holds is None else holds[chosen]
+        deltas, mask = deltas[chosen], None if mask is None else mask[chosen]
     n, d = deltas.shape
     few = np.int8 if n < 128 else np.int32
     shares = np.arange(n + 1) / n
     levels = np.where(shares >= tau, 1, shares).astype(np.float32)  # there are n + 1 different votes only
-    mask = np.empty(d, dtype=np.float32)
+    agreement = np.empty(d, dtype=np.float32)
     for first in range(0, d, BLOCK):
         now = slice(first, first + BLOCK)
         part = deltas[:, now]
         signs = (part > 0).view(np.int8) - (part < 0).view(np.int8)
         votes = np.abs(np.add.reduce(signs, axis=0, dtype=few))
-        if holds is None:
-            np.take(levels, votes, out=mask[now], mode="clip")
+        if mask is None:
+            np.take(levels, votes, out=agreement[now], mode="clip")
         else:
-            share = votes / np.maximum(holds[:, now].sum(axis=0), 1)
-            mask[now] = np.where(share >= tau, 1, share)
-    return mask
+            share = votes / np.maximum(mask[:, now].sum(axis=0), 1)
+            agreement[now] = np.where(share >= tau, 1, share)
+    return agreement
 
 
 def _mean(mask: NDArray[np.float32]) -> float:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.registry import Registry
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry
 from simfl.training.base import State
-
-__all__ = ["SERVER_OPTIMISERS", "Adagrad", "Adam", "LookAhead", "ServerOptimiser", "ServerSgd", "Yogi"]
 
 Vector = NDArray[np.float32]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -24,7 +23,7 @@ Epsilon = Annotated[
 ]
 
 
-class ServerOptimiser(Protocol):
+class ServerOptimiser(Plugin, Protocol):
     """A frozen dataclass whose methods are pure."""
 
     def start(self, dimension: int) -> State:
@@ -37,7 +36,7 @@ class ServerOptimiser(Protocol):
         ...
 
 
-SERVER_OPTIMISERS = Registry("server_optimiser", protocol=ServerOptimiser)
+SERVER_OPTIMISERS = Registry[ServerOptimiser]("server_optimiser", protocol=ServerOptimiser)
 
 
 @SERVER_OPTIMISERS("sgd")
@@ -74,10 +73,10 @@ class LookAhead(ServerOptimiser):
         return {"last": np.zeros(dimension, dtype=np.float32)}
 
     def step(self, delta: Vector, state: State, rate: float) -> tuple[Vector, State]:
-        change = np.float32(rate * self.share) * delta
+        update = np.float32(rate * self.share) * delta
         if ahead := (1 - self.share) * self.momentum:
-            change = change + np.float32(ahead) * state["last"]
-        return change, {"last": change}
+            update = update + np.float32(ahead) * state["last"]
+        return update, {"last": update}
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class _Adaptive:
     def step(self, delta: Vector, state: State, rate: float) -> tuple[Vector, State]:
         first = np.float32(self.beta1) * state["first"] + np.float32(1 - self.beta1) * delta
         second = self._second(state["second"], np.square(delta))
-        change = np.float32(rate) * first / (np.sqrt(second) + np.float32(self.epsilon))
-        return change, {"first": first, "second": second}
+        update = np.float32(rate) * first / (np.sqrt(second) + np.float32(self.epsilon))
+        return update, {"first": first, "second": second}
 
 
 @SERVER_OPTIMISERS("adam")

@@ -1,4 +1,4 @@
-"""FedBuff under three published names, each with the choices that its name stands for (docs/fedbuff.md)."""
+"""FedBuff under three published names, each with the choices that its name stands for (docs/how-to/fedbuff.md)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -7,9 +7,7 @@ from pydantic import Field
 
 from simfl.training.base import RULES
 from simfl.training.fedbuff import FedBuff
-from simfl.training.staleness import STALENESS, Polynomial
-
-__all__ = ["FedAsync", "FedBuffPaper", "FLSim"]
+from simfl.training.staleness import STALENESS, PolynomialStaleness
 
 
 @RULES("fedbuff_paper")
@@ -21,7 +19,7 @@ class FedBuffPaper(FedBuff):
     """
 
     staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
-        Polynomial()
+        PolynomialStaleness()
     )
     weighting: Annotated[Literal["equal"], Field(description="every client counts the same")] = "equal"
     normaliser: Annotated[Literal["count"], Field(description="the sum is divided by K")] = "count"
@@ -38,7 +36,7 @@ class FedAsync(FedBuff):
 
     buffer: Annotated[Literal[1], Field(description="every update is aggregated at once")] = 1
     staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
-        Polynomial()
+        PolynomialStaleness()
     )
     weighting: Annotated[Literal["equal"], Field(description="every client counts the same")] = "equal"
     normaliser: Annotated[Literal["count"], Field(description="the mixing weight is α s(τ)")] = "count"

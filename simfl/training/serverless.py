@@ -1,22 +1,19 @@
 """Federated averaging without a server (Mugunthan, MIT 2022, section 5.4.3)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from simfl.local import LocalTraining
-from simfl.setting import Setting
+from simfl.core.scenario_view import ScenarioView
 from simfl.training.base import RULES
-from simfl.training.server import ServerStep
-from simfl.training.stop import Schedule
-
-__all__ = ["Serverless"]
+from simfl.training.sgd_rule import SgdRule
 
 
 @RULES("serverless")
 @dataclass(frozen=True, kw_only=True)
-class Serverless(Schedule, LocalTraining, ServerStep):
+class Serverless(SgdRule):
     """Every round the selected clients send their updates to all clients, and each client averages what it gets."""
 
     skipped_round_s: Annotated[
@@ -25,13 +22,13 @@ class Serverless(Schedule, LocalTraining, ServerStep):
 
     server: ClassVar[str] = "serverless"
     many_aggregators: ClassVar[bool] = True
-    example: ClassVar[dict[str, Any]] = {"rounds": 2}
+    example: ClassVar[Mapping[str, object]] = {"rounds": 2}
 
-    def check(self, scenario: Setting) -> list[tuple[str, str]]:
-        problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
+    def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
+        problems = super().check(scenario)
         if scenario.secagg.phases:
             name = scenario.secagg.name
             problems.append(
                 ("name", f"is serverless, but {name} has phases that a server runs; use plain or pairwise_ratchet")
             )
-        return [*problems, *self.endless(scenario.learning)]
+        return problems

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.registry import Registry
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry
 
-__all__ = ["STALENESS", "Constant", "Hinge", "Polynomial", "Staleness"]
 
-
-class Staleness(Protocol):
+class Staleness(Plugin, Protocol):
     """A staleness function s: 1 at staleness 0 and never increasing."""
 
     @abstractmethod
@@ -25,12 +24,12 @@ class Staleness(Protocol):
         ...
 
 
-STALENESS = Registry("staleness", protocol=Staleness)
+STALENESS = Registry[Staleness]("staleness", protocol=Staleness)
 
 
 @STALENESS("constant")
 @dataclass(frozen=True)
-class Constant:
+class ConstantStaleness:
     """An old update counts as much as a fresh one."""
 
     def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
@@ -39,7 +38,7 @@ class Constant:
 
 @STALENESS("polynomial")
 @dataclass(frozen=True)
-class Polynomial:
+class PolynomialStaleness:
     """(1 + τ)^(-alpha); the FedBuff paper uses alpha = 0.5."""
 
     alpha: Annotated[float, Field(ge=0, le=100, description="exponent; 0 = constant")] = 0.5
@@ -50,7 +49,7 @@ class Polynomial:
 
 @STALENESS("hinge")
 @dataclass(frozen=True)
-class Hinge:
+class HingeStaleness:
     """1 up to τ = b, then 1 / (a (τ - b) + 1)."""
 
     a: Annotated[float, Field(ge=0, le=1e6, description="how fast the weight falls after b")] = 10.0

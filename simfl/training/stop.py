@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from simfl.core.scenario_view import ChosenLearning
 from simfl.training.base import Progress
-
-__all__ = ["Schedule", "Stop"]
-
 
 Limits = tuple[int | None, int | None, float | None, int | None, float | None]
 
@@ -29,7 +27,7 @@ class Stop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class RunLength:
     """How long a rule goes on."""
 
     rounds: Annotated[
@@ -65,7 +63,7 @@ class Schedule:
         grown = [new > old for old, new in zip(before[:-1], after[:-1], strict=True)]
         return target is not None or any(more for more, limit in zip(grown, limits, strict=True) if limit is not None)
 
-    def endless(self, learning: Any) -> Iterator[tuple[str, str]]:
+    def endless(self, learning: ChosenLearning) -> Iterator[tuple[str, str]]:
         """Problems of a run that nothing ends."""
         if self.limits == (None,) * 5:
             yield (

@@ -8,16 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.scenario_view import RuntimeOptions
 from simfl.learning.work import Work
-from simfl.registry import Registry
-from simfl.setting import Means
-
-__all__ = ["BACKENDS", "Backend", "Engine", "Sgd", "Task"]
 
 
 @dataclass(frozen=True)
 class Sgd:
-    """What every step of every job has in common.
+    """Settings of the local optimiser, the same for every step of every job.
 
     The gradient of the mean loss over the step's samples plus proximal / 2 * |x - start|^2 is clipped to
     ``clip_norm``; the job's shift and weight_decay * x are added; the job's mask is applied; then the momentum of
@@ -31,17 +30,15 @@ class Sgd:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a backend trains on.
+class TrainingTask:
+    """A training task: model, samples, and settings.
 
     Attributes:
         module: the model, a torch.nn.Module.
         x: torch.float32 (n, *shape), the training samples.
         y: torch.int64 (n,), their classes.
         batch_size: samples of the largest step that any client makes.
-        sgd: the settings of the local optimiser.
         crop: border of augmented images in pixels.
-        flip: images are mirrored at random.
         bf16: compute products in bfloat16.
         means: with what the run is computed, besides its scenario.
     """
@@ -54,11 +51,11 @@ class Task:
     crop: int = 0
     flip: bool = False
     bf16: bool = False
-    means: Means = Means()
+    means: RuntimeOptions = RuntimeOptions()
 
 
 class Engine(Protocol):
-    """A backend at work on one task."""
+    """A backend built for one task."""
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Deltas (n, d) and mean losses of the last pass (n,) of n >= 1 works, each with at least one step.
@@ -69,29 +66,55 @@ class Engine(Protocol):
         ...
 
 
-class Backend(Protocol):
+class Backend(Plugin, Protocol):
     """A backend's YAML choice; ``build`` imports torch.
 
+    One step of logistic regression on the sample x = 1 of class 1, from weights and biases of 0: both classes have
+    probability 1/2, the loss is log 2 = 0.6931, the gradient (1/2, -1/2) for weights and biases alike:
+
+    >>> import torch
+    >>> from simfl.learning.backends.choices import Sequential
+    >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1, 2))
+    >>> task = TrainingTask(module, x=torch.tensor([[1.0]]), y=torch.tensor([1]), batch_size=1, sgd=Sgd())
+    >>> work = Work(np.zeros(4, dtype=np.float32), order=np.array([0]), bounds=(0, 1), last_pass=0, rate=0.1)
+    >>> deltas, losses = Sequential().build(task).train([work])
+    >>> deltas.astype(float).round(4).tolist(), losses.round(4).tolist()
+    ([[-0.05, 0.05, -0.05, 0.05]], [0.6931])
+
     Attributes:
-        external: the clients that train outside, as processes of their own.
-        clustered: whether it works on a cluster, whose scheduler may be named (``Means.scheduler``).
+        external: the remote clients, which are processes of their own.
+        uses_cluster: whether it works on a cluster, whose scheduler may be named (``RuntimeOptions.scheduler``).
     """
 
     external: tuple[int, ...] = ()
-    clustered: bool = False
+    uses_cluster: bool = False
 
-    def supports(self, module: Any, bf16: bool) -> str | None:
+    def supports(self, module: object, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
         return None
 
     @abstractmethod
-    def build(self, task: Task) -> Engine:
-        """The backend at work on a task."""
+    def build(self, task: TrainingTask) -> Engine:
+        """The engine for a task."""
         ...
 
-    def inside(self) -> "Backend":
-        """The backend of the same scenario where no client trains outside."""
+    def without_remote_clients(self) -> "Backend":
+        """The backend of the same scenario where no client is remote."""
         return self
 
 
-BACKENDS = Registry("backend", protocol=Backend)
+BACKENDS = Registry[Backend](
+    "backend",
+    protocol=Backend,
+    modules=modules_of(
+        "simfl.learning.backends",
+        "external",
+        auto="choices",
+        dask="choices",
+        dense="choices",
+        grouped="choices",
+        processes="choices",
+        sequential="choices",
+        vmap="choices",
+    ),
+)

@@ -3,8 +3,6 @@
 import torch
 from torch.nn.functional import pad
 
-__all__ = ["take"]
-
 
 def take(x: torch.Tensor, chosen: torch.Tensor, versions: torch.Tensor | None, crop: int) -> torch.Tensor:
     """Samples ``chosen`` (n,) of ``x`` (all, *shape), in the versions drawn by ``simfl.learning.augment.Augment``."""

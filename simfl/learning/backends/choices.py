@@ -5,21 +5,24 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from simfl.errors import MissingError, ScenarioError
-from simfl.learning.backends.base import BACKENDS, Backend, Engine, Task
+from simfl.core.errors import MissingError, ScenarioError
+from simfl.core.processor import processor
+from simfl.core.scenario_view import ScenarioView
+from simfl.learning.backends.base import BACKENDS, Backend, Engine, TrainingTask
 
-__all__ = ["Auto", "DaskWorkers", "Dense", "Grouped", "Processes", "Sequential", "Vmap"]
+GROUPED_CAUTION = (
+    "on this processor, which has no AVX-512, grouped takes up to 1.6 times as long as sequential "
+    "(docs/how-to/learning.md); "
+    "use auto"
+)
 
 
 @BACKENDS("sequential")
 @dataclass(frozen=True)
-class Sequential:
+class Sequential(Backend):
     """One client after the other, the parameters being views of one flat vector; any model."""
 
-    def supports(self, module: Any, bf16: bool) -> str | None:
-        return None
-
-    def build(self, task: Task) -> Engine:
+    def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.sequential_engine import SequentialEngine
 
         return SequentialEngine(task)
@@ -27,10 +30,10 @@ class Sequential:
 
 @BACKENDS("dense")
 @dataclass(frozen=True)
-class Dense:
+class Dense(Backend):
     """Many clients as batched matrix products, forward and backward pass written out; fully connected models."""
 
-    def supports(self, module: Any, bf16: bool) -> str | None:
+    def supports(self, module: object, bf16: bool) -> str | None:
         from torch import nn
 
         from simfl.learning.models.margin import Margin
@@ -45,7 +48,7 @@ class Dense:
             return "it takes models of linear layers with ReLU between them only (logistic, binary_logistic, mlp)"
         return "it computes in float32 only; set bf16 to false" if bf16 else None
 
-    def build(self, task: Task) -> Engine:
+    def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.dense_network import DenseNetwork
         from simfl.learning.backends.margin_network import MarginNetwork
@@ -60,17 +63,22 @@ Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once
 
 @BACKENDS("grouped")
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Backend):
     """Many clients as one network of grouped convolutions; models that are a sequence of layers."""
 
     cohort: Cohort = None
 
+    def cautions(self, setting: ScenarioView) -> list[str]:
+        """That it gains nothing here."""
+        here = processor()
+        return [GROUPED_CAUTION] if here.widest is not None and not here.avx512 else []
+
     def supports(self, module: Any, bf16: bool) -> str | None:
-        from simfl.learning.backends.grouped_network import unsupported
+        from simfl.learning.backends.grouped_network import reason_unsupported
 
-        return unsupported(module)
+        return reason_unsupported(module)
 
-    def build(self, task: Task) -> Engine:
+    def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.grouped_network import GroupedNetwork
 
@@ -81,7 +89,7 @@ class Grouped:
 
 @BACKENDS("vmap")
 @dataclass(frozen=True)
-class Vmap:
+class Vmap(Backend):
     """Many clients through torch.func.vmap; any model of batchable operations.
 
     The one backend whose bits depend on which jobs are trained together (the same jobs give the same bits).
@@ -92,22 +100,22 @@ class Vmap:
     def supports(self, module: Any, bf16: bool) -> str | None:
         from simfl.learning.models.flat import layout
 
-        if any(not slot.trained for slot in layout(module)):
+        if any(not entry.trained for entry in layout(module)):
             return "the samples that fill up its steps would count in running statistics; use grouped or sequential"
         return None
 
-    def build(self, task: Task) -> Engine:
+    def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.vmap_network import VmapNetwork
 
         return CohortEngine(task, VmapNetwork(task.module, task.bf16), self.cohort or _cohort(task, 6, 64))
 
 
-def _cohort(task: Task, cpu: int, most: int) -> int:
+def _cohort(task: TrainingTask, cpu: int, most: int) -> int:
     """On a processor small cohorts stay in its cache; a GPU wants many clients at once, as far as they fit."""
-    from simfl.learning.backends.room import copies
+    from simfl.learning.backends.memory_budget import replica_count
 
-    return cpu if task.x.device.type == "cpu" else copies(task, most)
+    return cpu if task.x.device.type == "cpu" else replica_count(task, most)
 
 
 @BACKENDS("processes")
@@ -120,10 +128,7 @@ class Processes:
 
     workers: Annotated[int, Field(ge=1, le=1024, description="processes; their number changes no result")] = 2
 
-    def supports(self, module: Any, bf16: bool) -> str | None:
-        return None
-
-    def build(self, task: Task) -> Engine:
+    def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.process_engine import ProcessEngine
 
         if task.x.device.type != "cpu":
@@ -143,12 +148,9 @@ class DaskWorkers:
 
     workers: Annotated[int, Field(ge=1, le=1024, description="processes where no scheduler is named")] = 2
 
-    clustered = True
+    uses_cluster = True
 
-    def supports(self, module: Any, bf16: bool) -> str | None:
-        return None
-
-    def build(self, task: Task) -> Engine:
+    def build(self, task: TrainingTask) -> Engine:
         try:
             from simfl.learning.backends.dask_engine import DaskEngine
         except ImportError:
@@ -164,17 +166,14 @@ class DaskWorkers:
 class Auto:
     """``dense`` where it applies, else ``sequential``; on a GPU ``grouped`` or ``vmap``.
 
-    By measurement the fastest for most models, and the same on every processor, whatever its instructions: what is
-    computed does not depend on the machine, only how the last digits are rounded.
+    By measurement the fastest for most models, and the same on every processor, for any number of jobs, processes and
+    machines that share them: what is computed does not depend on the machine, only how the last digits are rounded.
     """
 
-    def supports(self, module: Any, bf16: bool) -> str | None:
-        return None
-
-    def build(self, task: Task) -> Engine:
+    def build(self, task: TrainingTask) -> Engine:
         return self.choose(task).build(task)
 
-    def choose(self, task: Task) -> Backend:
+    def choose(self, task: TrainingTask) -> Backend:
         """The backend that ``auto`` stands for."""
         batched = (Dense(),) if task.x.device.type == "cpu" else (Dense(), Grouped())
         last = () if task.x.device.type == "cpu" else (Vmap(),)

@@ -1,27 +1,24 @@
 """Many works at once, step by step. Imported only where torch is."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simfl.learning.backends.base import Task
+from simfl.learning.backends.base import TrainingTask
 from simfl.learning.backends.batch import take
 from simfl.learning.backends.schedule import cohorts, schedule
-from simfl.learning.backends.update import stepper
+from simfl.learning.backends.update import Product, StepBatch, stepper
 from simfl.learning.models.dropout import Masks
 from simfl.learning.work import Work
 
-__all__ = ["CohortEngine", "Network"]
 
-
-class Network(Protocol):
+class NetworkReplicas(Protocol):
     """k copies of a model. A block holds one parameter of all of them, its first axis counting the copies.
 
-    Attributes:
-        trained: how many blocks are parameters; the others, behind them, are running statistics.
+    Behind the ``trained`` blocks, the parameters, stand running statistics.
     """
 
     trained: int
@@ -39,23 +36,10 @@ class Network(Protocol):
         ...
 
     def gradients(
-        self,
-        blocks: Sequence[torch.Tensor],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        weight: torch.Tensor,
-        noted: bool,
-        masks: Sequence[torch.Tensor] = (),
-    ) -> tuple[torch.Tensor | Any, list]:
-        """Sum of weight times cross-entropy, (k,), and its gradient for each parameter, a tensor or a ``Product``.
-
-        Args:
-            blocks: the parameters, and the running statistics, which this call moves in place.
-            x: samples, (k, batch, ...).
-            y: classes, (k, batch).
-            weight: of each sample, (k, batch); 0 for padding.
-            noted: whether anybody asks for the sum; where nobody does, it may be anything.
-            masks: of the dropout layers, (k, batch, ...) each.
+        self, blocks: Sequence[torch.Tensor], batch: StepBatch
+    ) -> tuple[torch.Tensor | None, list[torch.Tensor | Product] | list[torch.Tensor]]:
+        """Sum of weight times cross-entropy, (k,), and its gradient for each parameter; running statistics move in
+        place.
         """
         ...
 
@@ -64,17 +48,15 @@ class CohortEngine:
     """Trains works in cohorts of at most ``limit``, every step of all of them in one pass of a network.
 
     Args:
-        task: what is trained.
-        network: how k models are computed at once.
         limit: works in a cohort: bounds memory, and small cohorts stay in the cache.
         fixed: fill every cohort up to the limit with idle copies, where a network's rounding depends on how many
             copies there are.
     """
 
-    def __init__(self, task: Task, network: Network, limit: int, fixed: bool = False) -> None:
+    def __init__(self, task: TrainingTask, network: NetworkReplicas, limit: int, fixed: bool = False) -> None:
         self.task, self.network, self.limit, self.fixed = task, network, limit, fixed
         self.masks = Masks(task.module)
-        self.room: torch.Tensor | None = None
+        self.buffer: torch.Tensor | None = None
         augmented = task.crop or task.flip
         self.x = task.x if augmented else network.inputs(task.x)
 
@@ -101,7 +83,7 @@ class CohortEngine:
             shift, mask = (self._blocks(vectors, width) for vectors in zip(*((w.shift, w.mask) for w in works)))
             trained = blocks[: self.network.trained]
             step = stepper(trained, works[0].rate, self.task.sgd, works[0].proximal, shift, mask)
-            rngs = [work.dropout() for work in works] if self.masks.layers else []
+            rngs = [work.dropout() for work in works if work.dropout] if self.masks.layers else []
             for s, active in enumerate(plan.frame.active):
                 k = width if self.fixed else active
                 chosen = plan.chosen[s, :k]
@@ -112,14 +94,14 @@ class CohortEngine:
                 for left in reversed(range(repeats)):
                     noted = plan.frame.noted[s] and not left
                     masks = self._masks(rngs[:active], [work.step_size(s) for work in works[:active]], k)
-                    row, gradients = self.network.gradients(here, x, y, weight, noted, masks)
+                    row, gradients = self.network.gradients(here, StepBatch(x, y, weight, noted, masks))
                     step(moving, gradients)
-                    if noted:
+                    if row is not None and noted:
                         loss[:k].add_(row.double() * plan.frame.share[s, :k])
             delta = self.network.flat(blocks)[:n].sub_(start[:n])
         return delta.cpu().numpy(), loss[:n].cpu().numpy()
 
-    def _blocks(self, vectors: Sequence[NDArray[Any] | None], width: int) -> list[torch.Tensor] | None:
+    def _blocks(self, vectors: Sequence[NDArray[np.generic] | None], width: int) -> list[torch.Tensor] | None:
         if vectors[0] is None:
             return None
         stacked = self._stack([np.asarray(vector, dtype=np.float32) for vector in vectors], width)
@@ -136,15 +118,15 @@ class CohortEngine:
     def _masks(self, rngs: Sequence[np.random.Generator], sizes: Sequence[int], width: int) -> list[torch.Tensor]:
         if not rngs:
             return []
-        return [part.to(self.x.device) for part in self.masks.beside(rngs, sizes, width, self.task.batch_size)]
+        return [part.to(self.x.device) for part in self.masks.stack_masks(rngs, sizes, width, self.task.batch_size)]
 
     def _samples(self, chosen: torch.Tensor, versions: torch.Tensor | None) -> torch.Tensor:
         flat = chosen.reshape(-1)
         if versions is not None:
             x = self.network.inputs(take(self.x, flat, versions.reshape(-1), self.task.crop))
         else:
-            if self.room is None or len(self.room) < len(flat):
-                self.room = self.x.new_empty(len(flat), *self.x.shape[1:])
+            if self.buffer is None or len(self.buffer) < len(flat):
+                self.buffer = self.x.new_empty(len(flat), *self.x.shape[1:])
             # kept from step to step: new memory of this size would come from the system each time
-            x = torch.index_select(self.x, 0, flat, out=self.room[: len(flat)])
-        return x.unflatten(0, chosen.shape)
+            x = torch.index_select(self.x, 0, flat, out=self.buffer[: len(flat)])
+        return torch.unflatten(x, 0, chosen.shape)

@@ -20,15 +20,13 @@ import torch
 from distributed import Client, LocalCluster, WorkerPlugin, as_completed
 from numpy.typing import NDArray
 
-from simfl.addresses import check_scheduler
-from simfl.errors import SimflError
-from simfl.learning.backends.base import Backend, Engine, Task
-from simfl.learning.settle import settle
+from simfl.core.errors import SimflError
+from simfl.core.http.hosts import check_scheduler
+from simfl.core.scenario_view import RuntimeOptions
+from simfl.core.version import RESULTS
+from simfl.learning.backends.base import Backend, Engine, TrainingTask
+from simfl.learning.torch_setup import configure_torch
 from simfl.learning.work import Work
-from simfl.setting import Means
-from simfl.version import RESULTS
-
-__all__ = ["DaskEngine"]
 
 LOOPBACK = "127.0.0.1:0"
 
@@ -72,14 +70,14 @@ class DaskEngine:
         SimflError: the scheduler is refused, does not answer, or has no workers or other versions.
     """
 
-    def __init__(self, task: Task, inner: Backend, workers: int, one_by_one: bool) -> None:
+    def __init__(self, task: TrainingTask, inner: Backend, workers: int, one_by_one: bool) -> None:
         self.one_by_one, self.where = one_by_one, task.means.scheduler or "the Dask cluster"
-        self.client = _connected(workers, task.means)
+        self.client = _connect(workers, task.means)
         self.token = f"simfl-{self.client.id}"
         x, y = (getattr(task, name).numpy() for name in ("x", "y"))
-        bare = replace(task, x=None, y=None, means=Means())
+        bare = replace(task, x=None, y=None, means=RuntimeOptions())
         try:
-            self.client.register_plugin(_Held(self.token, bare, x, y, inner, VERSIONS), name=self.token)
+            self.client.register_plugin(_WorkerData(self.token, bare, x, y, inner, VERSIONS), name=self.token)
         except SimflError:
             _close(self.client, self.token)
             raise
@@ -93,7 +91,7 @@ class DaskEngine:
             try:
                 places = self._places()
                 left = left or self._parts(works, len(places))
-                self._play(works, left, places, deltas, loss)
+                self._compute_parts(works, left, places, deltas, loss)
                 return deltas, loss
             except (CancelledError, OSError) as error:  # a worker died with, or while it got, a model
                 if self.client.status != "running":
@@ -121,8 +119,13 @@ class DaskEngine:
             total[at] += cost[i]
         return [parts[at] for at in sorted(range(len(parts)), key=lambda at: total[at])]
 
-    def _play(
-        self, works: Sequence[Work], left: list[list[int]], places: list[str], deltas: NDArray[Any], loss: NDArray[Any]
+    def _compute_parts(
+        self,
+        works: Sequence[Work],
+        left: list[list[int]],
+        places: list[str],
+        deltas: NDArray[np.generic],
+        loss: NDArray[np.generic],
     ) -> None:
         """Computes the parts that are left, and takes those from the list that have come back.
 
@@ -139,16 +142,7 @@ class DaskEngine:
         while waiting or at:
             while waiting and min(load) < AHEAD:
                 part, place = waiting.pop(), load.index(min(load))
-                sent = [replace(works[i], start=_start(shared, works[i]), job=None) for i in part]
-                keys = [key for key in shared if any(id(works[i].start) == key for i in part)]
-                future = self.client.submit(
-                    _train,
-                    *(self.token, keys, [shared[key] for key in keys], sent),
-                    key=f"{self.token}-{self.calls}-{len(waiting)}",
-                    pure=False,
-                    workers=places[place],
-                    allow_other_workers=True,
-                )
+                future = self._submit([works[i] for i in part], shared, places[place], len(waiting))
                 at[future.key] = part, place
                 load[place] += 1
                 flying.add(future)
@@ -160,11 +154,23 @@ class DaskEngine:
             deltas[part], loss[part] = result
             left.remove(part)
 
-    def _models(self, works: Sequence[Work], everywhere: bool) -> dict[int, Any]:
-        """The models that several works begin from, each sent once, by the identity of the array.
+    def _submit(self, works: Sequence[Work], shared: dict[int, Any], place: str, number: int) -> Any:
+        """Submits one part to a worker; its future."""
+        starts = {id(work.start) for work in works}
+        keys = [key for key in shared if key in starts]
+        sent = [replace(work, start=_start(shared, work), job=None) for work in works]
+        return self.client.submit(
+            _train,
+            *(self.token, keys, [shared[key] for key in keys], sent),
+            key=f"{self.token}-{self.calls}-{number}",
+            pure=False,
+            workers=place,
+            allow_other_workers=True,
+        )
 
-        Args:
-            everywhere: if there is but one, it goes to every worker before any asks for it.
+    def _models(self, works: Sequence[Work], everywhere: bool) -> dict[int, Any]:
+        """The models that several works begin from, each sent once, by the identity of the array; if there is but one,
+        and it goes ``everywhere``, before any worker asks for it.
         """
         times: dict[int, int] = {}
         for work in works:
@@ -179,7 +185,7 @@ def _start(shared: dict[int, Any], work: Work) -> Any:
     return id(work.start) if id(work.start) in shared else work.start
 
 
-def _connected(workers: int, means: Means) -> Any:
+def _connect(workers: int, means: RuntimeOptions) -> Any:
     if means.scheduler is not None:
         check_scheduler(means.scheduler, means.insecure)
     try:
@@ -213,18 +219,18 @@ def _close(client: Any, token: str) -> None:
 # -- inside a worker ----------------------------------------------------------------------------------
 
 _lock = threading.Lock()
-_held: "dict[str, _Held]" = {}
+_worker_data: "dict[str, _WorkerData]" = {}
 _engines: dict[tuple[str, int], Engine] = {}
 """Engines work in place: each run has one for each thread."""
 
 
-class _Held(WorkerPlugin):
+class _WorkerData(WorkerPlugin):
     """What every worker has of a run: the task without its samples, the samples, and which backend computes."""
 
     def __init__(
         self,
         token: str,
-        task: Task,
+        task: TrainingTask,
         x: NDArray[np.float32],
         y: NDArray[np.int64],
         inner: Backend,
@@ -232,14 +238,14 @@ class _Held(WorkerPlugin):
     ) -> None:
         self.token, self.task, self.x, self.y, self.inner, self.versions = token, task, x, y, inner, versions
 
-    def setup(self, worker: Any) -> None:
+    def setup(self, worker: object) -> None:
         if self.versions != VERSIONS:
             raise SimflError(f"learning.backend: a Dask worker has {VERSIONS}, but {self.versions} is needed")
-        _held[self.token] = self
+        _worker_data[self.token] = self
 
-    def teardown(self, worker: Any) -> None:
+    def teardown(self, worker: object) -> None:
         with _lock:
-            _held.pop(self.token, None)
+            _worker_data.pop(self.token, None)
             for key in [key for key in _engines if key[0] == self.token]:
                 del _engines[key]
 
@@ -248,7 +254,7 @@ class _Held(WorkerPlugin):
         key = (self.token, threading.get_ident())
         with _lock:
             if key not in _engines:
-                settle()
+                configure_torch()
                 x, y = (torch.from_numpy(np.require(part, requirements="W")) for part in (self.x, self.y))
                 module = copy.deepcopy(self.task.module)  # which the engine takes for its own
                 _engines[key] = self.inner.build(replace(self.task, module=module, x=x, y=y))
@@ -262,4 +268,4 @@ def _train(
     known = {key: np.require(model, requirements="W") for key, model in zip(keys, models, strict=True)}
     starts = [known[work.start] if isinstance(work.start, int) else work.start for work in works]
     full = [replace(work, start=start) for work, start in zip(works, starts, strict=True)]
-    return _held[token].engine().train(full)
+    return _worker_data[token].engine().train(full)

@@ -10,71 +10,63 @@ from collections.abc import Sequence
 import torch
 from torch.nn.functional import pad
 
-from simfl.learning.backends.update import Product
+from simfl.learning.backends.update import Product, StepBatch
 from simfl.learning.models.flat import layout, views
 
-__all__ = ["DenseNetwork", "pad_rows"]
 
-
-def _padded(width: int) -> int:
+def _padded_width(width: int) -> int:
     return -(-width // 16) * 16
 
 
 def pad_rows(rows: torch.Tensor) -> torch.Tensor:
     """Rows (..., width) with zeros behind them, up to a multiple of 16 floats."""
-    return pad(rows, (0, _padded(rows.shape[-1]) - rows.shape[-1]))
+    return pad(rows, (0, _padded_width(rows.shape[-1]) - rows.shape[-1]))
 
 
 class DenseNetwork:
     """Linear layers with ReLU between them; a weight's block is (k, outputs, inputs), a bias' (k, 1, outputs)."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self.slots = layout(module)
-        self.trained = len(self.slots)
-        self.classes = self.slots[-1].shape[0]
+        self.entries = layout(module)
+        self.trained = len(self.entries)
+        self.classes = self.entries[-1].shape[0]
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:
         return pad_rows(x.flatten(1))
 
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
         blocks = []
-        for slot, view in zip(self.slots, views(flat, self.slots), strict=True):
-            view = view if len(slot.shape) == 2 else view.unsqueeze(1)
-            rows = _padded(view.shape[1]) if len(slot.shape) == 2 else 1
-            block = flat.new_zeros(len(flat), rows, _padded(view.shape[2]))
+        for entry, view in zip(self.entries, views(flat, self.entries), strict=True):
+            view = view if len(entry.shape) == 2 else view.unsqueeze(1)
+            rows = _padded_width(view.shape[1]) if len(entry.shape) == 2 else 1
+            block = flat.new_zeros(len(flat), rows, _padded_width(view.shape[2]))
             block[:, : view.shape[1], : view.shape[2]] = view
             blocks.append(block)
         return blocks
 
     def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
         parts = []
-        for slot, block in zip(self.slots, blocks, strict=True):
-            rows, columns = slot.shape if len(slot.shape) == 2 else (1, *slot.shape)
+        for entry, block in zip(self.entries, blocks, strict=True):
+            rows, columns = entry.shape if len(entry.shape) == 2 else (1, *entry.shape)
             parts.append(block[:, :rows, :columns].reshape(len(block), -1))
         return torch.cat(parts, dim=1)
 
     def gradients(
-        self,
-        blocks: Sequence[torch.Tensor],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        weight: torch.Tensor,
-        noted: bool,
-        masks: Sequence[torch.Tensor] = (),
-    ) -> tuple[torch.Tensor | None, list]:
-        layers = [x]
-        z = torch.baddbmm(blocks[1], x, blocks[0].mT)
+        self, blocks: Sequence[torch.Tensor], batch: StepBatch
+    ) -> tuple[torch.Tensor | None, list[torch.Tensor | Product]]:
+        layers = [batch.x]
+        z = torch.baddbmm(blocks[1], batch.x, blocks[0].mT)
         for weights, bias in zip(blocks[2::2], blocks[3::2], strict=True):
             layers.append(z.relu_())
             z = torch.baddbmm(bias, z, weights.mT)
         z[..., self.classes :] = -torch.inf  # padding is no class
         z = torch.log_softmax(z, dim=2)
         z[..., self.classes :] = 0  # the exponential of an infinity takes ten times as long
-        target, weight = y.unsqueeze(2), weight.unsqueeze(2)
-        loss = z.gather(2, target).mul_(weight).sum((1, 2)).neg_() if noted else None
+        target, weight = batch.y.unsqueeze(2), batch.weight.unsqueeze(2)
+        loss = z.gather(2, target).mul_(weight).sum((1, 2)).neg_() if batch.noted else None
         error = z.exp_().mul_(weight).scatter_add_(2, target, -weight)
         error[..., self.classes :] = 0
-        gradients: list = []
+        gradients: list[torch.Tensor | Product] = []
         for i in range(len(layers) - 1, -1, -1):
             gradients += [error.sum(1, keepdim=True), Product(error, layers[i])]
             if i:

@@ -1,4 +1,4 @@
-"""Clients that train outside, as processes of their own."""
+"""Remote clients, which train in processes of their own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,17 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
-from simfl.learning.backends.base import BACKENDS, Backend, Engine, Task
+from simfl.core.errors import ScenarioError
+from simfl.core.remote_clients import JobRequest, RemoteClients
+from simfl.core.scenario_view import ScenarioView
+from simfl.learning.backends.base import BACKENDS, Backend, Engine, TrainingTask
 from simfl.learning.backends.choices import Auto
 from simfl.learning.work import Work
-from simfl.outside import Asked, Outside
-from simfl.setting import Setting
-
-__all__ = ["External"]
 
 MOST = 1000
-"""Clients outside; each is a process that asks again and again."""
+"""Remote clients; each is a process that asks again and again."""
 
 
 @BACKENDS("external")
@@ -26,13 +24,13 @@ MOST = 1000
 class External:
     """Some clients are processes of their own, which ``simfl serve`` asks for their updates; the others train here.
 
-    The clock stays simulated: a job outside takes its modelled time, and the world waits for its bytes. Clients that
+    The clock stays simulated: a remote job takes its modelled time, and the world waits for its bytes. Clients that
     train by simfl's own code give the bits of the backend ``inner``.
     """
 
     clients: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
-        Field(min_length=1, max_length=MOST, description="numbers of the clients outside"),
+        Field(min_length=1, max_length=MOST, description="numbers of the remote clients"),
     ]
     inner: Annotated[Any, BACKENDS, Field(description="trains the other clients")] = Auto()
 
@@ -43,56 +41,58 @@ class External:
         return self.clients
 
     @property
-    def clustered(self) -> bool:
-        clustered: bool = self.inner.clustered
-        return clustered
+    def uses_cluster(self) -> bool:
+        return bool(self.inner.uses_cluster)
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
-        found = []
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = []
         if len(set(self.clients)) < len(self.clients):
-            found.append(("clients", "names a client twice"))
+            problems.append(("clients", "names a client twice"))
         if beyond := [client for client in self.clients if client >= setting.clients]:
-            found.append(("clients", f"names {beyond[0]}, but clients are 0 .. {setting.clients - 1}"))
+            problems.append(("clients", f"names {beyond[0]}, but clients are 0 .. {setting.clients - 1}"))
         if self.inner.external:
-            found.append(("inner", "trains outside, too; name a backend that does not, such as auto"))
-        if not setting.training.variant.stateless:
-            name = setting.training.variant.name
-            found.append(("", f"clients outside cannot train by '{name}', only plainly, or by fedprox"))
-        return found
+            problems.append(("inner", "has remote clients, too; name a backend that does not, such as auto"))
+        if not setting.training.algorithm.stateless:
+            name = setting.training.algorithm.name
+            problems.append(("", f"remote clients cannot train by '{name}', only plainly, or by fedprox"))
+        return problems
 
-    def supports(self, module: Any, bf16: bool) -> str | None:
+    def supports(self, module: object, bf16: bool) -> str | None:
         reason: str | None = self.inner.supports(module, bf16)
         return reason
 
-    def inside(self) -> Backend:
+    def without_remote_clients(self) -> Backend:
         inner: Backend = self.inner
         return inner
 
-    def build(self, task: Task) -> Engine:
-        inner = self.inner.build(replace(task, means=replace(task.means, outside=None)))
-        return _Divided(inner, frozenset(self.clients), task.means.outside)
+    def build(self, task: TrainingTask) -> Engine:
+        inner = self.inner.build(replace(task, means=replace(task.means, remote_clients=None)))
+        return _SplitEngine(inner, frozenset(self.clients), task.means.remote_clients)
 
 
-class _Divided:
-    """Trains what is to be trained here while the others are at work."""
+class _SplitEngine:
+    """Trains the local clients' works while the remote clients train theirs."""
 
-    def __init__(self, inner: Engine, clients: frozenset[int], outside: Outside | None) -> None:
-        self.inner, self.clients, self.outside = inner, clients, outside
+    def __init__(self, inner: Engine, clients: frozenset[int], remote: RemoteClients | None) -> None:
+        self.inner, self.clients, self.remote = inner, clients, remote
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         away = [work.job is not None and work.job.client in self.clients for work in works]
         if not any(away):
             return self.inner.train(works)
-        if self.outside is None:
-            raise ScenarioError("backend", "some clients are processes of their own; simfl serve plays with them")
-        asked = [
-            Asked(work.job, work.start) for work in works if work.job is not None and work.job.client in self.clients
+        if self.remote is None:
+            why = "some clients are processes of their own; simfl serve runs the scenario with them"
+            raise ScenarioError("backend", why)
+        requests = [
+            JobRequest(work.job, work.start)
+            for work in works
+            if work.job is not None and work.job.client in self.clients
         ]
-        self.outside.ask(asked)
+        self.remote.request(requests)
         deltas, loss = np.empty((len(works), len(works[0].start)), dtype=np.float32), np.empty(len(works))
         there = np.array(away)
         if here := [work for work, gone in zip(works, away, strict=True) if not gone]:
             deltas[~there], loss[~there] = self.inner.train(here)
-        sent = self.outside.take(asked)
-        deltas[there], loss[there] = np.stack([each.delta for each in sent]), [each.loss for each in sent]
+        results = self.remote.collect(requests)
+        deltas[there], loss[there] = np.stack([each.delta for each in results]), [each.loss for each in results]
         return deltas, loss

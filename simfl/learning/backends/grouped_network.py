@@ -6,13 +6,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from simfl.learning.backends.copies import Copies
+from simfl.learning.backends.replicas import BlockReplicas
+from simfl.learning.backends.update import StepBatch
 from simfl.learning.models.convolutions import StridedConvolutions
 from simfl.learning.models.dropout import KeyedDropout
 from simfl.learning.models.margin import Margin
 from simfl.learning.models.resnet import Block
-
-__all__ = ["GroupedNetwork", "unsupported"]
 
 PLAIN = (nn.ReLU, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Identity, Margin, KeyedDropout)
 """Layers that treat channels alike: they are applied to all k models' channels at once, as they are."""
@@ -22,14 +21,14 @@ COMPUTED = (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.BatchNorm2d, nn.Flatten)
 """Layers that have a grouped form."""
 
 
-def unsupported(module: nn.Module) -> str | None:
+def reason_unsupported(module: nn.Module) -> str | None:
     """Why the module cannot be computed so, or None."""
     if not isinstance(module, nn.Sequential):
         return "it takes torch.nn.Sequential models only"
     for layer in module:
         if isinstance(layer, Block):
             inner = [part for part in (layer.body, layer.shortcut) if not isinstance(part, nn.Identity)]
-            if reason := next((reason for part in inner if (reason := unsupported(part))), None):
+            if reason := next((reason for part in inner if (reason := reason_unsupported(part))), None):
                 return reason
             continue
         grouped = isinstance(layer, nn.Conv2d) and (layer.groups != 1 or layer.padding_mode != "zeros")
@@ -38,28 +37,19 @@ def unsupported(module: nn.Module) -> str | None:
     return None
 
 
-class GroupedNetwork(Copies):
+class GroupedNetwork(BlockReplicas):
     """Images are (batch, k * channels, height, width) until they are flattened, then (k, batch, features).
 
-    Args:
-        module: a ``torch.nn.Sequential`` that :func:`unsupported` has nothing against.
-        bf16: see :class:`Copies`.
+    :func:`reason_unsupported` has nothing against the module.
     """
 
     def __init__(self, module: nn.Sequential, bf16: bool) -> None:
         super().__init__(module, bf16)
         self.module = module
 
-    def gradients(
-        self,
-        blocks: Sequence[torch.Tensor],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        weight: torch.Tensor,
-        noted: bool,
-        masks: Sequence[torch.Tensor] = (),
-    ) -> tuple[torch.Tensor, list]:
-        self.masks.hand([mask.transpose(0, 1).flatten(1, 2) if mask.dim() == 5 else mask for mask in masks])
+    def gradients(self, blocks: Sequence[torch.Tensor], batch: StepBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        x, y, weight = batch.x, batch.y, batch.weight
+        self.masks.set_masks([mask.transpose(0, 1).flatten(1, 2) if mask.dim() == 5 else mask for mask in batch.masks])
         leaves = [block.detach().requires_grad_() for block in blocks[: self.trained]]
         with torch.enable_grad(), torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
             with StridedConvolutions():  # one copy is a convolution without groups
@@ -91,11 +81,8 @@ class GroupedNetwork(Copies):
 
 
 class _Layers:
-    """Computes layers in their order, each with the blocks that are next.
-
-    Args:
-        parameters, statistics: blocks in the module's order.
-        weight: of each sample, (k, batch); 0 for padding.
+    """Computes layers in their order, each with the blocks that are next; the samples' weights, (k, batch), are 0 for
+    padding.
     """
 
     def __init__(
@@ -110,45 +97,46 @@ class _Layers:
             for part in layer:
                 x = self(part, x)
             return x
-        own = [next(self.parameters) for _ in layer.parameters()]
+        tensors = [next(self.parameters) for _ in layer.parameters()]
         if isinstance(layer, nn.Linear):
-            product = torch.bmm(_aligned(x), _aligned(own[0], rows=True).mT)[..., : layer.out_features]
-            return product + own[1].unsqueeze(1) if len(own) == 2 else product
+            product = torch.bmm(_align(x), _align(tensors[0], rows=True).mT)[..., : layer.out_features]
+            return product + tensors[1].unsqueeze(1) if len(tensors) == 2 else product
         if isinstance(layer, nn.Conv2d):
-            bias = own[1].flatten() if len(own) == 2 else None
-            groups = len(own[0])
-            return F.conv2d(x, own[0].flatten(0, 1), bias, layer.stride, layer.padding, layer.dilation, groups)
+            bias = tensors[1].flatten() if len(tensors) == 2 else None
+            groups = len(tensors[0])
+            return F.conv2d(x, tensors[0].flatten(0, 1), bias, layer.stride, layer.padding, layer.dilation, groups)
         if isinstance(layer, nn.GroupNorm):
-            scale = [part.flatten() for part in own] or [None, None]
-            return F.group_norm(x, len(self.weight) * layer.num_groups, *scale, eps=layer.eps)
+            scale, shift = (tensors[0].flatten(), tensors[1].flatten()) if tensors else (None, None)
+            return F.group_norm(x, len(self.weight) * layer.num_groups, scale, shift, layer.eps)
         if isinstance(layer, nn.BatchNorm2d):
-            return self._batch_norm(layer, own, x)
+            return self._batch_norm(layer, tensors, x)
         return layer(x)
 
-    def _batch_norm(self, layer: nn.BatchNorm2d, own: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    def _batch_norm(self, layer: nn.BatchNorm2d, tensors: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         """Each model by the samples of its own step, padding left out; its running statistics move."""
         k, channels = len(self.weight), layer.num_features
         weight = self.weight.T[:, :, None, None, None]  # sums to 1 over a model's samples
-        x = x.float().unflatten(1, (k, channels))
+        x = torch.unflatten(x.float(), 1, (k, channels))
         mean = (x * weight).sum(0).mean((2, 3))
         centred = x - mean[:, :, None, None]
         variance = (centred.square() * weight).sum(0).mean((2, 3))
         if layer.track_running_stats:
+            assert layer.momentum is not None, "refused when the model was built"
             with torch.no_grad():
                 n = (self.weight > 0).sum(1, keepdim=True) * (x.shape[3] * x.shape[4])
                 share = layer.momentum * (n > 0)  # a model that makes no step stays as it is
                 for value in (mean, variance * n / (n - 1).clamp(min=1)):
                     next(self.statistics).lerp_(value.detach(), share)
         factor = (variance + layer.eps).rsqrt()
-        if own:
-            factor = factor * own[0]
+        if tensors:
+            factor = factor * tensors[0]
         x = centred * factor[:, :, None, None]
-        if own:
-            x = x + own[1][:, :, None, None]
+        if tensors:
+            x = x + tensors[1][:, :, None, None]
         return x.flatten(1, 2)
 
 
-def _aligned(matrices: torch.Tensor, rows: bool = False) -> torch.Tensor:
+def _align(matrices: torch.Tensor, rows: bool = False) -> torch.Tensor:
     """Each of k matrices padded with zeros to a multiple of 16 columns (and rows), see ``dense_network``."""
     height, width = matrices.shape[1:]
     return F.pad(matrices, (0, -width % 16, 0, -height % 16 if rows else 0))

@@ -10,43 +10,29 @@ from collections.abc import Sequence
 
 import torch
 
-from simfl.learning.backends.dense_network import pad_rows
-from simfl.learning.models.flat import layout, views
+from simfl.learning.backends.dense_network import DenseNetwork, pad_rows
+from simfl.learning.backends.update import Product, StepBatch
+from simfl.learning.models.flat import views
 
-__all__ = ["MarginNetwork"]
 
-
-class MarginNetwork:
+class MarginNetwork(DenseNetwork):
     """The margin of the second class is linear; the weights' block is (k, 1, inputs), the intercepts' (k, 1, 1)."""
 
-    trained = 2
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.slots = layout(module)
-
-    def inputs(self, x: torch.Tensor) -> torch.Tensor:
-        return pad_rows(x.flatten(1))
-
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        weights, intercept = views(flat, self.slots)
+        weights, intercept = views(flat, self.entries)
         return [pad_rows(weights).clone(), intercept.unsqueeze(1).clone()]
 
     def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
         weights, intercept = blocks
-        return torch.cat([weights[:, 0, : self.slots[0].shape[1]], intercept[:, 0]], dim=1)
+        return torch.cat([weights[:, 0, : self.entries[0].shape[1]], intercept[:, 0]], dim=1)
 
     def gradients(
-        self,
-        blocks: Sequence[torch.Tensor],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        weight: torch.Tensor,
-        noted: bool,
-        masks: Sequence[torch.Tensor] = (),
-    ) -> tuple[torch.Tensor | None, list]:
+        self, blocks: Sequence[torch.Tensor], batch: StepBatch
+    ) -> tuple[torch.Tensor | None, list[torch.Tensor | Product]]:
         weights, intercept = blocks
+        x, y, weight = batch.x, batch.y, batch.weight
         margin = torch.bmm(weights, x.mT).add_(intercept).squeeze(1)
         small = margin.abs().neg_().exp_()
-        loss = margin.clamp(min=0).sub_(margin * y).add_(small.log1p()).mul_(weight).sum(1) if noted else None
+        loss = margin.clamp(min=0).sub_(margin * y).add_(small.log1p()).mul_(weight).sum(1) if batch.noted else None
         error = torch.where(margin < 0, small, 1).div_(small + 1).sub_(y).mul_(weight)
         return loss, [torch.bmm(error.unsqueeze(1), x), error.sum(1).view(-1, 1, 1)]

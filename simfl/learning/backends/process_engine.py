@@ -15,24 +15,35 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import parent_process
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from simfl.errors import CrashError, ExhaustedError, SimflError
-from simfl.learning.backends.base import Backend, Engine, Task
-from simfl.learning.settle import settle
+from simfl.core.errors import CrashError, ExhaustedError, SimflError
+from simfl.learning.backends.base import Backend, Engine, TrainingTask
+from simfl.learning.torch_setup import configure_torch
 from simfl.learning.work import Work
-
-__all__ = ["ProcessEngine"]
 
 OPTIONAL: dict[str, Callable[[Work], Any]] = {"shifts": lambda work: work.shift, "masks": lambda work: work.mask}
 """Vectors that a work may have, by the name of the file that carries them."""
+
+
+NOTHING = np.empty(0, dtype=np.float32)
+
+
+class _Light(NamedTuple):
+    """A work without its vectors, and the rows of the files that hold them."""
+
+    work: Work
+    start: int
+    shift: int | None
+    mask: int | None
 
 
 STARTED = "started"
@@ -43,29 +54,39 @@ EXHAUSTED = {signal.SIGKILL, signal.SIGBUS}
 """What the system ends a process with for which there is no memory, or no shared memory."""
 
 
+class _Processes(SpawnContext):
+    """Keeps a list of the processes that a pool starts, since a pool that breaks drops its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **settings: Any) -> SpawnProcess:  # type: ignore[override]  # a class in typeshed
+        self.started.append(SpawnProcess(*args, **settings))
+        return self.started[-1]
+
+
 class ProcessEngine:
     """Hands works to processes and collects their deltas in the order of the works.
 
     Args:
-        task: what is trained, on the CPU.
         inner: the backend inside each process; it decides the bits, the number of processes does not.
-        workers: processes.
         one_by_one: hand out single works, else one part of the works to each process.
     """
 
-    def __init__(self, task: Task, inner: Backend, workers: int, one_by_one: bool) -> None:
+    def __init__(self, task: TrainingTask, inner: Backend, workers: int, one_by_one: bool) -> None:
         self.workers, self.one_by_one = workers, one_by_one
         self.folder = _scratch(task.x.numel() * 4)
         self.files: dict[str, np.memmap] = {}
         for name in ("x", "y"):
             np.save(self.folder / f"{name}.npy", getattr(task, name).numpy())
+        self.processes = _Processes()
         self.pool = ProcessPoolExecutor(
             workers,
-            mp_context=get_context("spawn"),
+            mp_context=self.processes,
             initializer=_start,
             initargs=(str(self.folder), replace(task, x=None, y=None), inner),
         )
-        self.processes: set[Any] = set()
         self.close = weakref.finalize(self, _close, self.pool, self.folder)
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -78,21 +99,20 @@ class ProcessEngine:
             for i, work in enumerate(works):
                 if (vector := OPTIONAL[name](work)) is not None:
                     self._file(name, n, dimension)[i] = vector
-        light = [  # row numbers stand for the vectors
-            replace(
-                work,
-                start=rows[id(work.start)],
-                shift=None if work.shift is None else i,
-                mask=None if work.mask is None else i,
+        light = [
+            _Light(
+                replace(work, start=NOTHING, shift=None, mask=None),
+                rows[id(work.start)],
+                None if work.shift is None else i,
+                None if work.mask is None else i,
             )
             for i, work in enumerate(works)
         ]
         size = 1 if self.one_by_one else -(-n // self.workers)
         parts = [range(first, min(first + size, n)) for first in range(0, n, size)]
-        names = {name: file.filename for name, file in self.files.items()}
+        names = {name: str(file.filename) for name, file in self.files.items()}
         try:
             tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
-            self.processes |= set((self.pool._processes or {}).values())  # those that have ended already, too
             loss = [task.result() for task in tasks]
         except BrokenProcessPool as error:
             raise self._why() from error
@@ -101,7 +121,7 @@ class ProcessEngine:
     def _why(self) -> SimflError:
         """Why a process ended that had work to do: by its exit code, for the others are only told to end."""
         self.pool.shutdown()  # waits for them
-        codes = {process.exitcode for process in self.processes if process.exitcode is not None}
+        codes = {process.exitcode for process in self.processes.started if process.exitcode is not None}
         signals = {-code for code in codes if code < 0}
         if killed := signals & EXHAUSTED:
             return ExhaustedError(
@@ -128,7 +148,7 @@ class ProcessEngine:
             path = self.folder / f"{name}-{rows}.npy"
             self.files[name] = open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, dimension))
             if old is not None:
-                Path(old.filename).unlink()
+                Path(str(old.filename)).unlink()
         return self.files[name]
 
 
@@ -154,7 +174,7 @@ def _close(pool: ProcessPoolExecutor, folder: Path) -> None:
 
 
 class _Worker:
-    """What a process keeps between works."""
+    """State of a training process between calls: its engine and mapped files."""
 
     engine: Engine
     files: dict[str, np.memmap] = {}
@@ -167,9 +187,9 @@ class _Worker:
         return cls.files[name]
 
 
-def _start(folder: str, task: Task, inner: Backend) -> None:
+def _start(folder: str, task: TrainingTask, inner: Backend) -> None:
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
-    settle()
+    configure_torch()
     (Path(folder) / STARTED).touch()
     x, y = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy", mmap_mode="c")) for name in ("x", "y"))
     _Worker.engine = inner.build(replace(task, x=x, y=y))
@@ -177,23 +197,24 @@ def _start(folder: str, task: Task, inner: Backend) -> None:
 
 def _end_with_parent(folder: str) -> None:
     """A killed parent cannot end its processes, so they watch it."""
-    parent_process().join()
+    if (parent := parent_process()) is not None:
+        parent.join()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 
-def _train(names: dict[str, str], rows: range, works: Sequence[Work]) -> NDArray[np.float64]:
+def _train(names: dict[str, str], rows: range, works: Sequence[_Light]) -> NDArray[np.float64]:
     """Writes the deltas of some works into their rows of the file "deltas" and returns their losses."""
     files = {name: _Worker.file(name, path) for name, path in names.items()}
-    start = {work.start: np.asarray(files["starts"][work.start]) for work in works}  # one object for one model
+    start = {light.start: np.asarray(files["starts"][light.start]) for light in works}  # one object for one model
     full = [
         replace(
-            work,
-            start=start[work.start],
-            shift=None if work.shift is None else files["shifts"][work.shift],
-            mask=None if work.mask is None else files["masks"][work.mask],
+            light.work,
+            start=start[light.start],
+            shift=None if light.shift is None else files["shifts"][light.shift],
+            mask=None if light.mask is None else files["masks"][light.mask],
         )
-        for work in works
+        for light in works
     ]
     files["deltas"][rows.start : rows.stop], loss = _Worker.engine.train(full)
     return loss

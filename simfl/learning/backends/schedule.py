@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from simfl.learning.work import Work
 
-__all__ = ["Frame", "Schedule", "cohorts", "schedule"]
-
 REMEMBERED = 20_000
 """Frames of up to so many samples are kept for the next round: clients are often equally large."""
 
 
 class Frame(NamedTuple):
-    """What the lengths of some works decide, whatever samples they use. None of it may be changed.
+    """The layout of padded steps, which depends on the lengths of works only. Read-only, since it is cached.
 
     Attributes:
         place: int64: flat position of each used sample in (steps, width, batch), the works one behind the other.
@@ -35,13 +33,10 @@ class Frame(NamedTuple):
     noted: list[bool]
 
 
-class Schedule(NamedTuple):
-    """A frame and what stands in it.
+class StepSchedule(NamedTuple):
+    """A frame and the samples at its positions, int64 (steps, width, batch); padding points at sample 0.
 
-    Attributes:
-        frame: see there.
-        chosen: int64, shape (steps, width, batch): samples of each step; padding points at sample 0.
-        versions: int64, shape (steps, width, batch): of augmented images, or None.
+    ``versions`` are those of augmented images, or None.
     """
 
     frame: Frame
@@ -67,7 +62,7 @@ def cohorts(works: Sequence[Work], limit: int) -> list[list[int]]:
     return groups
 
 
-def schedule(works: Sequence[Work], width: int, batch: int, device: torch.device) -> Schedule:
+def schedule(works: Sequence[Work], width: int, batch: int, device: torch.device) -> StepSchedule:
     """The padded steps of works sorted by falling number of steps, beside idle ones up to ``width``.
 
     The shape of a step is always (., batch): a batched product's rounding must not depend on who else is in it.
@@ -82,8 +77,10 @@ def schedule(works: Sequence[Work], width: int, batch: int, device: torch.device
         cells.ravel()[frame.place] = np.concatenate(parts)
         return torch.from_numpy(cells).to(device)
 
-    versions = None if works[0].versions is None else spread([work.versions for work in works])
-    return Schedule(frame, spread([work.order for work in works]), versions)
+    versions = (
+        None if works[0].versions is None else spread([work.versions for work in works if work.versions is not None])
+    )
+    return StepSchedule(frame, spread([work.order for work in works]), versions)
 
 
 def _frame(
@@ -106,7 +103,7 @@ def _frame(
         torch.from_numpy(weight).to(device),
         np.bincount(step).tolist(),
         torch.from_numpy(share).to(device),
-        share.any(axis=1).tolist(),
+        np.asarray(share.any(axis=1)).tolist(),
     )
 
 

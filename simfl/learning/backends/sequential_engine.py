@@ -7,24 +7,23 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from simfl.learning.backends.base import Task
+from simfl.learning.backends.base import TrainingTask
 from simfl.learning.backends.batch import take
 from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.work import Work
 
-__all__ = ["SequentialEngine"]
-
 
 class SequentialEngine:
     """Trains one work after the other in place, in one flat vector that the module's parameters view."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrainingTask) -> None:
         self.task = task
-        self.slots = layout(task.module)
-        self.flat = torch.zeros(size(self.slots), device=task.x.device)
-        self.trained = [slot for slot in self.slots if slot.trained]
+        self.entries = layout(task.module)
+        self.flat = torch.zeros(size(self.entries), device=task.x.device)
+        self.trained = [entry for entry in self.entries if entry.trained]
         self.parameters = attach(task.module, self.flat)
+        self.tensors: list[torch.Tensor] = [*self.parameters]  # the same, as torch's functions on lists take them
         self.masks = Masks(task.module)
         self.images = task.x.dim() == 4
         seen = any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
@@ -48,7 +47,7 @@ class SequentialEngine:
         order = torch.from_numpy(work.order).to(device)
         versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
         bounds = work.bounds
-        rng = work.dropout() if self.masks.layers else None
+        rng = work.dropout() if self.masks.layers and work.dropout else None
         total = torch.zeros((), dtype=torch.float64, device=device)
         for s in range(work.steps):
             now = slice(bounds[s], bounds[s + 1])
@@ -58,7 +57,7 @@ class SequentialEngine:
                 x = x.to(memory_format=self.layout)  # .contiguous() would leave one channel as it is
             if rng is not None:
                 masks = self.masks.draw(rng, len(chosen))
-                self.masks.hand([torch.from_numpy(mask).to(device) for mask in masks])
+                self.masks.set_masks([torch.from_numpy(mask).to(device) for mask in masks])
             with torch.autocast(device.type, torch.bfloat16, enabled=task.bf16):
                 logits = task.module(x)
             loss = cross_entropy(logits.float(), task.y.index_select(0, chosen))
@@ -71,8 +70,8 @@ class SequentialEngine:
 
     def _plain_step(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
         if decay := self.task.sgd.weight_decay:
-            torch._foreach_mul_(self.parameters, 1 - rate * decay)
-        torch._foreach_add_(self.parameters, gradients, alpha=-rate)
+            torch._foreach_mul_(self.tensors, 1 - rate * decay)
+        torch._foreach_add_(self.tensors, list(gradients), alpha=-rate)
 
 
 class _Step:
@@ -89,7 +88,7 @@ class _Step:
 
     def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
         sgd, g = self.sgd, self.gradient
-        torch._foreach_copy_(self.parts, gradients)
+        torch._foreach_copy_(self.parts, list(gradients))
         if self.proximal:
             g.add_(self.x, alpha=self.proximal).sub_(self.start, alpha=self.proximal)
         if sgd.clip_norm is not None:

@@ -1,4 +1,4 @@
-"""The optimiser's step of k models at once. Imported only where torch is."""
+"""A step of k models at once: its samples, and the optimiser's move. Imported only where torch is."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,34 +7,45 @@ import torch
 
 from simfl.learning.backends.base import Sgd
 
-__all__ = ["Product", "stepper"]
-
 Blocks = Sequence[torch.Tensor]
 
 
 class Product(NamedTuple):
-    """A gradient (k, outputs, inputs) that is not multiplied out: the sum of error times input over the samples.
-
-    Attributes:
-        error: (k, batch, outputs).
-        inputs: (k, batch, inputs).
+    """A gradient (k, outputs, inputs) that is not multiplied out: the sum over the samples of error, (k, batch,
+    outputs), times input, (k, batch, inputs).
     """
 
     error: torch.Tensor
     inputs: torch.Tensor
 
 
+class StepBatch(NamedTuple):
+    """The samples of one step of k models.
+
+    Attributes:
+        x: samples, (k, batch, ...).
+        y: classes, (k, batch).
+        weight: of each sample, (k, batch); 0 for padding.
+        noted: whether anybody asks for the loss; where nobody does, it may be anything.
+        masks: of the dropout layers, (k, batch, ...) each.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    weight: torch.Tensor
+    noted: bool
+    masks: Sequence[torch.Tensor] = ()
+
+
 def stepper(
     blocks: Blocks, rate: float, sgd: Sgd, proximal: float, shift: Blocks | None = None, mask: Blocks | None = None
-):
+) -> "_Plain | _Full":
     """A function (blocks, gradients) that makes one step in place, see :class:`simfl.learning.backends.base.Sgd`.
 
     It may be given the blocks of the first few models only; further models' gradients are left aside.
 
     Args:
         blocks: the parameters of all k models before the first step.
-        rate: learning rate.
-        sgd: settings.
         proximal: mu of the proximal term.
         shift: added to every gradient, shaped as the blocks.
         mask: what every gradient is multiplied with, shaped as the blocks.
@@ -51,7 +62,7 @@ class _Plain:
         self.rate, self.keep = rate, 1 - rate * decay
 
     def __call__(self, blocks: Blocks, gradients: Sequence[torch.Tensor | Product]) -> None:
-        for block, gradient in zip(blocks, _first(gradients, len(blocks[0])), strict=True):
+        for block, gradient in zip(blocks, _first_gradients(gradients, len(blocks[0])), strict=True):
             if isinstance(gradient, Product):
                 block.baddbmm_(gradient.error.mT, gradient.inputs, beta=self.keep, alpha=-self.rate)
             else:
@@ -74,7 +85,7 @@ class _Full:
         sgd, k = self.sgd, len(blocks[0])
         g = [
             torch.bmm(part.error.mT, part.inputs) if isinstance(part, Product) else part.clone()
-            for part in _first(gradients, k)
+            for part in _first_gradients(gradients, k)
         ]
         if self.start is not None:
             torch._foreach_add_(g, list(blocks), alpha=self.proximal)
@@ -98,6 +109,11 @@ class _Full:
         torch._foreach_add_(list(blocks), g, alpha=-self.rate)
 
 
-def _first(parts: Sequence[torch.Tensor | Product], k: int) -> list:
+def _first(parts: Sequence[torch.Tensor], k: int) -> list[torch.Tensor]:
     """The parts that belong to the first k models."""
+    return [part[:k] for part in parts]
+
+
+def _first_gradients(parts: Sequence[torch.Tensor | Product], k: int) -> list[torch.Tensor | Product]:
+    """As :func:`_first`, where some are products."""
     return [Product(part.error[:k], part.inputs[:k]) if isinstance(part, Product) else part[:k] for part in parts]

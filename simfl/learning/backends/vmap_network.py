@@ -6,34 +6,31 @@ import torch
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.functional import cross_entropy
 
-from simfl.learning.backends.copies import Copies
+from simfl.learning.backends.replicas import BlockReplicas
+from simfl.learning.backends.update import StepBatch
 
-__all__ = ["VmapNetwork"]
 
-
-class VmapNetwork(Copies):
-    """All models' losses and gradients in one call; for the arguments see :class:`Copies`."""
+class VmapNetwork(BlockReplicas):
+    """All models' losses and gradients in one call; for the arguments see :class:`BlockReplicas`."""
 
     def __init__(self, module: torch.nn.Module, bf16: bool) -> None:
         super().__init__(module, bf16)
-        names = [slot.name for slot in self.slots]
+        names = [entry.name for entry in self.entries]
 
-        def loss(parameters, x, y, weight, masks):
-            self.masks.hand(masks)
+        def loss(
+            parameters: tuple[torch.Tensor, ...],
+            x: torch.Tensor,
+            y: torch.Tensor,
+            weight: torch.Tensor,
+            masks: tuple[torch.Tensor, ...],
+        ) -> torch.Tensor:
+            self.masks.set_masks(masks)
             logits = functional_call(module, dict(zip(names, parameters, strict=True)), (x,))
             return (cross_entropy(logits.float(), y, reduction="none") * weight).sum()
 
         self.compute = vmap(grad_and_value(loss))
 
-    def gradients(
-        self,
-        blocks: Sequence[torch.Tensor],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        weight: torch.Tensor,
-        noted: bool,
-        masks: Sequence[torch.Tensor] = (),
-    ) -> tuple[torch.Tensor, list]:
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
-            gradients, loss = self.compute(tuple(blocks), x, y, weight, tuple(masks))
+    def gradients(self, blocks: Sequence[torch.Tensor], batch: StepBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=self.bf16):
+            gradients, loss = self.compute(tuple(blocks), batch.x, batch.y, batch.weight, tuple(batch.masks))
         return loss, list(gradients)

@@ -4,17 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simfl.errors import MissingError
-from simfl.files import data_places, data_root
+from simfl.core.errors import MissingError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.data_folder import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import read_csv
-from simfl.learning.data.images import broken
+from simfl.learning.data.image_arrays import broken
 from simfl.learning.data.mnist import Root
 from simfl.learning.data.table import encode
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Adult", "adult_paths", "read_adult"]
 
 COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
@@ -29,15 +27,15 @@ class Adult:
 
     root: Root = None
 
-    def outline(self, setting: Setting) -> None:
+    def outline(self, setting: ScenarioView) -> None:
         adult_paths(self.root, setting)
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         paths = adult_paths(self.root, setting)
         return encode(*read_adult(paths), "income", paths)
 
 
-def adult_paths(root: str | None, setting: Setting) -> tuple[Path, Path]:
+def adult_paths(root: str | None, setting: ScenarioView) -> tuple[Path, Path]:
     """The two files, in a folder or in the data folder.
 
     Raises:

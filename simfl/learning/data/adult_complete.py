@@ -7,16 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from simfl.cache import cached
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.cache import load_cached
 from simfl.learning.data.adult import adult_paths, read_adult
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.images import broken
+from simfl.learning.data.image_arrays import broken
 from simfl.learning.data.mnist import Root
 from simfl.learning.data.scale import unit_rows
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["AdultComplete"]
 
 INCOMES = ("<=50K", ">50K")
 
@@ -32,12 +30,12 @@ class AdultComplete:
     root: Root = None
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the rows kept for the test")] = 0.25
 
-    def outline(self, setting: Setting) -> None:
+    def outline(self, setting: ScenarioView) -> None:
         adult_paths(self.root, setting)
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         paths = adult_paths(self.root, setting)
-        arrays = cached("adult_complete v1", paths, lambda: _decoded(paths))
+        arrays = load_cached("adult_complete v1", paths, lambda: _decode(paths))
         x, y = arrays["x"], arrays["y"]
         order = streams("split").permutation(len(y))
         cut = round(len(y) * self.test_fraction)
@@ -45,7 +43,7 @@ class AdultComplete:
         return Dataset(x[train], y[train], x[test], y[test], INCOMES)
 
 
-def _decoded(paths: tuple[Path, Path]) -> dict[str, Any]:
+def _decode(paths: tuple[Path, Path]) -> dict[str, Any]:
     import pandas
 
     table = pandas.concat(read_adult(paths), ignore_index=True)

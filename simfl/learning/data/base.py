@@ -3,16 +3,15 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.registry import Registry
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["DATA", "Data", "Dataset", "Outline"]
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Dataset:
     x_test: NDArray[np.float32]
     y_test: NDArray[np.int64]
     label_names: tuple[str, ...]
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,11 +51,22 @@ class Outline(NamedTuple):
     classes: int
 
 
-class Data(Protocol):
-    """A data set's YAML choice."""
+class Data(Plugin, Protocol):
+    """A data set's YAML choice.
+
+    Four training and two test samples of three features, in two classes:
+
+    >>> from simfl.learning.data.synthetic import Synthetic
+    >>> choice = Synthetic(samples=4, test_samples=2, shape=(3,), classes=2)
+    >>> choice.outline(None)
+    Outline(shape=(3,), classes=2)
+    >>> data = choice.load(None, Streams(0))
+    >>> data.x_train.shape, data.y_train.tolist(), data.x_test.shape, data.label_names
+    ((4, 3), [0, 0, 1, 1], (2, 3), ('0', '1'))
+    """
 
     @abstractmethod
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         """The data set, in memory.
 
         Raises:
@@ -65,7 +75,7 @@ class Data(Protocol):
         """
         ...
 
-    def outline(self, setting: Setting) -> "Outline | None":
+    def outline(self, setting: ScenarioView) -> "Outline | None":
         """What the files' headers tell, fast; None where only reading them does. ``simfl validate`` asks it.
 
         Raises:
@@ -74,4 +84,22 @@ class Data(Protocol):
         return None
 
 
-DATA = Registry("data", protocol=Data)
+DATA = Registry[Data](
+    "data",
+    protocol=Data,
+    modules=modules_of(
+        "simfl.learning.data",
+        "adult",
+        "adult_complete",
+        "csv",
+        "digits",
+        "mnist",
+        "npz",
+        "synthetic",
+        cifar10="cifar",
+        cifar100="cifar",
+        fashion_mnist="mnist",
+        kddcup99="kddcup",
+        privacyfl_digits="privacyfl",
+    ),
+)

@@ -6,23 +6,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from simfl.cache import cached
-from simfl.disk import cache_root
-from simfl.errors import MissingError
-from simfl.files import data_places, data_root
-from simfl.learning.data.base import DATA, Dataset, Outline
-from simfl.learning.data.images import image_arrays
+from simfl.core.errors import MissingError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.cache import load_cached
+from simfl.core.storage.data_folder import data_places, data_root
+from simfl.core.storage.disk import cache_root
+from simfl.learning.data.base import DATA, Data, Dataset, Outline
+from simfl.learning.data.image_arrays import image_arrays
 from simfl.learning.data.mnist import Download, Root
 from simfl.learning.data.npz import npz_outline, read_npz
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Cifar10", "Cifar100"]
 
 
 @DATA("cifar10")
 @dataclass(frozen=True)
-class Cifar10:
+class Cifar10(Data):
     """60,000 colour pictures of 32 x 32 pixels in 10 classes. Reference: Krizhevsky 2009."""
 
     root: Root = None
@@ -32,7 +30,7 @@ class Cifar10:
     archive: ClassVar[str] = "cifar-10-batches-py"
     classes: ClassVar[int] = 10
 
-    def outline(self, setting: Setting) -> Outline:
+    def outline(self, setting: ScenarioView) -> Outline:
         root = setting.file(self.root) if self.root else data_root()
         if root is not None and (path := self._npz(Path(root))):
             return Outline(npz_outline(path).shape, self.classes)
@@ -40,7 +38,7 @@ class Cifar10:
             self._archive(root)
         return Outline((3, 32, 32), self.classes)
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         root = setting.file(self.root) if self.root else data_root()
         if root is not None and (path := self._npz(Path(root))):
             sources, decode = [path], lambda: self._from_npz(path)
@@ -50,9 +48,9 @@ class Cifar10:
                 sorted(path for path in folder.iterdir() if path.is_file()),
                 lambda: self._from_archive(folder),
             )
-        arrays = cached(f"{self.name} v1", sources, decode)
+        arrays = load_cached(f"{self.name} v1", sources, decode)
         names = tuple(str(name) for name in arrays.pop("label_names"))
-        return Dataset(**arrays, label_names=names)
+        return Dataset(arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"], names)
 
     def _npz(self, root: Path) -> Path | None:
         name = f"{self.name}.npz"
@@ -70,7 +68,7 @@ class Cifar10:
             raise MissingError(self._advice(root))
         from simfl.learning.torchvision_import import download
 
-        target = Path(root) if self.root else downloads
+        target = Path(root) if self.root and root else downloads
         download(self.torchvision_name, target)
         return target / self.archive
 
@@ -87,9 +85,9 @@ class Cifar10:
         )
 
     def _from_npz(self, path: Path) -> dict[str, np.ndarray]:
-        stored = read_npz(path)
-        names = stored.get("label_names", np.arange(self.classes)).astype(str)
-        return self._arrays(stored, path) | {"label_names": names}
+        arrays = read_npz(path)
+        names = arrays.get("label_names", np.arange(self.classes)).astype(str)
+        return self._arrays(arrays, path) | {"label_names": names}
 
     def _from_archive(self, folder: Path) -> dict[str, np.ndarray]:
         from simfl.learning.torchvision_import import torchvision
@@ -99,16 +97,16 @@ class Cifar10:
             train, test = (maker(str(folder.parent), train=part, download=False) for part in (True, False))
         except RuntimeError as error:  # torchvision compares the files with their published md5
             raise MissingError(f"learning.data: {folder}: {error}") from error
-        stored = {
+        arrays = {
             "x_train": train.data,
             "y_train": np.array(train.targets),
             "x_test": test.data,
             "y_test": np.array(test.targets),
         }
-        return self._arrays(stored, folder) | {"label_names": np.array(train.classes)}
+        return self._arrays(arrays, folder) | {"label_names": np.array(train.classes)}
 
-    def _arrays(self, stored: dict[str, np.ndarray], what: Path) -> dict[str, np.ndarray]:
-        parts = {part: stored[part] for part in ("x_train", "y_train", "x_test", "y_test")}
+    def _arrays(self, arrays: dict[str, np.ndarray], what: Path) -> dict[str, np.ndarray]:
+        parts = {part: arrays[part] for part in ("x_train", "y_train", "x_test", "y_test")}
         return image_arrays(**parts, classes=self.classes, what=what)
 
 

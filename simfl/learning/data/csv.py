@@ -10,16 +10,14 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import MissingError, ScenarioError
-from simfl.files import DataPath
+from simfl.core.errors import MissingError, ScenarioError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.data_folder import DataPath
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.images import broken
-from simfl.learning.data.limits import first_line, inflated
+from simfl.learning.data.image_arrays import broken
+from simfl.learning.data.limits import decompress, first_line
 from simfl.learning.data.table import encode
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Csv", "read_csv"]
 
 UNREADABLE = (OSError, ValueError, EOFError, LZMAError, zlib.error)
 """What damaged files raise; pandas' parser errors are ValueErrors."""
@@ -39,7 +37,7 @@ class Csv:
 
     example = {"path": "table.csv", "label": "label"}
 
-    def outline(self, setting: Setting) -> None:
+    def outline(self, setting: ScenarioView) -> None:
         for name, key in ((self.path, "path"), (self.test_path, "test_path")):
             if name is not None:
                 self._check_columns(self._path(setting, name, key))
@@ -58,14 +56,14 @@ class Csv:
             if name not in names:
                 raise broken(path, f"has no column '{name}'; it has {', '.join(names)}")
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
-        path = tested = self._path(setting, self.path, "path")
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
+        path = test_file = self._path(setting, self.path, "path")
         train = self._read(path)
         if self.test_path is not None:
-            tested = self._path(setting, self.test_path, "test_path")
-            test = self._read(tested)
+            test_file = self._path(setting, self.test_path, "test_path")
+            test = self._read(test_file)
             if list(test.columns) != list(train.columns):
-                raise broken(tested, f"its columns are not those of {self.path}")
+                raise broken(test_file, f"its columns are not those of {self.path}")
         else:
             order = streams("split").permutation(len(train))
             cut = round(len(train) * self.test_fraction)
@@ -73,9 +71,9 @@ class Csv:
         if unknown := [column for column in self.drop if column not in train.columns]:
             raise broken(path, f"has no column '{unknown[0]}' to drop; it has {', '.join(train.columns)}")
         train, test = (part.drop(columns=list(self.drop)) for part in (train, test))
-        return encode(train, test, self.label, (path, tested))
+        return encode(train, test, self.label, (path, test_file))
 
-    def _path(self, setting: Setting, name: str, key: str) -> Path:
+    def _path(self, setting: ScenarioView, name: str, key: str) -> Path:
         path = Path(setting.file(name))
         if not path.is_file():
             raise MissingError(f"learning.data.{key}: {path} not found")
@@ -89,7 +87,7 @@ def _unreadable(path: Path, error: Exception) -> ScenarioError:
     return broken(path, f"is not a readable CSV file ({' '.join(str(error).split())})")
 
 
-def read_csv(path: Path, **options: Any) -> Any:
+def read_csv(path: Path, **options: object) -> Any:
     """A data frame whose column names are strings; cells without content are missing, blanks around them do not count.
 
     Raises:
@@ -98,7 +96,7 @@ def read_csv(path: Path, **options: Any) -> Any:
     import pandas as pd
 
     try:
-        with inflated(path) as file:
+        with decompress(path) as file:
             frame = pd.read_csv(file, skipinitialspace=True, **options)
     except UNREADABLE as error:
         raise _unreadable(path, error) from error

@@ -1,18 +1,38 @@
 """scikit-learn's copy of the UCI handwritten digits: 1,797 images of 8 x 8 pixels."""
 
+import gzip
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import DATA, Dataset, Outline
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Digits"]
 
 SAMPLES = 1797
+
+
+def read_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Pixels (1797, 64) and labels of scikit-learn's copy.
+
+    The file is read without importing scikit-learn, which takes as long as a short run.
+    """
+    package = find_spec("sklearn")
+    folder = Path(package.origin).parent if package and package.origin else None
+    file = folder and folder / "datasets" / "data" / "digits.csv.gz"
+    if not file or not file.is_file():
+        from sklearn.datasets import load_digits
+
+        pixels, labels = load_digits(return_X_y=True)
+        return pixels, labels.astype(np.int64)
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        table = np.loadtxt(lines, delimiter=",")
+    return table[:, :-1], table[:, -1].astype(np.int64)
 
 
 @DATA("digits")
@@ -22,7 +42,7 @@ class Digits:
 
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the samples kept for the test")] = 0.2
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if 0 < round(SAMPLES * self.test_fraction) < SAMPLES:
             return []
         nearest = 1 if self.test_fraction < 0.5 else SAMPLES - 1
@@ -30,17 +50,14 @@ class Digits:
         problem = f"of {SAMPLES:,} samples {self.test_fraction:g} leaves none for {short}"
         return [("test_fraction", f"{problem}; the nearest valid value is {nearest / SAMPLES:.6f}")]
 
-    def outline(self, setting: Setting) -> Outline:
+    def outline(self, setting: ScenarioView) -> Outline:
         return Outline((1, 8, 8), 10)
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
-        from sklearn.datasets import load_digits
-
-        pixels, labels = load_digits(return_X_y=True)
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
+        pixels, labels = read_digits()
         images = pixels.reshape(-1, 1, 8, 8)
         order = streams("split").permutation(len(labels))
         cut = round(len(labels) * self.test_fraction)
         test, train = order[:cut], order[cut:]
         images = ((images - images[train].mean()) / images[train].std()).astype(np.float32)
-        labels = labels.astype(np.int64)
         return Dataset(images[train], labels[train], images[test], labels[test], tuple("0123456789"))

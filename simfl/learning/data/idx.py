@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.learning.data.images import broken
+from simfl.learning.data.image_arrays import broken
 from simfl.learning.data.limits import check_values
-
-__all__ = ["idx_shape", "read_idx"]
 
 UNSIGNED_BYTE = 0x08
 
@@ -40,9 +38,9 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """
     shape, start = idx_shape(path, dimensions), 4 + 4 * dimensions
     raw = _read(path, start + prod(shape) + 1)
-    if (held := len(raw) - start) != prod(shape):
-        held_words = f"{held:,}" if held < prod(shape) else "more"
-        raise broken(path, f"holds {held_words} bytes of data where its header promises {prod(shape):,}")
+    if (size := len(raw) - start) != prod(shape):
+        size_text = f"{size:,}" if size < prod(shape) else "more"
+        raise broken(path, f"holds {size_text} bytes of data where its header promises {prod(shape):,}")
     return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(shape)
 
 

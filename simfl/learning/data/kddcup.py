@@ -7,18 +7,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from simfl.cache import cached
-from simfl.errors import MissingError
-from simfl.files import data_places, data_root
+from simfl.core.errors import MissingError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.cache import load_cached
+from simfl.core.storage.data_folder import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import read_csv
-from simfl.learning.data.images import broken
+from simfl.learning.data.image_arrays import broken
 from simfl.learning.data.mnist import Root
 from simfl.learning.data.scale import unit_rows
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["KddCup"]
 
 NAMES = ("kddcup.data_10_percent.gz", "kddcup.data_10_percent")
 COLUMNS = 42
@@ -47,10 +45,10 @@ class KddCup:
     ] = None
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the rows kept for the test")] = 0.25
 
-    def outline(self, setting: Setting) -> None:
+    def outline(self, setting: ScenarioView) -> None:
         self._path(setting)
 
-    def _path(self, setting: Setting) -> Path:
+    def _path(self, setting: ScenarioView) -> Path:
         root = setting.file(self.root) if self.root else data_root()
         for folder in (Path(root), Path(root) / "kddcup99") if root else ():
             for name in NAMES:
@@ -62,18 +60,18 @@ class KddCup:
             "learning.data.root"
         )
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         path = self._path(setting)
-        arrays = cached("kddcup99 v1", [path], lambda: _decoded(path))
+        arrays = load_cached("kddcup99 v1", [path], lambda: _decode(path))
         x, y = arrays["x"], arrays["attack"].astype(np.int64)
-        kept = np.flatnonzero(arrays["rare"] | ~arrays["attack"]) if self.attacks == "rare" else np.arange(len(y))
-        order = kept[streams("split").permutation(len(kept))][: self.rows]
+        used = np.flatnonzero(arrays["rare"] | ~arrays["attack"]) if self.attacks == "rare" else np.arange(len(y))
+        order = used[streams("split").permutation(len(used))][: self.rows]
         cut = round(len(order) * self.test_fraction)
         test, train = order[:cut], order[cut:]
         return Dataset(x[train], y[train], x[test], y[test], ("normal", "attack"))
 
 
-def _decoded(path: Path) -> dict[str, Any]:
+def _decode(path: Path) -> dict[str, Any]:
     table = read_csv(path, header=None)
     if table.shape[1] != COLUMNS or table.isna().any(axis=None):
         raise broken(path, f"is no table of {COLUMNS} columns without gaps")

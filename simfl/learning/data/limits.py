@@ -6,14 +6,13 @@ Sizes are read from headers, or counted while text is inflated, before anything 
 import bz2
 import gzip
 import lzma
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.capacity import gib, refuse_too_large
-from simfl.learning.data.images import broken
-
-__all__ = ["MAX_CATEGORIES", "MAX_CLASSES", "check_classes", "check_values", "first_line", "inflated"]
+from simfl.learning.data.image_arrays import broken
 
 MAX_VALUES = 2**32
 """Numbers in a data set's samples: 16 GiB as float32."""
@@ -45,7 +44,7 @@ EXPANSION, HARMLESS = 100, 2**26
 """A compressed table may be so many times its file's size, and so many bytes in any case: real ones are 5 to 50 times.
 """
 
-OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def check_values(values: int, stored_bytes: int, what: object, key: str = "") -> None:
@@ -75,7 +74,7 @@ def check_classes(classes: int, what: object) -> None:
         raise broken(what, f"has {classes:,} classes (labels count from 0); at most {MAX_CLASSES:,} are taken")
 
 
-def inflated(path: Path) -> BinaryIO:
+def decompress(path: Path) -> BinaryIO:
     """A text table's bytes, inflated where the name says how, after their number and their first line were looked at.
 
     Raises:
@@ -84,19 +83,19 @@ def inflated(path: Path) -> BinaryIO:
     """
     first_line(path)
     size = feeds = returns = 0
-    stored = path.stat().st_size
-    with _opened(path) as file:
+    file_size = path.stat().st_size
+    with _open(path) as file:
         while block := file.read(1 << 20):
             size, feeds, returns = size + len(block), feeds + block.count(b"\n"), returns + block.count(b"\r")
             if size > MAX_TEXT:
                 raise broken(path, f"holds more than {gib(MAX_TEXT)} of text; store larger data as .npz")
-            if size > max(EXPANSION * stored, HARMLESS):
-                why = f"of more than {EXPANSION} times its {stored:,} bytes; if that is right, unpack it first"
+            if size > max(EXPANSION * file_size, HARMLESS):
+                why = f"of more than {EXPANSION} times its {file_size:,} bytes; if that is right, unpack it first"
                 raise broken(path, f"is compressed text {why}")
     rows = max(feeds, returns)
     needed = BYTES_PER_CHARACTER * size + BYTES_PER_ROW * rows
     refuse_too_large(needed, "", f"{path}: {gib(size)} of text in {rows:,} lines")
-    return _opened(path)
+    return _open(path)
 
 
 def first_line(path: Path) -> bytes:
@@ -106,7 +105,7 @@ def first_line(path: Path) -> bytes:
         ScenarioError: it is too long.
         OSError, EOFError: it cannot be read.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         head = file.readline(MAX_LINE)
     if len(head) == MAX_LINE:
         raise broken(path, f"line 1 is longer than {MAX_LINE:,} bytes")
@@ -115,5 +114,6 @@ def first_line(path: Path) -> bytes:
     return head
 
 
-def _opened(path: Path) -> BinaryIO:
-    return OPENERS.get(path.suffix, open)(path, "rb")  # type: ignore[return-value]
+def _open(path: Path) -> BinaryIO:
+    opened: BinaryIO = OPENERS.get(path.suffix, open)(path, "rb")
+    return opened

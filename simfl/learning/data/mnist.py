@@ -6,17 +6,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from simfl.cache import cached
-from simfl.disk import cache_root
-from simfl.errors import MissingError
-from simfl.files import DataFolder, data_places, data_root
-from simfl.learning.data.base import DATA, Dataset, Outline
+from simfl.core.errors import MissingError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.cache import load_cached
+from simfl.core.storage.data_folder import DataFolder, data_places, data_root
+from simfl.core.storage.disk import cache_root
+from simfl.core.types import Arrays
+from simfl.learning.data.base import DATA, Data, Dataset, Outline
 from simfl.learning.data.idx import idx_shape, read_idx
-from simfl.learning.data.images import image_arrays
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["FashionMnist", "Mnist"]
+from simfl.learning.data.image_arrays import image_arrays
 
 PARTS = {
     "x_train": ("train-images-idx3-ubyte", 3),
@@ -31,7 +30,7 @@ Download = Annotated[bool, Field(description="get missing files through torchvis
 
 @DATA("mnist")
 @dataclass(frozen=True)
-class Mnist:
+class Mnist(Data):
     """70,000 handwritten digits of 28 x 28 pixels in 10 classes. Reference: LeCun et al. 1998."""
 
     root: Root = None
@@ -40,16 +39,18 @@ class Mnist:
     torchvision_name: ClassVar[str] = "MNIST"
     label_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         files = self._files(setting, get=True)
 
-        def decode() -> dict:
+        def decode() -> Arrays:
             parts = {part: read_idx(files[part], dimensions) for part, (_, dimensions) in PARTS.items()}
             return image_arrays(**parts, classes=10, what=files["x_train"].parent)
 
-        return Dataset(**cached(f"{self.name} v1", list(files.values()), decode), label_names=self.label_names)
+        arrays = load_cached(f"{self.name} v1", list(files.values()), decode)
+        x_train, y_train, x_test, y_test = (arrays[part] for part in PARTS)
+        return Dataset(x_train, y_train, x_test, y_test, self.label_names)
 
-    def outline(self, setting: Setting) -> Outline:
+    def outline(self, setting: ScenarioView) -> Outline:
         if not (files := self._files(setting, get=False)):
             return Outline((1, 28, 28), 10)
         for part, (_, dimensions) in PARTS.items():
@@ -58,11 +59,11 @@ class Mnist:
                 pixels = shape[1:]
         return Outline((1, *pixels), 10)
 
-    def _files(self, setting: Setting, get: bool) -> dict[str, Path]:
+    def _files(self, setting: ScenarioView, get: bool) -> dict[str, Path]:
         """The four files; what is missing is downloaded where the scenario says so, or left out unless ``get``."""
         root = setting.file(self.root) if self.root else data_root()
-        if root is not None and (found := self._found(Path(root))):
-            return found
+        if root is not None and (files := self._find_files(Path(root))):
+            return files
         if not self.download:
             raise MissingError(
                 f"learning.data: no {self.torchvision_name}/raw/*-ubyte[.gz] in "
@@ -75,13 +76,13 @@ class Mnist:
             return {}
         from simfl.learning.torchvision_import import download
 
-        target = Path(root) if self.root else (cache_root() or Path.cwd()) / "downloads"
+        target = Path(root) if self.root and root else (cache_root() or Path.cwd()) / "downloads"
         download(self.torchvision_name, target)
-        return self._found(target)
+        return self._find_files(target)
 
-    def _found(self, root: Path) -> dict[str, Path]:
+    def _find_files(self, root: Path) -> dict[str, Path]:
         """The four files, gzipped or not; empty if one is missing."""
-        files = {}
+        files: dict[str, Path] = {}
         for part, (name, _) in PARTS.items():
             for path in (root / self.torchvision_name / "raw" / f"{name}{end}" for end in ("", ".gz")):
                 if path.is_file():

@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.cache import cached
-from simfl.errors import MissingError
-from simfl.files import DataPath
+from simfl.core.errors import MissingError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.cache import load_cached
+from simfl.core.storage.data_folder import DataPath
+from simfl.core.types import Arrays
 from simfl.learning.data.base import DATA, Dataset, Outline
-from simfl.learning.data.images import broken, check_labels, image_arrays
+from simfl.learning.data.image_arrays import broken, check_labels, image_arrays
 from simfl.learning.data.limits import check_classes, check_values
-from simfl.learning.data.scale import standardised
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Header", "Npz", "npz_outline", "read_npz"]
+from simfl.learning.data.scale import standardise
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 MAX_HEADER = 2**16
@@ -53,22 +51,23 @@ class Npz:
 
     example = {"path": "arrays.npz"}
 
-    def outline(self, setting: Setting) -> Outline:
+    def outline(self, setting: ScenarioView) -> Outline:
         return npz_outline(self._path(setting))
 
-    def _path(self, setting: Setting) -> Path:
+    def _path(self, setting: ScenarioView) -> Path:
         path = Path(setting.file(self.path))
         if not path.is_file():
             raise MissingError(f"learning.data.path: {path} not found")
         return path
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         path = self._path(setting)
-        arrays = cached("npz v1", [path], lambda: _decode(path))
-        return Dataset(**{part: arrays[part] for part in NEEDED}, label_names=tuple(arrays["label_names"].tolist()))
+        arrays = load_cached("npz v1", [path], lambda: _decode(path))
+        x_train, y_train, x_test, y_test = (arrays[part] for part in NEEDED)
+        return Dataset(x_train, y_train, x_test, y_test, tuple(arrays["label_names"].tolist()))
 
 
-def read_npz(path: Path) -> dict[str, NDArray]:
+def read_npz(path: Path) -> Arrays:
     """The four arrays of a data set, and ``label_names`` if there; pickled objects are refused.
 
     Raises:
@@ -136,18 +135,18 @@ def _header(file: zipfile.ZipFile, member: str) -> Header:
     return Header(shape, dtype)
 
 
-def _decode(path: Path) -> dict[str, NDArray]:
-    stored = read_npz(path)
-    x_train, y_train, x_test, y_test = (stored[name] for name in NEEDED)
+def _decode(path: Path) -> Arrays:
+    arrays = read_npz(path)
+    x_train, y_train, x_test, y_test = (arrays[name] for name in NEEDED)
     if y_train.dtype.kind not in "iu" or y_train.ndim != 1 or not len(y_train):
         raise broken(path, f"y_train is {y_train.dtype} of shape {y_train.shape}, not a list of whole numbers")
-    if stored.get("label_names", y_train).ndim != 1:
+    if arrays.get("label_names", y_train).ndim != 1:
         raise broken(path, "label_names is not a list")
-    classes = len(stored["label_names"]) if "label_names" in stored else int(y_train.max()) + 1
+    classes = len(arrays["label_names"]) if "label_names" in arrays else int(y_train.max()) + 1
     check_classes(classes, path)
-    names = stored.get("label_names", np.arange(classes)).astype(str)
+    names = arrays.get("label_names", np.arange(classes)).astype(str)
     for name in ("x_train", "x_test"):
-        if stored[name].dtype.kind not in "fiub" or not np.isfinite(stored[name]).all():
+        if arrays[name].dtype.kind not in "fiub" or not np.isfinite(arrays[name]).all():
             raise broken(path, f"{name} holds values that are no finite numbers")
     if x_train.ndim > 2:
         return image_arrays(x_train, y_train, x_test, y_test, classes, path) | {"label_names": names}
@@ -155,6 +154,6 @@ def _decode(path: Path) -> dict[str, NDArray]:
         raise broken(path, f"x_train and x_test of shapes {x_train.shape} and {x_test.shape} do not fit together")
     if not x_train.shape[1]:
         raise broken(path, "its samples have no features")
-    x_train, x_test = standardised(x_train, x_test)
+    x_train, x_test = standardise(x_train, x_test)
     y_train, y_test = (check_labels(y, classes, len(x), path) for y, x in ((y_train, x_train), (y_test, x_test)))
     return {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test, "label_names": names}

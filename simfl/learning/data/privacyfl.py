@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import DATA, Dataset, Outline
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["PrivacyFLDigits"]
+from simfl.learning.data.digits import read_digits
 
 TEST = 300
 
@@ -18,14 +17,11 @@ TEST = 300
 class PrivacyFLDigits:
     """The built-in digits with features between 0 and 1, the last 300 of them for the test (Mugunthan, MIT 2022)."""
 
-    def outline(self, setting: Setting) -> Outline:
+    def outline(self, setting: ScenarioView) -> Outline:
         return Outline((64,), 10)
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
-        from sklearn.datasets import load_digits
-
-        pixels, labels = load_digits(return_X_y=True)
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
+        pixels, labels = read_digits()
         least, span = pixels.min(axis=0), np.ptp(pixels, axis=0)
         x = ((pixels - least) / np.where(span > 0, span, 1)).astype(np.float32)
-        y = labels.astype(np.int64)
-        return Dataset(x[:-TEST], y[:-TEST], x[-TEST:], y[-TEST:], tuple("0123456789"))
+        return Dataset(x[:-TEST], labels[:-TEST], x[-TEST:], labels[-TEST:], tuple("0123456789"))

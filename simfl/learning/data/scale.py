@@ -3,10 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["standardised", "unit_rows"]
 
-
-def standardised(train: NDArray, test: NDArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def standardise(train: NDArray[np.number], test: NDArray[np.number]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Features (n, columns), shifted and scaled so that every training column has mean 0 and variance 1.
 
     A column that is constant in the training part becomes 0 there.
@@ -17,7 +15,7 @@ def standardised(train: NDArray, test: NDArray) -> tuple[NDArray[np.float32], ND
     return ((train - mean) * scale).astype(np.float32), ((test - mean) * scale).astype(np.float32)
 
 
-def unit_rows(x: NDArray) -> NDArray[np.float32]:
+def unit_rows(x: NDArray[np.number]) -> NDArray[np.float32]:
     """Features (n, columns) of 0 or more, columns scaled to at most 1, then rows to Euclidean norm 1.
 
     Reference: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", JMLR 2011,

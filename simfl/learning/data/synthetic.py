@@ -7,12 +7,10 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.limits import check_values
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Synthetic"]
 
 Count = Annotated[int, Field(ge=1, le=10**8)]
 
@@ -35,12 +33,12 @@ class Synthetic:
     classes: Annotated[int, Field(ge=2, le=10_000, description="number of classes, equally likely")] = 4
     separation: Annotated[float, Field(ge=0, le=1e6, description="distance scale between class centres")] = 4.0
 
-    def outline(self, setting: Setting) -> Outline:
+    def outline(self, setting: ScenarioView) -> Outline:
         values = (self.samples + self.test_samples) * prod(self.shape)
         check_values(values, 0, f"{values:,} synthetic numbers", "samples")
         return Outline(self.shape, self.classes)
 
-    def load(self, setting: Setting, streams: Streams) -> Dataset:
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         self.outline(setting)
         features = prod(self.shape)
         centres = streams("synthetic centres").standard_normal((self.classes, features), dtype=np.float32)

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.learning.data.base import Dataset
-from simfl.learning.data.images import broken
+from simfl.learning.data.image_arrays import broken
 from simfl.learning.data.limits import MAX_CATEGORIES, check_classes, check_values
-from simfl.learning.data.scale import standardised
-
-__all__ = ["encode"]
+from simfl.learning.data.scale import standardise
 
 MAX_CHARACTERS = 1000
 """Of a text: all texts of a column take as much room as the longest."""
@@ -35,6 +34,20 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
     """
     if label not in train.columns:
         raise broken(files[0], f"has no column '{label}'; it has {', '.join(map(str, train.columns))}")
+    y_train, y_test, names = _labels(train, test, label, files)
+    columns = [column for column in train.columns if column != label]
+    if not columns:
+        raise broken(files[0], "has no column besides the label")
+    texts = {c: _texts(c, train, test, files) for c in columns if not (_is_number(train[c]) and _is_number(test[c]))}
+    x_train, x_test = _features(train, test, columns, texts, files)
+    groups = {str(column): text[0] for column, text in texts.items()}
+    return Dataset(x_train, y_train, x_test, y_test, names, groups)
+
+
+def _labels(
+    train: Any, test: Any, label: str, files: tuple[object, object]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
+    """The classes of both parts and their names."""
     for part, file, name in zip((train, test), files, ("training", "test"), strict=True):
         if not len(part):
             raise broken(file, f"has no {name} rows")
@@ -49,30 +62,32 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
     if (y_test < 0).any():
         strange = labels[1].iloc[rows[1][np.argmax(y_test < 0)]]
         raise broken(files[1], f"the test part has the label '{strange}', which the training part never has")
-    features = [column for column in train.columns if column != label]
-    if not features:
-        raise broken(files[0], "has no column besides the label")
-    texts = {c: _texts(c, train, test, files) for c in features if not (_is_number(train[c]) and _is_number(test[c]))}
+    return y_train, y_test, tuple(names.tolist())
+
+
+def _features(
+    train: Any, test: Any, columns: Sequence[Any], texts: dict[Any, list[np.ndarray]], files: tuple[object, object]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The features of both parts: those columns whose ``texts`` are given one-hot, the others scaled."""
     known_texts = {column: np.unique(text[0]) for column, text in texts.items()}
     for column, known in known_texts.items():
         if len(known) > MAX_CATEGORIES:
             why = f"each becomes a column of 0 and 1; at most {MAX_CATEGORIES:,} are taken: drop it"
             raise broken(files[0], f"column '{column}' has {len(known):,} different texts, {why}")
-    width = len(features) - len(known_texts) + sum(map(len, known_texts.values()))
+    width = len(columns) - len(known_texts) + sum(map(len, known_texts.values()))
     check_values((len(train) + len(test)) * width, 0, files[0])
     x_train, x_test = (np.zeros((len(part), width), dtype=np.float32) for part in (train, test))
     start = 0
-    for column in features:
+    for column in columns:
         if column in known_texts:
             for x, text in zip((x_train, x_test), texts[column], strict=True):
                 _set_ones(x, start + _codes(text, known_texts[column]), start)
             start += len(known_texts[column])
         else:
-            pair = standardised(_numbers(train[column], files[0]), _numbers(test[column], files[1]))
+            pair = standardise(_numbers(train[column], files[0]), _numbers(test[column], files[1]))
             x_train[:, [start]], x_test[:, [start]] = pair
             start += 1
-    groups = {str(column): text[0] for column, text in texts.items()}
-    return Dataset(x_train, y_train, x_test, y_test, tuple(names.tolist()), groups)
+    return x_train, x_test
 
 
 def _texts(column: Any, train: Any, test: Any, files: tuple[object, object]) -> list[np.ndarray]:
@@ -105,7 +120,7 @@ def _check_length(texts: Sequence[Any], column: str, files: tuple[object, object
             raise broken(file, f"column '{column}' has a text of {longest:,} characters; at most {MAX_CHARACTERS:,}")
 
 
-def _codes(texts: np.ndarray, values: Sequence[str] | np.ndarray) -> np.ndarray:
+def _codes(texts: NDArray[np.str_], values: NDArray[np.str_]) -> NDArray[np.int64]:
     """Position of each text in the sorted values, or -1."""
     place = np.minimum(np.searchsorted(values, texts), len(values) - 1)
     return np.where(values[place] == texts, place, -1).astype(np.int64)

@@ -1,6 +1,5 @@
 """Models: one file a family. torch is imported only when one is built."""
 
-from simfl.learning.models import conv, dense, multiround, residual
 from simfl.learning.models.base import MODELS, Model
 
-__all__ = ["MODELS", "Model", "conv", "dense", "multiround", "residual"]
+__all__ = ["MODELS", "Model"]

@@ -1,25 +1,38 @@
 """What a model is: a torch module built for a sample's shape and a number of classes."""
 
 from abc import abstractmethod
-from typing import Any, Protocol
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
 
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
 from simfl.learning.capacity import refuse_too_large
-from simfl.registry import Registry
 
-__all__ = ["MODELS", "Model", "check_size"]
+if TYPE_CHECKING:
+    import torch
 
 BYTES_PER_PARAMETER = 32
 """The server's model, the module, its copy that is measured, the first update and the draws, about."""
 
 
-class Model(Protocol):
+class Model(Plugin, Protocol):
     """A model's YAML choice: a frozen dataclass that imports torch only in ``build``.
 
-    Packages add their own through the entry point group ``simfl.model``.
+    Packages add their own through the entry point group ``simfl.model``. Logistic regression of 8 x 8 pixels in ten
+    classes has (64 + 1) * 10 parameters:
+
+    >>> import torch
+    >>> from simfl.learning.models.dense import Logistic
+    >>> model = Logistic()
+    >>> model.parameters((1, 8, 8), 10)
+    650
+    >>> tuple(model.build((1, 8, 8), 10)(torch.zeros(2, 1, 8, 8)).shape)
+    (2, 10)
     """
 
     @abstractmethod
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         """A ``torch.nn.Module`` from samples (n, *shape) to logits (n, classes).
 
         Its initial parameter values are overwritten (:mod:`simfl.learning.models.initial`).
@@ -38,10 +51,27 @@ class Model(Protocol):
         return None
 
 
-MODELS = Registry("model", protocol=Model)
+MODELS = Registry[Model](
+    "model",
+    protocol=Model,
+    modules=modules_of(
+        "simfl.learning.models",
+        binary_logistic="dense",
+        cnn_mnist="conv",
+        lenet5="conv",
+        logistic="dense",
+        mlp="dense",
+        multiround_cifar="multiround_networks",
+        multiround_mnist="multiround_networks",
+        resnet18_bn="residual",
+        resnet18_gn="residual",
+        resnet8="residual",
+        vgg11="conv",
+    ),
+)
 
 
-def check_size(model: Any, shape: tuple[int, ...], classes: int) -> bool:
+def check_size(model: Model, shape: tuple[int, ...], classes: int) -> bool:
     """Whether a model choice says its size; if it does, it has been compared with the machine's memory.
 
     Raises:
@@ -52,3 +82,9 @@ def check_size(model: Any, shape: tuple[int, ...], classes: int) -> bool:
         return False
     refuse_too_large(BYTES_PER_PARAMETER * count, "model", f"{model.name} of {count:,} parameters")
     return True
+
+
+def parameter_count(channels: Sequence[int], units: Sequence[int], kernel: int = 5) -> int:
+    """Parameters of convolutions between so many channels and of linear layers between so many units, with biases."""
+    convolutions = sum((kernel * kernel * inputs + 1) * outputs for inputs, outputs in pairwise(channels))
+    return convolutions + sum((inputs + 1) * outputs for inputs, outputs in pairwise(units))

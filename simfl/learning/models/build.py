@@ -8,13 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from simfl.errors import ScenarioError
+from simfl.clients.local_values import Parameter
+from simfl.core.errors import ScenarioError
 from simfl.learning.models.base import check_size
 from simfl.learning.models.convolutions import guard
-from simfl.learning.models.dropout import keyed, tried
-from simfl.variant import Parameter
-
-__all__ = ["build", "refuse_shared_statistics", "refuse_single_samples"]
+from simfl.learning.models.dropout import key_dropout, trial_pass
 
 
 def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -29,28 +27,28 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
         module = model.build(shape, classes)
-        keyed(module)
+        key_dropout(module)
         guard(module)
         module.train()
         _refuse_cumulative(module)
         before = {name: buffer.clone() for name, buffer in _own_buffers(module)}
         state = torch.get_rng_state()
         try:
-            with torch.no_grad(), tried(module):
+            with torch.no_grad(), trial_pass(module):
                 out = module(torch.zeros(2, *shape))
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             why = str(error).splitlines()[0]
-            raise _refused(model, f"cannot take samples of shape {list(shape)}: {why}") from error
+            raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}") from error
         if tuple(out.shape) != (2, classes):
-            raise _refused(model, f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes")
+            raise _refusal(model, f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes")
         if not torch.equal(state, torch.get_rng_state()):
-            raise _refused(
+            raise _refusal(
                 model,
                 "draws from torch's global random state; simfl's draws come from named streams. Layers such as "
                 "torch.nn.Dropout and Dropout2d are drawn by simfl; functions such as F.dropout cannot be",
             )
         if any(not torch.equal(before[name], buffer) for name, buffer in _own_buffers(module)):
-            raise _refused(model, "changes a buffer in its forward pass; an average of models cannot carry that")
+            raise _refusal(model, "changes a buffer in its forward pass; an average of models cannot carry that")
     return module
 
 
@@ -58,7 +56,7 @@ def _own_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """The buffers that no norm layer moves."""
     for name, layer in module.named_modules():
         if not isinstance(layer, nn.modules.batchnorm._NormBase):
-            yield from ((f"{name}.{own}", buffer) for own, buffer in layer.named_buffers(recurse=False))
+            yield from ((f"{name}.{local_name}", buffer) for local_name, buffer in layer.named_buffers(recurse=False))
 
 
 def _refuse_cumulative(module: nn.Module) -> None:
@@ -72,10 +70,7 @@ def _refuse_cumulative(module: nn.Module) -> None:
 
 
 def refuse_shared_statistics(parameters: Sequence[Parameter], private: NDArray[np.bool_] | None) -> None:
-    """
-    Args:
-        parameters: of the model.
-        private: bool (d,): coordinates that never leave a client; None = there are none.
+    """Coordinates that are ``private``, bool (d,), never leave a client.
 
     Raises:
         ScenarioError: a running statistic, or the norm layer that uses it, would be averaged.
@@ -95,10 +90,7 @@ def refuse_shared_statistics(parameters: Sequence[Parameter], private: NDArray[n
 
 
 def refuse_single_samples(samples: NDArray[np.int64], batch_size: int | None) -> None:
-    """
-    Args:
-        samples: of each client, (clients,).
-        batch_size: samples in a step; None = all.
+    """Of the samples of each client, (clients,); ``batch_size`` None = all in a step.
 
     Raises:
         ScenarioError: a step would see one sample, of which there is no variance.
@@ -118,5 +110,5 @@ def refuse_single_samples(samples: NDArray[np.int64], batch_size: int | None) ->
     )
 
 
-def _refused(model: Any, why: str) -> ScenarioError:
+def _refusal(model: Any, why: str) -> ScenarioError:
     return ScenarioError("model", f"{model.name} {why}")

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from simfl.errors import ScenarioError
-from simfl.learning.models.base import MODELS
+from simfl.core.errors import ScenarioError
+from simfl.learning.models.base import MODELS, Model, parameter_count
 
-__all__ = ["CnnMnist", "LeNet5", "Vgg11", "image_shape"]
+if TYPE_CHECKING:
+    import torch
 
 VGG11 = ((64, True), (128, True), (256, False), (256, True), (512, False), (512, True), (512, False), (512, True))
 """Channels after each convolution, and whether it is pooled."""
@@ -17,16 +19,16 @@ VGG11 = ((64, True), (128, True), (256, False), (256, True), (512, False), (512,
 
 @MODELS("cnn_mnist")
 @dataclass(frozen=True)
-class CnnMnist:
+class CnnMnist(Model):
     """Two 5 x 5 convolutions (32, 64 channels), each 2 x 2 max-pooled, and 512 ReLU units.
 
     1,663,370 parameters for 28 x 28 x 1 images in 10 classes. Reference: McMahan et al. 2017, section 3.
     """
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
-        channels, pixels = self._flat(shape)
+        channels, pixels = pooled_size(shape, 4, self.name, 64, (2, 2))
         return nn.Sequential(
             *_block(channels, 32, 5, 2),
             *_block(32, 64, 5, 2),
@@ -37,27 +39,24 @@ class CnnMnist:
         )
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, pixels = self._flat(shape)
-        return _conv(channels, 32, 5) + _conv(32, 64, 5) + _conv(pixels, 512) + _conv(512, classes)
-
-    def _flat(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        channels, height, width = image_shape(shape, 4, self.name)
-        return channels, 64 * (height // 4) * (width // 4)
+        channels, pixels = pooled_size(shape, 4, self.name, 64, (2, 2))
+        return parameter_count((channels, 32, 64), (pixels, 512, classes))
 
 
 @MODELS("lenet5")
 @dataclass(frozen=True)
-class LeNet5:
+class LeNet5(Model):
     """Two 5 x 5 convolutions (6, 16 channels), each 2 x 2 max-pooled, and layers of 120 and 84 ReLU units.
 
     62,006 parameters for 32 x 32 x 3 images in 10 classes; images of 28 x 28 are padded to 32 x 32.
     Reference: LeCun et al. 1998, with max pooling and ReLU.
     """
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
-        channels, padding, pixels = self._flat(shape)
+        padding = self._padding(shape)
+        channels, pixels = pooled_size(shape, 16, self.name, 16, (padding, 0))
         return nn.Sequential(
             *_block(channels, 6, 5, padding),
             *_block(6, 16, 5, 0),
@@ -70,19 +69,17 @@ class LeNet5:
         )
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, _, pixels = self._flat(shape)
-        return _conv(channels, 6, 5) + _conv(6, 16, 5) + _conv(pixels, 120) + _conv(120, 84) + _conv(84, classes)
+        channels, pixels = pooled_size(shape, 16, self.name, 16, (self._padding(shape), 0))
+        return parameter_count((channels, 6, 16), (pixels, 120, 84, classes))
 
-    def _flat(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
-        channels, height, width = image_shape(shape, 16, self.name)
-        padding = 2 if (height, width) == (28, 28) else 0
-        side = [((size + 2 * padding - 4) // 2 - 4) // 2 for size in (height, width)]
-        return channels, padding, 16 * side[0] * side[1]
+    @staticmethod
+    def _padding(shape: tuple[int, ...]) -> int:
+        return 2 if shape[1:] == (28, 28) else 0
 
 
 @MODELS("vgg11")
 @dataclass(frozen=True)
-class Vgg11:
+class Vgg11(Model):
     """VGG-11 for 32 x 32 images: eight 3 x 3 convolutions, five poolings, one linear layer; no normalisation.
 
     9,225,610 parameters for 10 classes of colour images. Reference: Simonyan and Zisserman 2015, configuration A,
@@ -92,24 +89,24 @@ class Vgg11:
 
     width: Annotated[float, Field(gt=0, le=1, description="share of each convolution's channels, 1 at least")] = 1.0
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
         widths, pixels = self._flat(shape)
         layers: list[Any] = []
         for (inputs, outputs), (_, pooled) in zip(pairwise(widths), VGG11, strict=True):
             conv = nn.Conv2d(inputs, outputs, 3, padding=1)
-            conv.gain = 2**0.5
+            conv.gain = 2**0.5  # type: ignore[assignment]  # torch types a module's attributes as its parts
             layers += [conv, *([nn.MaxPool2d(2)] if pooled else []), nn.ReLU()]
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(pixels, classes))
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
         widths, pixels = self._flat(shape)
-        return sum(_conv(inputs, outputs, 3) for inputs, outputs in pairwise(widths)) + _conv(pixels, classes)
+        return parameter_count(widths, (pixels, classes), 3)
 
     def _flat(self, shape: tuple[int, ...]) -> tuple[list[int], int]:
         """Channels before and after each convolution, and inputs of the linear layer."""
-        channels, height, width = image_shape(shape, 32, self.name)  # type: ignore[attr-defined]
+        channels, height, width = image_shape(shape, 32, self.name)
         widths = [channels, *(max(1, round(outputs * self.width)) for outputs, _ in VGG11)]
         return widths, widths[-1] * (height // 32) * (width // 32)
 
@@ -129,9 +126,18 @@ def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, 
     return shape
 
 
-def _conv(inputs: int, outputs: int, kernel: int = 1) -> int:
-    """Parameters of a convolution with biases; with a kernel of 1 also of a linear layer."""
-    return (kernel * kernel * inputs + 1) * outputs
+def pooled_size(
+    shape: tuple[int, ...], smallest: int, name: str, outputs: int, paddings: tuple[int, int] = (0, 0)
+) -> tuple[int, int]:
+    """Channels of a sample, and what two 5 x 5 convolutions, each pooled 2 x 2, make of it in ``outputs`` channels.
+
+    Raises:
+        ScenarioError: as :func:`image_shape`.
+    """
+    channels, *sides = image_shape(shape, smallest, name)
+    for padding in paddings:
+        sides = [(side + 2 * padding - 4) // 2 for side in sides]
+    return channels, outputs * prod(sides)
 
 
 def _block(inputs: int, outputs: int, kernel: int, padding: int) -> list[Any]:

@@ -18,8 +18,6 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["BLOCK", "StridedConvolutions", "guard"]
-
 BLOCK = 16
 """Channels of oneDNN's largest block of float32. The same for every processor, so that this decides no result's bits
 differently from one processor to another."""
@@ -40,7 +38,7 @@ class StridedConvolutions(TorchFunctionMode):
         if func is torch.conv2d:
             return _convolution(*args, **kwargs)
         if func is torch.conv_transpose2d:
-            return _transposed(*args, **kwargs)
+            return _transposed_convolution(*args, **kwargs)
         return func(*args, **kwargs)
 
 
@@ -52,17 +50,17 @@ def guard(module: nn.Module) -> None:
 
     The module, its copies and what arrives in another process are guarded; its parameters and their names stay.
     """
-    if any(_strided(layer) or not _known(layer) for layer in module.modules()):
+    if any(_is_strided(layer) or not _known(layer) for layer in module.modules()):
         module.register_forward_pre_hook(_enter)
         module.register_forward_hook(_leave, always_call=True)
 
 
-def _enter(module: nn.Module, inputs: Any) -> None:
-    STRIDED.__enter__()
+def _enter(module: nn.Module, inputs: object) -> None:
+    STRIDED.__enter__()  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
-def _leave(module: nn.Module, inputs: Any, output: Any) -> None:
-    STRIDED.__exit__(None, None, None)
+def _leave(module: nn.Module, inputs: object, output: object) -> None:
+    STRIDED.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 def _known(layer: nn.Module) -> bool:
@@ -70,14 +68,14 @@ def _known(layer: nn.Module) -> bool:
     return type(layer).__module__.startswith(("torch.nn.modules.", "simfl.learning.models."))
 
 
-def _strided(layer: nn.Module) -> bool:
+def _is_strided(layer: nn.Module) -> bool:
     if not isinstance(layer, nn.Conv2d | nn.ConvTranspose2d):
         return False
     channels = layer.out_channels if isinstance(layer, nn.ConvTranspose2d) else layer.in_channels
-    return _concerned(layer.weight, channels, layer.stride, layer.groups)
+    return _needs_guard(layer.weight, channels, layer.stride, layer.groups)
 
 
-def _concerned(weight: torch.Tensor, channels: int, stride: Pair, groups: int) -> bool:
+def _needs_guard(weight: torch.Tensor, channels: int, stride: Pair, groups: int) -> bool:
     once = all(s == 1 for s in _pair(stride))
     return tuple(weight.shape[-2:]) == (1, 1) and not once and groups == 1 and channels < BLOCK
 
@@ -88,7 +86,7 @@ def _pair(value: Pair) -> tuple[int, int]:
     return both[0], both[-1]
 
 
-def _unpadded(padding: Pair | str) -> bool:
+def _has_no_padding(padding: Pair | str) -> bool:
     return padding == "valid" if isinstance(padding, str) else not any(_pair(padding))
 
 
@@ -101,13 +99,13 @@ def _convolution(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> torch.Tensor:
-    if _concerned(weight, weight.shape[1], stride, groups) and _unpadded(padding):
+    if _needs_guard(weight, weight.shape[1], stride, groups) and _has_no_padding(padding):
         down, across = _pair(stride)
         return torch.conv2d(input[..., ::down, ::across], weight, bias)
     return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
-def _transposed(
+def _transposed_convolution(
     input: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None = None,
@@ -117,7 +115,7 @@ def _transposed(
     groups: int = 1,
     dilation: Pair = 1,
 ) -> torch.Tensor:
-    if _concerned(weight, weight.shape[1], stride, groups):
+    if _needs_guard(weight, weight.shape[1], stride, groups):
         input, weight = _contiguous((input, weight))
     return torch.conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from simfl.errors import ScenarioError
-from simfl.learning.models.base import MODELS
+from simfl.core.errors import ScenarioError
+from simfl.learning.models.base import MODELS, parameter_count
 
-__all__ = ["BinaryLogistic", "Logistic", "Mlp"]
+if TYPE_CHECKING:
+    import torch
 
 
 @MODELS("logistic")
@@ -19,9 +20,9 @@ class Logistic:
     """Multinomial logistic regression: one linear layer and a softmax."""
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        return _size((prod(shape), classes))
+        return parameter_count((), (prod(shape), classes))
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         return _dense((prod(shape), classes))
 
 
@@ -33,9 +34,9 @@ class BinaryLogistic:
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
         if classes != 2:
             raise ScenarioError("model", f"binary_logistic tells two classes apart, and there are {classes}")
-        return _size((prod(shape), 1))
+        return parameter_count((), (prod(shape), 1))
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
         from simfl.learning.models.margin import Margin
@@ -54,17 +55,13 @@ class Mlp:
     ] = (64,)
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        return _size((prod(shape), *self.hidden, classes))
+        return parameter_count((), (prod(shape), *self.hidden, classes))
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         return _dense((prod(shape), *self.hidden, classes))
 
 
-def _size(sizes: tuple[int, ...]) -> int:
-    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
-
-
-def _dense(sizes: tuple[int, ...]) -> Any:
+def _dense(sizes: tuple[int, ...]) -> "torch.nn.Module":
     from torch import nn
 
     layers: list[nn.Module] = [nn.Flatten()]

@@ -9,9 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from simfl.errors import ScenarioError
-
-__all__ = ["KeyedDropout", "Masks", "keyed", "tried"]
+from simfl.core.errors import ScenarioError
 
 LEVELS = 2**16
 """A unit is dropped with a probability that is a whole number of these."""
@@ -28,28 +26,28 @@ class KeyedDropout(nn.Module):
 
     Attributes:
         shapes: of one sample's mask, for each time that a pass through the model uses the layer.
-        handed: the masks of the next pass, in the order in which they are used.
+        pending: the masks of the next pass, in the order in which they are used.
     """
 
     def __init__(self, probability: float, channels: bool) -> None:
         super().__init__()
         self.dropped, self.channels = round(LEVELS * probability), channels
         self.shapes: list[tuple[int, ...]] = []
-        self.handed: list[torch.Tensor] = []
+        self.pending: list[torch.Tensor] = []
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training:
             return x
-        if not self.handed:
+        if not self.pending:
             raise RuntimeError("a dropout layer was handed no mask for this pass")
-        return x * self.handed.pop(0).to(x.dtype)
+        return x * self.pending.pop(0).to(x.dtype)
 
     def shape(self, sample: tuple[int, ...]) -> tuple[int, ...]:
         """The mask's shape for an input of this shape, both of one sample."""
         return (sample[0], *[1] * (len(sample) - 1)) if self.channels else sample
 
 
-def keyed(module: nn.Module) -> None:
+def key_dropout(module: nn.Module) -> None:
     """Puts a :class:`KeyedDropout` in the place of each of torch's dropout layers inside a module.
 
     Raises:
@@ -64,7 +62,7 @@ def keyed(module: nn.Module) -> None:
                 setattr(owner, name, known[layer])
 
 
-def _replacement(layer: nn.Dropout) -> nn.Module:
+def _replacement(layer: nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d) -> nn.Module:
     dropped = round(LEVELS * layer.p)
     if dropped == LEVELS:
         raise ScenarioError("model", f"has a dropout layer of probability {layer.p:g}, which drops everything")
@@ -72,13 +70,13 @@ def _replacement(layer: nn.Dropout) -> nn.Module:
 
 
 @contextmanager
-def tried(module: nn.Module) -> Iterator[None]:
+def trial_pass(module: nn.Module) -> Iterator[None]:
     """A block in which the module makes one pass, dropping nothing; its layers learn the shapes of their masks."""
     layers = _layers(module)
 
     def note(layer: KeyedDropout, inputs: tuple[torch.Tensor]) -> None:
         layer.shapes.append(layer.shape(tuple(inputs[0].shape[1:])))
-        layer.handed = [torch.ones(())]
+        layer.pending = [torch.ones(())]
 
     hooks = [layer.register_forward_pre_hook(note) for layer in layers]
     try:
@@ -86,7 +84,7 @@ def tried(module: nn.Module) -> Iterator[None]:
     finally:
         for layer, hook in zip(layers, hooks, strict=True):
             hook.remove()
-            layer.handed = []
+            layer.pending = []
 
 
 def _layers(module: nn.Module) -> list[KeyedDropout]:
@@ -94,12 +92,9 @@ def _layers(module: nn.Module) -> list[KeyedDropout]:
 
 
 class Masks:
-    """The masks of a module that has been :func:`tried`: what they are drawn for, and where they are handed to.
+    """The masks of a module that has made its :func:`trial_pass`: what they are drawn for and where they are handed.
 
     A mask is numbered with its channels last, so that it lies in memory as convolutions compute.
-
-    Attributes:
-        shapes: of one sample's mask, for each use of a layer.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -118,25 +113,21 @@ class Masks:
             masks.append(np.moveaxis(mask.reshape(samples, *shape[1:], shape[0]), -1, 1))
         return masks
 
-    def beside(
+    def stack_masks(
         self, rngs: Sequence[np.random.Generator], sizes: Sequence[int], width: int, batch: int
     ) -> list[torch.Tensor]:
         """The masks of one step of works side by side, (width, batch, *shape) each; 0 in what fills up the step.
 
-        Args:
-            rngs: of each work.
-            sizes: samples of its step.
-            width: copies of the model.
-            batch: samples of the largest step.
+        ``sizes`` are the samples of each work's step, ``batch`` those of the largest step.
         """
-        rooms = [np.zeros((batch, *shape[1:], width, shape[0]), dtype=np.float32) for shape in self.shapes]
+        buffers = [np.zeros((batch, *shape[1:], width, shape[0]), dtype=np.float32) for shape in self.shapes]
         for i, (rng, size) in enumerate(zip(rngs, sizes, strict=True)):
-            for room, mask in zip(rooms, self.draw(rng, size), strict=True):
-                room[:size, ..., i, :] = np.moveaxis(mask, 1, -1)
-        return [torch.from_numpy(np.moveaxis(room, (-2, -1), (0, 2))) for room in rooms]
+            for buffer, mask in zip(buffers, self.draw(rng, size), strict=True):
+                buffer[:size, ..., i, :] = np.moveaxis(mask, 1, -1)
+        return [torch.from_numpy(np.moveaxis(buffer, (-2, -1), (0, 2))) for buffer in buffers]
 
-    def hand(self, masks: Sequence[torch.Tensor]) -> None:
+    def set_masks(self, masks: Sequence[torch.Tensor]) -> None:
         """Hands masks, one for each use, to the layers for the next pass."""
         rest = iter(masks)
         for layer in self.layers:
-            layer.handed = [next(rest) for _ in layer.shapes]
+            layer.pending = [next(rest) for _ in layer.shapes]

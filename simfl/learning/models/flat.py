@@ -10,9 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from simfl.variant import Parameter
-
-__all__ = ["NORMS", "STATISTICS", "Slot", "attach", "layout", "parameters", "size", "views"]
+from simfl.clients.local_values import Parameter
 
 NORMS = (nn.GroupNorm, nn.LayerNorm, nn.modules.batchnorm._NormBase)
 """Layers that normalise."""
@@ -21,7 +19,7 @@ STATISTICS = ("running_mean", "running_var")
 """Buffers of a norm layer that training moves and evaluation uses."""
 
 
-class Slot(NamedTuple):
+class LayoutEntry(NamedTuple):
     """Where a parameter or statistic lies in the flat vector: elements ``start`` .. ``start + prod(shape)``."""
 
     name: str
@@ -30,14 +28,14 @@ class Slot(NamedTuple):
     trained: bool = True
 
 
-def layout(module: nn.Module) -> list[Slot]:
-    """The slots of all parameters, in the module's own order, then those of all running statistics."""
-    slots, start = [], 0
+def layout(module: nn.Module) -> list[LayoutEntry]:
+    """The entries of all parameters, in the module's own order, then those of all running statistics."""
+    entries, start = [], 0
     for trained, tensors in ((True, module.named_parameters()), (False, _statistics(module))):
         for name, tensor in tensors:
-            slots.append(Slot(name, start, tuple(tensor.shape), trained))
+            entries.append(LayoutEntry(name, start, tuple(tensor.shape), trained))
             start += tensor.numel()
-    return slots
+    return entries
 
 
 def _statistics(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -48,33 +46,35 @@ def _statistics(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def parameters(module: nn.Module) -> list[Parameter]:
-    """The slots with the layers that own them, for client variants."""
+    """The entries with the layers that own them, for client algorithms."""
     layers = dict(module.named_modules())
-    owners = [layers[slot.name.rpartition(".")[0]] for slot in layout(module)]
+    owners = [layers[entry.name.rpartition(".")[0]] for entry in layout(module)]
     return [
-        Parameter(slot.name, type(owner).__name__, slot.start, slot.shape, isinstance(owner, NORMS), not slot.trained)
-        for slot, owner in zip(layout(module), owners, strict=True)
+        Parameter(
+            entry.name, type(owner).__name__, entry.start, entry.shape, isinstance(owner, NORMS), not entry.trained
+        )
+        for entry, owner in zip(layout(module), owners, strict=True)
     ]
 
 
-def size(slots: Sequence[Slot]) -> int:
-    """Elements of the slots."""
-    return sum(prod(slot.shape) for slot in slots)
+def size(entries: Sequence[LayoutEntry]) -> int:
+    """Elements of all entries."""
+    return sum(prod(entry.shape) for entry in entries)
 
 
-def views(flat: torch.Tensor, slots: Sequence[Slot]) -> list[torch.Tensor]:
-    """The slots as views of ``flat``, shape (..., d) with the leading axes kept."""
+def views(flat: torch.Tensor, entries: Sequence[LayoutEntry]) -> list[torch.Tensor]:
+    """The entries as views of ``flat``, shape (..., d) with the leading axes kept."""
     lead = flat.shape[:-1]
-    return [flat[..., s.start : s.start + prod(s.shape)].view(*lead, *s.shape) for s in slots]
+    return [flat[..., s.start : s.start + prod(s.shape)].view(*lead, *s.shape) for s in entries]
 
 
 def attach(module: nn.Module, flat: torch.Tensor) -> list[nn.Parameter]:
     """Makes the module's parameters and running statistics views of ``flat``, shape (d,), and returns the former."""
-    slots = layout(module)
+    entries = layout(module)
     parameters = list(module.parameters())
-    for parameter, view in zip(parameters, views(flat, slots), strict=False):
+    for parameter, view in zip(parameters, views(flat, entries), strict=False):
         parameter.data = view
-    for slot, view in zip(slots[len(parameters) :], views(flat, slots[len(parameters) :]), strict=True):
-        owner, _, name = slot.name.rpartition(".")
+    for entry, view in zip(entries[len(parameters) :], views(flat, entries[len(parameters) :]), strict=True):
+        owner, _, name = entry.name.rpartition(".")
         module.get_submodule(owner).register_buffer(name, view)
     return parameters

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.models.flat import NORMS, STATISTICS, layout
-
-__all__ = ["initial"]
 
 
 def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -32,15 +30,15 @@ def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     for parameter in module.parameters():
         owner, name = owners[id(parameter)]
         parts.append(np.ravel(_draw(owner, name, tuple(parameter.shape), rng)).astype(np.float32))
-    for slot in layout(module):
-        if not slot.trained:
-            parts.append(np.full(prod(slot.shape), slot.name.endswith(STATISTICS[1]), dtype=np.float32))
+    for entry in layout(module):
+        if not entry.trained:
+            parts.append(np.full(prod(entry.shape), entry.name.endswith(STATISTICS[1]), dtype=np.float32))
     return np.concatenate([*parts, np.empty(0, np.float32)])
 
 
 def _draw(owner: nn.Module, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.floating]:
-    if hasattr(owner, "draw"):
-        return owner.draw(name, shape, rng)
+    if (draw := getattr(owner, "draw", None)) is not None:
+        return draw(name, shape, rng)
     if isinstance(owner, (nn.Linear, nn.modules.conv._ConvNd)):
         fan_in = nn.init._calculate_fan_in_and_fan_out(owner.weight)[0]
         gain = getattr(owner, "gain", None)

@@ -2,8 +2,6 @@
 
 import torch
 
-__all__ = ["Margin"]
-
 
 class Margin(torch.nn.Module):
     """Logits (..., 2) of margins (..., 1): 0 for the first class, the margin for the second."""

@@ -1,15 +1,16 @@
 """Residual networks for small images: group normalisation for averages, batch normalisation for private norms."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from simfl.learning.models.base import MODELS
+from simfl.core.scenario_view import ScenarioView
+from simfl.learning.models.base import MODELS, Model
 from simfl.learning.models.conv import image_shape
-from simfl.setting import Setting
 
-__all__ = ["ResNet18Bn", "ResNet18Gn", "ResNet8"]
+if TYPE_CHECKING:
+    import torch
 
 RESNET18_BLOCKS = 11_167_104
 """Parameters of ResNet-18 between its first convolution and its last layer, whatever the images are."""
@@ -20,7 +21,7 @@ RESNET18_NORMS = 4800
 
 @MODELS("resnet18_gn")
 @dataclass(frozen=True)
-class ResNet18Gn:
+class ResNet18Gn(Model):
     """ResNet-18 for small images, with group instead of batch normalisation.
 
     Batch normalisation's running statistics have no meaning in an average of models (Hsieh et al. 2020).
@@ -29,13 +30,13 @@ class ResNet18Gn:
 
     groups: Annotated[int, Field(ge=1, le=64, description="groups of each normalisation; a divisor of 64")] = 32
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if 64 % self.groups == 0:
             return []
         nearest = min((1, 2, 4, 8, 16, 32, 64), key=lambda groups: abs(groups - self.groups))
         return [("groups", f"is {self.groups}, no divisor of 64; the nearest valid value is {nearest}")]
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
         from simfl.learning.models.resnet import resnet18
@@ -50,13 +51,13 @@ class ResNet18Gn:
 
 @MODELS("resnet18_bn")
 @dataclass(frozen=True)
-class ResNet18Bn:
+class ResNet18Bn(Model):
     """ResNet-18 for small images, with batch normalisation, whose layers clients should keep (training.personal).
 
     As many parameters as resnet18_gn, and 9,600 running statistics. Reference: He et al. 2016.
     """
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
         from simfl.learning.models.resnet import resnet18
@@ -71,7 +72,7 @@ class ResNet18Bn:
 
 @MODELS("resnet8")
 @dataclass(frozen=True)
-class ResNet8:
+class ResNet8(Model):
     """Three residual blocks of ``width``, twice and four times as many channels, for small images.
 
     78,042 parameters of 16 channels for 10 classes of colour images with either normalisation, and 448 running
@@ -84,13 +85,13 @@ class ResNet8:
     width: Annotated[int, Field(ge=1, le=1024, description="channels of the first block")] = 16
     groups: Annotated[int, Field(ge=1, le=64, description="groups of each group normalisation; divides width")] = 8
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if self.norm == "batch" or self.width % self.groups == 0:
             return []
         nearest = min((g for g in range(1, self.width + 1) if self.width % g == 0), key=lambda g: abs(g - self.groups))
         return [("groups", f"is {self.groups}, no divisor of width {self.width}; the nearest valid value is {nearest}")]
 
-    def build(self, shape: tuple[int, ...], classes: int) -> Any:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
         from simfl.learning.models.resnet import resnet8

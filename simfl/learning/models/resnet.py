@@ -5,8 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-__all__ = ["Block", "resnet8", "resnet18"]
-
 Norm = Callable[[int], nn.Module]
 """The normalisation of so many channels."""
 
@@ -32,7 +30,7 @@ def _resnet(channels: int, classes: int, width: int, stages: tuple[tuple[int, in
 
 def _conv(inputs: int, outputs: int, stride: int, kernel: int = 3) -> nn.Conv2d:
     conv = nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=False)
-    conv.gain = 2**0.5
+    conv.gain = 2**0.5  # type: ignore[assignment]  # torch types a module's attributes as its parts
     return conv
 
 

@@ -8,10 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
 from simfl.learning.data.base import Dataset
-from simfl.registry import Registry
-
-__all__ = ["PARTITIONS", "Partition", "Split"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Split:
         return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), order.astype(np.int64))
 
     @classmethod
-    def owned(cls, order: NDArray[np.integer], owners: NDArray[np.integer], clients: int) -> "Split":
+    def by_owner(cls, order: NDArray[np.integer], owners: NDArray[np.integer], clients: int) -> "Split":
         """The positions ``order``, each given to the client named beside it in ``owners``; both of shape (n,)."""
         sizes = np.bincount(owners, minlength=clients)
         return cls.cut(order[np.argsort(owners, kind="stable")], sizes)
@@ -52,7 +51,7 @@ class Split:
         """The positions that one client holds."""
         return self.indices[self.offsets[client] : self.offsets[client + 1]]
 
-    def held(self, client: int, version: int) -> NDArray[np.int64]:
+    def samples_at(self, client: int, version: int) -> NDArray[np.int64]:
         """The positions that one client holds when it trains on this version of the model: all of them, as a rule."""
         return self[client]
 
@@ -60,14 +59,29 @@ class Split:
         """How many that are for each of the clients, int64 (n,), when they train on these versions, (n,)."""
         return self.offsets[np.asarray(clients) + 1] - self.offsets[clients]
 
+    def label_counts(self, labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+        """Samples of each class that each client holds, int64 (clients, classes), given the class of each, (n,)."""
+        cells = np.repeat(np.arange(len(self)), self.sizes) * classes + labels[self.indices]
+        return np.bincount(cells, minlength=len(self) * classes).reshape(len(self), classes)
+
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Samples of each client, int64, shape (clients,)."""
         return np.diff(self.offsets)
 
 
-class Partition(Protocol):
+class Partition(Plugin, Protocol):
     """A partition's YAML choice.
+
+    Six samples of two classes, dealt to three clients in shards of one class each:
+
+    >>> from simfl.learning.partitions.shards import Shards
+    >>> x, y = np.zeros((6, 1), dtype=np.float32), np.array([0, 1, 0, 1, 0, 0])
+    >>> split = Shards(labels_per_client=1).split(Dataset(x, y, x, y, ("a", "b")), 3, np.random.default_rng(0))
+    >>> split.sizes.tolist(), [sorted(split[client].tolist()) for client in range(3)]
+    ([2, 2, 2], [[2, 5], [0, 4], [1, 3]])
+    >>> split.counts([0, 2], [7, 7]).tolist()  # what these clients train on with version 7 of the model
+    [2, 2]
 
     Attributes:
         always_possible: any data can be split so.
@@ -89,4 +103,21 @@ class Partition(Protocol):
         ...
 
 
-PARTITIONS = Registry("partition", protocol=Partition)
+PARTITIONS = Registry[Partition](
+    "partition",
+    protocol=Partition,
+    modules=modules_of(
+        "simfl.learning.partitions",
+        "bootstrap",
+        "dirichlet",
+        "few_classes",
+        "growing",
+        "iid",
+        "label_skew",
+        "natural",
+        "quantity",
+        "resampled",
+        "shards",
+        data_sharing="shards",
+    ),
+)

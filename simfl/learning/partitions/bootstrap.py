@@ -6,11 +6,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
-
-__all__ = ["Bootstrap"]
 
 MOST = 10**9
 """Positions in all, 8 GB."""
@@ -35,5 +33,5 @@ class Bootstrap:
         if clients * self.samples > MOST:
             nearest = max(1, MOST // clients)
             raise ScenarioError("samples", f"is {self.samples:,}; {clients:,} clients can hold {nearest:,} each")
-        drawn = rng.integers(len(data.y_train), size=clients * self.samples)
-        return Split(np.arange(clients + 1, dtype=np.int64) * self.samples, drawn)
+        indices = rng.integers(len(data.y_train), size=clients * self.samples)
+        return Split(np.arange(clients + 1, dtype=np.int64) * self.samples, indices)

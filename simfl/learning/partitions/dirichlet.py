@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.assign import apportion, by_class, equal_sizes
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.deal import apportion, by_class, equal_sizes
-
-__all__ = ["DirichletPartition"]
 
 TRIES = 1000
 
@@ -55,7 +53,7 @@ class DirichletPartition:
             raise ScenarioError("min_samples", f"{problem}; the nearest valid value is {most}")
         counts = self._shares(sizes, clients, rng) if self.over == "clients" else self._mixtures(sizes, clients, rng)
         owners = np.concatenate([np.repeat(np.arange(clients), count) for count in counts])
-        return Split.owned(np.concatenate(pools), owners, clients)
+        return Split.by_owner(np.concatenate(pools), owners, clients)
 
     def _shares(self, sizes: NDArray[np.int64], clients: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Samples of each class for each client, shape (classes, clients); drawn again while a client has too few."""

@@ -6,12 +6,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.assign import assign_classes, by_class
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.deal import by_class, deal_classes
-
-__all__ = ["FewClasses"]
 
 
 @PARTITIONS("few_classes")
@@ -33,7 +31,7 @@ class FewClasses:
         present = np.flatnonzero([len(pool) for pool in pools])
         if self.classes > len(present):
             raise ScenarioError("classes", f"is {self.classes}; the data have {len(present)} classes")
-        rows = deal_classes(present, clients, self.classes, rng)
+        rows = assign_classes(present, clients, self.classes, rng)
         holders = np.bincount(rows.ravel(), minlength=len(pools))
         if short := [label for label in present if holders[label] * self.samples > len(pools[label])]:
             most = min(len(pools[label]) // holders[label] for label in present if holders[label])
@@ -43,8 +41,8 @@ class FewClasses:
                 f"{len(pools[short[0]])} samples; the nearest valid value is {most}",
             )
         used = np.zeros(len(pools), dtype=np.int64)
-        held = []
+        parts = []
         for row in rows:
-            held.append(np.concatenate([pools[label][used[label] : used[label] + self.samples] for label in row]))
+            parts.append(np.concatenate([pools[label][used[label] : used[label] + self.samples] for label in row]))
             used[row] += self.samples
-        return Split.of(held)
+        return Split.of(parts)

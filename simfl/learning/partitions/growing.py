@@ -7,18 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
-
-__all__ = ["Growing"]
 
 Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 @PARTITIONS("growing")
 @dataclass(frozen=True)
-class Growing:
+class GrowingData:
     """Every client begins with some samples and gets new ones with every version of the model; the rest is unused.
 
     ``cumulative``: it trains on all it has got so far; else on the newest only. After ``versions`` nothing new comes.
@@ -49,11 +47,8 @@ class Growing:
 
 @dataclass(frozen=True)
 class Grown(Split):
-    """Samples in the order in which they come.
-
-    Attributes:
-        first: int64 (clients,): with how many each begins.
-        new, versions, cumulative: as in :class:`Growing`.
+    """Samples in the order in which they come, beginning with ``first``, int64 (clients,); else as in
+    :class:`GrowingData`.
     """
 
     first: NDArray[np.int64]
@@ -61,7 +56,7 @@ class Grown(Split):
     versions: int
     cumulative: bool
 
-    def held(self, client: int, version: int) -> NDArray[np.int64]:
+    def samples_at(self, client: int, version: int) -> NDArray[np.int64]:
         begin, end = (int(edge) for edge in self._edges(np.int64(client), np.int64(version)))
         return self[client][begin:end]
 
@@ -69,7 +64,9 @@ class Grown(Split):
         begin, end = self._edges(np.asarray(clients), np.asarray(versions))
         return end - begin
 
-    def _edges(self, clients: NDArray[np.integer], versions: NDArray[np.integer]) -> tuple[NDArray, NDArray]:
+    def _edges(
+        self, clients: NDArray[np.integer] | np.int64, versions: NDArray[np.integer] | np.int64
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where what is trained on begins and ends among all that a client ever gets."""
         version = np.minimum(versions, self.versions - 1)
         end = self.first[clients] + self.new * version

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.assign import equal_sizes
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.deal import equal_sizes
-
-__all__ = ["Iid"]
 
 
 @PARTITIONS("iid")

@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.assign import assign_classes, by_class, equal_sizes
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.deal import by_class, deal_classes, equal_sizes
-
-__all__ = ["LabelSkew"]
 
 
 @PARTITIONS("label_skew")
@@ -35,13 +33,13 @@ class LabelSkew:
         present = np.flatnonzero([len(pool) for pool in pools])
         if self.classes > len(present):
             raise ScenarioError("classes", f"is {self.classes}; the data have {len(present)} classes")
-        own = deal_classes(present, clients, self.classes, rng)
+        main_classes = assign_classes(present, clients, self.classes, rng)
         sizes = equal_sizes(len(data.y_train), clients)
         left = np.array([len(pool) for pool in pools])
         counts = np.zeros((len(pools), clients), dtype=np.int64)
         # everybody's majority first, then the others' rest, then whatever is left over
         mine = np.zeros((clients, len(pools)), dtype=bool)
-        mine[np.arange(clients)[:, None], own] = True
+        mine[np.arange(clients)[:, None], main_classes] = True
         aim = np.round(sizes * self.majority).astype(np.int64)
         for allowed, upto in ((mine, aim), (~mine, sizes), (np.ones_like(mine), sizes)):
             for client in rng.permutation(clients):
@@ -49,7 +47,7 @@ class LabelSkew:
                 counts[:, client] += take
                 left -= take
         owners = np.concatenate([np.repeat(np.arange(clients), count) for count in counts])
-        return Split.owned(np.concatenate(pools), owners, clients)
+        return Split.by_owner(np.concatenate(pools), owners, clients)
 
 
 def _take(

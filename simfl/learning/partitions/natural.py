@@ -6,11 +6,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
-
-__all__ = ["Natural"]
 
 
 @PARTITIONS("natural")
@@ -43,4 +41,4 @@ class Natural:
         for value in np.argsort(-sizes, kind="stable"):
             client_of[value] = load.argmin()
             load[client_of[value]] += sizes[value]
-        return Split.owned(np.arange(len(code)), client_of[code], clients)
+        return Split.by_owner(np.arange(len(code)), client_of[code], clients)

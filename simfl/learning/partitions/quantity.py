@@ -6,12 +6,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.distributions import DistributionField, LogNormal, drawn
+from simfl.core.distributions import DistributionField, LogNormal, checked_draws
 from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.assign import apportion
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.deal import apportion
-
-__all__ = ["Quantity"]
 
 
 @PARTITIONS("quantity")
@@ -28,7 +26,7 @@ class Quantity:
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)
         order = rng.permutation(samples)
-        shares = drawn("proportions", self.proportions, self.proportions.sample(rng, clients))
+        shares = checked_draws("proportions", self.proportions, self.proportions.sample(rng, clients))
         if not shares.sum() > 0:
             shares = np.ones(clients)
         return Split.cut(order, apportion(samples, shares))

@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.rng import Streams
-
-__all__ = ["Resampled"]
 
 
 @PARTITIONS("resampled")
@@ -33,28 +31,23 @@ class Resampled:
         have = len(data.y_train)
         if self.samples > have:
             raise ScenarioError("samples", f"is {self.samples:,}; there are {have:,}, the nearest valid value")
-        drawn = Draws(
+        draws = Draws(
             np.arange(clients + 1, dtype=np.int64) * self.samples,
             np.empty(0, dtype=np.int64),
             have,
             Streams(int(rng.integers(2**62))),
         )
-        first = np.concatenate([drawn.held(client, 0) for client in range(clients)])
-        return Draws(drawn.offsets, first, have, drawn.streams)
+        first = np.concatenate([draws.samples_at(client, 0) for client in range(clients)])
+        return Draws(draws.offsets, first, have, draws.streams)
 
 
 @dataclass(frozen=True)
 class Draws(Split):
-    """What the clients draw; the first version's draws stand as the split itself.
-
-    Attributes:
-        have: samples to draw from.
-        streams: the draws, by version and client.
-    """
+    """What clients draw from ``have`` samples; the first version's draws stand as the split itself."""
 
     have: int
     streams: Streams
 
-    def held(self, client: int, version: int) -> NDArray[np.int64]:
+    def samples_at(self, client: int, version: int) -> NDArray[np.int64]:
         size = int(self.offsets[client + 1] - self.offsets[client])
         return self.streams("resampled", version, client).choice(self.have, size, replace=False)

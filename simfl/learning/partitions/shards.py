@@ -7,13 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.assign import apportion, by_class, equal_sizes
 from simfl.learning.partitions.base import PARTITIONS, Split
-from simfl.learning.partitions.deal import apportion, by_class, equal_sizes
-from simfl.setting import Setting
-
-__all__ = ["DataSharing", "Shards"]
 
 
 @PARTITIONS("shards")
@@ -40,8 +38,8 @@ class Shards:
         sizes = np.array([len(pool) for pool in pools])
         shards_of = 1 + apportion(count - len(pools), np.maximum(sizes * count / sizes.sum() - 1, 1e-9))
         shards = [part for pool, n in zip(pools, shards_of, strict=True) for part in np.array_split(pool, n)]
-        dealt = rng.permutation(count).reshape(clients, self.labels_per_client)
-        return Split.of(np.concatenate([shards[i] for i in row]) for row in dealt)
+        assigned = rng.permutation(count).reshape(clients, self.labels_per_client)
+        return Split.of(np.concatenate([shards[i] for i in row]) for row in assigned)
 
 
 @PARTITIONS("data_sharing")
@@ -63,20 +61,20 @@ class DataSharing:
 
     leaves_nobody_out = True
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if not self.order or sorted(self.order) == list(range(setting.clients)):
             return []
         return [("order", f"must hold each number from 0 to {setting.clients - 1} once, a shard for each client")]
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
-        common, private = self._balanced(data, rng) if self.balanced else self._drawn(data, rng)
+        common, private = self._split_balanced(data, rng) if self.balanced else self._split_random(data, rng)
         shards = np.split(private, np.cumsum(equal_sizes(len(private), clients))[:-1])
-        dealt = self.order or rng.permutation(clients)
+        assigned = self.order or rng.permutation(clients)
         if self.balanced:  # shared samples come last, which counts where they are not shuffled
-            return Split.of(np.concatenate([shards[i], common]) for i in dealt)
-        return Split.of(np.concatenate([common, shards[i]]) for i in dealt)
+            return Split.of(np.concatenate([shards[i], common]) for i in assigned)
+        return Split.of(np.concatenate([common, shards[i]]) for i in assigned)
 
-    def _drawn(self, data: Dataset, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _split_random(self, data: Dataset, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shared samples, and the others sorted by label."""
         order = rng.permutation(len(data.y_train))
         if self.shared > len(order):
@@ -84,7 +82,7 @@ class DataSharing:
         common, private = order[: self.shared], order[self.shared :]
         return common, private[np.argsort(data.y_train[private], kind="stable")]
 
-    def _balanced(self, data: Dataset, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _split_balanced(self, data: Dataset, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The same with as many shared samples of each class that there is."""
         pools = [pool for pool in by_class(data, rng) if len(pool)]
         each, rest = divmod(self.shared, len(pools))

@@ -1,6 +1,5 @@
 """What is done to data once they are loaded, perhaps otherwise to the test part: one file a transform."""
 
-from simfl.learning.transforms import colours, images, rotation, unchanged
 from simfl.learning.transforms.base import TRANSFORMS, Transform
 
-__all__ = ["TRANSFORMS", "Transform", "colours", "images", "rotation", "unchanged"]
+__all__ = ["TRANSFORMS", "Transform"]

@@ -6,16 +6,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset, Outline
-from simfl.registry import Registry
-from simfl.rng import Streams
-
-__all__ = ["TRANSFORMS", "Transform", "grey_levels", "normalised"]
 
 
-class Transform(Protocol):
-    """A transform's YAML choice."""
+class Transform(Plugin, Protocol):
+    """A transform's YAML choice.
+
+    One grey image of two pixels in one row, and its mirror image added to the training part:
+
+    >>> from simfl.learning.transforms.images import Images
+    >>> x, y = np.array([[[[1.0, 2.0]]]], dtype=np.float32), np.array([0])
+    >>> data = Images(copies=("left_right",)).apply(Dataset(x, y, x, y, ("0",)), Streams(0))
+    >>> data.x_train.tolist(), data.y_train.tolist(), data.x_test.tolist()
+    ([[[[1.0, 2.0]]], [[[2.0, 1.0]]]], [0, 0], [[[[1.0, 2.0]]]])
+    """
 
     @abstractmethod
     def apply(self, data: Dataset, streams: Streams) -> Dataset:
@@ -31,7 +39,11 @@ class Transform(Protocol):
         return outline
 
 
-TRANSFORMS = Registry("transform", protocol=Transform)
+TRANSFORMS = Registry[Transform](
+    "transform",
+    protocol=Transform,
+    modules=modules_of("simfl.learning.transforms", "colours", "images", "rotation", none="unchanged"),
+)
 
 
 def grey_levels(data: Dataset, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -48,9 +60,7 @@ def grey_levels(data: Dataset, name: str) -> tuple[NDArray[np.float32], NDArray[
     return train, test
 
 
-def normalised(
-    train: NDArray[np.float32], test: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def normalise(train: NDArray[np.float32], test: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Images (n, channels, height, width), each channel with mean 0 and variance 1 in the training part."""
     mean = train.mean(axis=(0, 2, 3), dtype=np.float64)
     deviation = train.std(axis=(0, 2, 3), dtype=np.float64)

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset, Outline
-from simfl.learning.transforms.base import TRANSFORMS, Transform, grey_levels, normalised
-from simfl.rng import Streams
-
-__all__ = ["Colours"]
+from simfl.learning.transforms.base import TRANSFORMS, Transform, grey_levels, normalise
 
 
 @TRANSFORMS("colours")
@@ -35,21 +33,21 @@ class Colours(Transform):
     ] = "permuted"
 
     def apply(self, data: Dataset, streams: Streams) -> Dataset:
-        train, test = grey_levels(data, self.name)  # type: ignore[attr-defined]
+        train, test = grey_levels(data, self.name)
         rng, classes = streams("colours"), data.classes
         hues = np.array([hsv_to_rgb(i / classes, 1.0, 1.0) for i in range(classes)], dtype=np.float32)
         worn = data.y_train.copy()
         strange = rng.random(len(worn)) < self.noise
         worn[strange] = rng.integers(classes, size=int(strange.sum()))
         seen = {"same": hues, "permuted": hues[_elsewhere(classes, rng)], "white": np.ones_like(hues)}[self.test]
-        x_train, x_test = normalised(_coloured(train, hues[worn]), _coloured(test, seen[data.y_test]))
+        x_train, x_test = normalise(_colour(train, hues[worn]), _colour(test, seen[data.y_test]))
         return replace(data, x_train=x_train, x_test=x_test)
 
     def outline(self, outline: Outline) -> Outline:
         return Outline((3, *outline.shape[1:]), outline.classes)
 
 
-def _coloured(grey: NDArray[np.float32], colours: NDArray[np.float32]) -> NDArray[np.float32]:
+def _colour(grey: NDArray[np.float32], colours: NDArray[np.float32]) -> NDArray[np.float32]:
     return grey[:, None] * colours[:, :, None, None]
 
 

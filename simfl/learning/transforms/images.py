@@ -7,13 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.base import TRANSFORMS, Transform
-from simfl.rng import Streams
-from simfl.setting import Setting
-
-__all__ = ["Images"]
 
 AXES = {"left_right": 3, "upside_down": 2}
 """What a copy is mirrored along, of images (n, channels, height, width)."""
@@ -38,7 +36,7 @@ class Images(Transform):
         tuple[Literal["left_right", "upside_down"], ...], Field(description="mirrored training images to add")
     ] = ()
 
-    def check(self, setting: Setting) -> list[tuple[str, str]]:
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if (self.mean is None) != (self.deviation is None):
             key, other = ("deviation", "mean") if self.deviation is None else ("mean", "deviation")
             return [(key, f"is missing beside {other}: give both, or neither")]
@@ -49,7 +47,7 @@ class Images(Transform):
             raise ScenarioError("", f"images takes images, not samples of shape {list(data.shape)}")
         train, test = data.x_train, data.x_test
         if self.mean is not None and self.deviation is not None:
-            train, test = _normalised(train, test, self._channels("mean", data), self._channels("deviation", data))
+            train, test = _normalise(train, test, self._channels("mean", data), self._channels("deviation", data))
         if not self.copies:
             return replace(data, x_train=train, x_test=test)
         n, times = len(train), 1 + len(self.copies)
@@ -63,13 +61,13 @@ class Images(Transform):
 
     def _channels(self, key: str, data: Dataset) -> NDArray[np.float32]:
         """The numbers under this key, one for each channel of the data."""
-        given, channels = getattr(self, key), data.shape[0]
-        if len(given) != channels:
-            raise ScenarioError(key, f"has {len(given)} numbers, and the images have {channels} channels")
-        return np.array(given, dtype=np.float32)[:, None, None]
+        numbers, channels = getattr(self, key), data.shape[0]
+        if len(numbers) != channels:
+            raise ScenarioError(key, f"has {len(numbers)} numbers, and the images have {channels} channels")
+        return np.array(numbers, dtype=np.float32)[:, None, None]
 
 
-def _normalised(
+def _normalise(
     train: NDArray[np.float32], test: NDArray[np.float32], mean: NDArray[np.float32], deviation: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     low, high = (bound(train, axis=(0, 2, 3), keepdims=True)[0] for bound in (np.min, np.max))

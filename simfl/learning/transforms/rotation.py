@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.errors import ScenarioError
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.base import TRANSFORMS, Transform
-from simfl.rng import Streams
-
-__all__ = ["Rotation"]
 
 AT_ONCE = 1000
 """Images that are turned at once."""
@@ -40,10 +38,10 @@ class Rotation(Transform):
         if len(data.shape) != 3:
             raise ScenarioError("", f"rotation takes images, not samples of shape {list(data.shape)}")
         dark = float(data.x_train.min())
-        x_train = _turned(data.x_train, self._angles(data.y_train, streams("rotation", 0)), dark)
+        x_train = _rotate(data.x_train, self._angles(data.y_train, streams("rotation", 0)), dark)
         x_test = data.x_test
         if self.test == "same":
-            x_test = _turned(x_test, self._angles(data.y_test, streams("rotation", 1)), dark)
+            x_test = _rotate(x_test, self._angles(data.y_test, streams("rotation", 1)), dark)
         return replace(data, x_train=x_train, x_test=x_test)
 
     def _angles(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -52,7 +50,7 @@ class Rotation(Transform):
         return angles * rng.uniform(-1, 1, len(labels)) if self.angles == "range" else angles.astype(float)
 
 
-def _turned(images: NDArray[np.float32], degrees: NDArray[np.float64], outside: float) -> NDArray[np.float32]:
+def _rotate(images: NDArray[np.float32], degrees: NDArray[np.float64], fill: float) -> NDArray[np.float32]:
     """Images (n, channels, height, width), each turned about its centre."""
     from scipy.ndimage import map_coordinates
 
@@ -66,7 +64,5 @@ def _turned(images: NDArray[np.float32], degrees: NDArray[np.float64], outside: 
         down = np.cos(angle) * rows + np.sin(angle) * columns + (height - 1) / 2
         right = np.cos(angle) * columns - np.sin(angle) * rows + (width - 1) / 2
         for channel in range(images.shape[1]):
-            map_coordinates(
-                images[now, channel], [which, down, right], output=turned[now, channel], order=1, cval=outside
-            )
+            map_coordinates(images[now, channel], [which, down, right], output=turned[now, channel], order=1, cval=fill)
     return turned

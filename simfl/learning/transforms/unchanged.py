@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
+from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.base import TRANSFORMS, Transform
-from simfl.rng import Streams
-
-__all__ = ["Unchanged"]
 
 
 @TRANSFORMS("none")

@@ -2,7 +2,6 @@
 
 from simfl.report.figures import (  # noqa: F401  (registers them)
     accuracy,
-    accuracy_time,
     cardinality,
     clients,
     concurrency,

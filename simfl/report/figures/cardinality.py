@@ -1,26 +1,24 @@
 """Aggregation cardinality against rounds, beside theory."""
 
-from typing import Any
-
 import numpy as np
 
 from simfl.report import style
-from simfl.report.figures.base import figure
+from simfl.report.figures.base import Drawn, figure
 from simfl.report.figures.lines import lines, tables
 from simfl.report.study import Group, Study
 
 
 @figure("cardinality", "Aggregation cardinality", "Participation")
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """Updates aggregated per round, mean over the rounds so far. Thin lines across are what theory expects of
     selection and failures; what a deadline costs is not in them.
     """
     table = tables(study, "mean_cardinality")
-    table["expected"] = [_expected(study.group(label)) for label in table.group]
+    table["expected"] = [_expected_cardinality(study.group(label)) for label in table.group]
     fig, ((axes,),) = style.figure()
     lines(axes, study, table)
     for group in study.groups:
-        expected = _expected(group)
+        expected = _expected_cardinality(group)
         if group.number is not None and np.isfinite(expected):
             color = style.look(group.number)["color"]
             axes.axhline(expected, color=color, linewidth=0.7, alpha=0.7, zorder=1.8, gid=style.tag(group))
@@ -30,11 +28,7 @@ def draw(study: Study) -> Any:
     return fig, table
 
 
-def _expected(group: Group) -> float:
+def _expected_cardinality(group: Group) -> float:
     """The mean of what theory expects of the group's runs; NaN where it says nothing."""
-    values = [run.summary.get("expected_cardinality") for run in group.runs]
-    return (
-        float(np.mean([value for value in values if value is not None]))
-        if any(v is not None for v in values)
-        else np.nan
-    )
+    known = [value for run in group.runs if (value := run.summary.get("expected_cardinality")) is not None]
+    return float(np.mean(known)) if known else np.nan

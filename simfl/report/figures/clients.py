@@ -1,11 +1,9 @@
 """How good the models are that clients use: the distribution over clients."""
 
-from typing import Any
-
 import numpy as np
 
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.figures.lines import percent
 from simfl.report.study import Study
 
@@ -15,7 +13,7 @@ POINTS = 200
 
 
 @figure("clients", "Accuracy of the clients", "Learning", wide=True)
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """Clients by the accuracy of their models on samples of their own at the end of the run: which share of them is no
     better off. Left the model that each uses, right the one that its last local training left. All seeds.
     """
@@ -23,13 +21,13 @@ def draw(study: Study) -> Any:
 
     parts = []
     for group in study.groups:
-        found = [run.accuracies for run in group.runs if run.accuracies is not None]
-        for model in MODELS if found else ():
-            values = np.sort(concat(found)[model].dropna().to_numpy())
+        measured = [run.accuracies for run in group.runs if run.accuracies is not None]
+        for model in MODELS if measured else ():
+            values = np.sort(concat(measured)[model].dropna().to_numpy())
             shares = np.arange(1, len(values) + 1) / max(len(values), 1)
-            kept = np.unique(np.linspace(0, len(values) - 1, POINTS).astype(int)) if len(values) else []
+            points = np.unique(np.linspace(0, len(values) - 1, POINTS).astype(int)) if len(values) else np.arange(0)
             parts.append(
-                DataFrame({"group": group.label, "model": model, "accuracy": values[kept], "share": shares[kept]})
+                DataFrame({"group": group.label, "model": model, "accuracy": values[points], "share": shares[points]})
             )
     table = concat(parts, ignore_index=True) if parts else DataFrame()
     if table.empty:
@@ -39,7 +37,7 @@ def draw(study: Study) -> Any:
         for group in study.groups:
             rows = table[(table.group == group.label) & (table.model == model)]
             if len(rows):
-                axes.plot(rows.accuracy, rows.share, drawstyle="steps-post", **style.styled(group, len(rows)))
+                axes.plot(rows.accuracy, rows.share, drawstyle="steps-post", **style.line_style(group, len(rows)))
         style.title(axes, words)
         axes.set_xlabel("Accuracy on its own samples")
         axes.set_ylim(0, 1.02)

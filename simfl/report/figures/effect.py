@@ -1,21 +1,26 @@
 """What a swept number does to the measures."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.axes import labels
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.measures import with_values
 from simfl.report.study import Study, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_semi_strong")
 MOST_LINES = 14
 
 
 @figure("effect", "Effect of the swept parameter", "Learning", wide=True)
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """Each measure against the number that was swept, one line for each choice of everything else. Whiskers are 95 %
     confidence intervals over the seeds.
     """
@@ -45,22 +50,22 @@ def draw(study: Study) -> Any:
         low, high = axes.get_ylim()
         if high - low < 0.2 * abs(high):
             axes.set_ylim(min(0.9 * low, low), 1.1 * high)
-    style.legend(fig, grid[0][0], own=True)
+    style.legend(fig, grid[0][0], on_page=True)
     return fig, table
 
 
-def _table(study: Study, swept: str) -> Any:
+def _table(study: Study, swept: str) -> "DataFrame":
     from pandas import DataFrame
 
     rest = [axis for axis in study.axes if axis != swept]
     others = labels(rest, [group.values for group in study.groups]) if rest else [""] * len(study.groups)
     rows = []
     for group, other in zip(study.groups, others, strict=True):
-        row: dict[str, Any] = {"others": other, swept: number(group.values[swept])}
+        row: JsonObject = {"others": other, swept: number(group.values[swept])}
         for measure in with_values(study):
             if measure.name in SHOWN:
-                found = measure.over(group)
-                row |= {measure.name: found.mean, f"{measure.name}_ci": found.half}
+                interval = measure.over(group)
+                row |= {measure.name: interval.estimate, f"{measure.name}_ci": interval.half_width}
         rows.append(row)
     return DataFrame(rows)
 
@@ -69,7 +74,7 @@ def _half(values: Any) -> Any:
     return values if np.isfinite(values).all() else None
 
 
-def _spread(axes: Any, values: list[float]) -> None:
+def _spread(axes: "Axes", values: list[float]) -> None:
     """Ticks at the swept values; a logarithmic scale where they are multiples rather than steps."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 

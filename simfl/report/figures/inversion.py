@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.study import Study
 
 SAMPLES = 6
@@ -15,23 +15,25 @@ KINDS = {"true": "sample", "guess": "mean"}
 
 
 @figure("inversion", "Recovered samples", "Attacks", wide=True)
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """Training samples, the mean sample that anybody could name without an attack, and what inversion makes of the
     updates that a server recovers under each group; of the first runs.
     """
     from pandas import DataFrame
 
-    shown = [(group, found) for group in study.groups for found in group.first.findings if found["pictures"]][:GROUPS]
+    shown = [
+        (group, finding) for group in study.groups for finding in group.first.attack_findings if finding["pictures"]
+    ][:GROUPS]
     if not shown:
         raise NothingToDraw("no run was attacked by inversion")
-    rows = [{"group": group.label, "attack": found["attack"], **found["numbers"]} for group, found in shown]
+    rows = [{"group": group.label, "attack": finding["attack"], **finding["numbers"]} for group, finding in shown]
     first = [picture for picture in shown[0][1]["pictures"] if _drawable(picture["true"])][:SAMPLES]
     if not first:
         raise NothingToDraw("the samples are no pictures")
     lines = [(name, [picture[key] for picture in first]) for key, name in KINDS.items()]
     titles = [picture["title"] for picture in first]
-    for group, found in shown:
-        known = {picture["title"]: picture["found"] for picture in found["pictures"]}
+    for group, finding in shown:
+        known = {picture["title"]: picture["found"] for picture in finding["pictures"]}
         lines.append((group.label, [known.get(title) for title in titles]))
     fig, grid = style.figure(len(lines), len(first), wide=True, height_in=0.35 + 0.95 * len(lines))
     for axes_row, (name, pictures) in zip(grid, lines, strict=True):
@@ -50,7 +52,7 @@ def _drawable(picture: Any) -> bool:
     return np.ndim(picture) == 3 or (np.ndim(picture) == 1 and int(len(picture) ** 0.5) ** 2 == len(picture))
 
 
-def _image(picture: Any) -> NDArray[np.uint8]:
+def _image(picture: object) -> NDArray[np.uint8]:
     """A picture as (height, width) or (height, width, 3); a flat one that is square is taken for grey."""
     pixels = np.asarray(picture, dtype=np.uint8)
     if pixels.ndim == 1:

@@ -1,14 +1,14 @@
 """Which classes each client's samples belong to."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
-from simfl.report.study import Run, Study
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
+from simfl.report.finished_run import Run
+from simfl.report.study import Study
 
 LABEL = "label "
 """What the columns of clients.csv that count samples begin with."""
@@ -18,7 +18,7 @@ CLIENTS = 240
 
 
 @figure("labels", "Labels of the clients", "Learning")
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """Training samples of each class at each client, in the first seed: the stronger the colour, the more. Even rows
     mean clients that are alike.
     """
@@ -28,7 +28,7 @@ def draw(study: Study) -> Any:
     return fig, table
 
 
-def histogram(counts: NDArray[np.int64], names: Sequence[str]) -> Any:
+def histogram(counts: NDArray[np.int64], names: Sequence[str]) -> Drawn:
     """The figure of samples of each client and class, shape (clients, classes), and its table."""
     from matplotlib.ticker import MaxNLocator
     from pandas import DataFrame

@@ -1,15 +1,19 @@
 """The network: who is how far from whom."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.types import SERVER
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.figures.names import name_points
 from simfl.report.study import Study
-from simfl.types import SERVER
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 WORLD = {"network", "seed", "clients"}
 """Top-level keys of a scenario that decide its network."""
@@ -18,14 +22,10 @@ LINKS = 200
 """Links up to which all are drawn; of more, only those to the server."""
 
 
-class Network(NamedTuple):
+class PlaceGraph(NamedTuple):
     """A network's places: clients and the server; those without latency between them share one.
 
-    Attributes:
-        names: of each place.
-        server: the place of the server.
-        latency_s: one-way, from place to place, shape (places, places).
-        links: pairs of places between which nothing faster lies, shape (links, 2).
+    Latencies are one-way, from place to place; links pairs of places between which nothing faster lies, (links, 2).
     """
 
     names: list[str]
@@ -35,7 +35,7 @@ class Network(NamedTuple):
 
 
 @figure("latency", "Latency graph", "Time")
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """One-way latencies without the time that bytes take. Where the clients are few, the graph itself, links as long as
     their latencies (in a star exactly, else as nearly as paper allows): a link is drawn where no detour is as fast.
     """
@@ -53,7 +53,7 @@ def draw(study: Study) -> Any:
     return fig, table
 
 
-def _network(table: Any, called: list[str]) -> Network:
+def _network(table: "DataFrame", called: list[str]) -> PlaceGraph:
     """The network of a ``latency.csv``; ``called`` are the clients' names, empty where they have none."""
     n = len(called)
     first, second = (np.where(table[end] == SERVER, n, table[end]) for end in ("from", "to"))
@@ -66,7 +66,7 @@ def _network(table: Any, called: list[str]) -> Network:
     names = [_name([named[m] for m in np.flatnonzero(owner == place)]) for place in places]
     server = int(np.searchsorted(places, owner[n]))
     latency = latency[np.ix_(places, places)]
-    return Network(names, server, latency, _direct(latency))
+    return PlaceGraph(names, server, latency, _direct(latency))
 
 
 def _name(called: list[str]) -> str:
@@ -87,7 +87,7 @@ def _direct(latency: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.argwhere(np.triu(direct | direct.T))
 
 
-def _layout(network: Network) -> NDArray[np.float64]:
+def _layout(network: PlaceGraph) -> NDArray[np.float64]:
     """A position for each place, shape (places, 2), distances like latencies."""
     size, server = len(network.names), network.server
     if size == 1:
@@ -106,12 +106,12 @@ def _layout(network: Network) -> NDArray[np.float64]:
     distance = np.maximum((network.latency_s + network.latency_s.T) / 2, 1e-9)
     graph.add_weighted_edges_from((i, j, distance[i, j]) for i, j in network.links.tolist())
     known = {i: dict(enumerate(row)) for i, row in enumerate(distance.tolist())}
-    found = networkx.kamada_kawai_layout(graph, dist=known, scale=distance.max() / 2)
-    places = np.array([found[i] for i in range(size)])
+    positions = networkx.kamada_kawai_layout(graph, dist=known, scale=distance.max() / 2)
+    places = np.array([positions[i] for i in range(size)])
     return np.round(places - places[server], 9)
 
 
-def _graph(network: Network, places: NDArray[np.float64]) -> Any:
+def _graph(network: PlaceGraph, places: NDArray[np.float64]) -> Any:
     from matplotlib.collections import LineCollection
     from pandas import DataFrame
 
@@ -137,7 +137,7 @@ def _graph(network: Network, places: NDArray[np.float64]) -> Any:
     return fig, table
 
 
-def _rings(axes: Any, places: NDArray[np.float64]) -> None:
+def _rings(axes: "Axes", places: NDArray[np.float64]) -> None:
     """Circles of equal latency from the server, named upwards, where a star has its gap."""
     from matplotlib.patches import Circle
     from matplotlib.ticker import MaxNLocator
@@ -161,8 +161,8 @@ def _histogram(latency_s: NDArray[np.float64]) -> Any:
 
     low, high = float(latency_s.min()), float(latency_s.max())
     if high - low <= 1e-9 * high:  # all the same: one bar
-        room = 0.05 * high or 1e-3
-        counts, edges = np.array([len(latency_s)]), np.array([max(low - room, 0.0), high + room])
+        margin = 0.05 * high or 1e-3
+        counts, edges = np.array([len(latency_s)]), np.array([max(low - margin, 0.0), high + margin])
     else:
         counts, edges = np.histogram(latency_s, bins=min(60, max(10, int(np.sqrt(len(latency_s))))))
     fig, ((axes,),) = style.figure()

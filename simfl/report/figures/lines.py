@@ -1,23 +1,22 @@
 """Lines over rounds or simulated time, one a group: what several figures have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw
-from simfl.report.statistics import over_rounds, over_time
+from simfl.report.figures.base import Drawn, NothingToDraw
+from simfl.report.seed_intervals import over_rounds, over_time
 from simfl.report.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-__all__ = ["band", "line", "lines", "one_panel", "percent", "tables"]
-
 BANDS = 6
 """Groups up to which confidence bands are drawn."""
 
-AXES = {"rounds": "Rounds played", "time_s": "Simulated time (s)"}
+AXES = {"rounds": "Rounds", "time_s": "Simulated time (s)"}
 
 
 def tables(study: Study, column: str, x: str = "rounds") -> "DataFrame":
@@ -29,11 +28,20 @@ def tables(study: Study, column: str, x: str = "rounds") -> "DataFrame":
     from pandas import concat
 
     over = over_rounds if x == "rounds" else over_time
-    found = [(group.label, over(group, column)) for group in study.groups]
-    parts = [table.assign(group=label)[["group", *table.columns]] for label, table in found if len(table)]
+    by_group = [(group.label, over(group, column)) for group in study.groups]
+    parts = [table.assign(group=label)[["group", *table.columns]] for label, table in by_group if len(table)]
     if not parts:
         raise NothingToDraw(f"no run has a value for {column}")
     return concat(parts, ignore_index=True)
+
+
+def filled_tables(study: Study, columns: Iterable[str]) -> "dict[str, DataFrame]":
+    """The :func:`tables` of those columns in which some run has a value."""
+    filled = {}
+    for column in columns:
+        with suppress(NothingToDraw):
+            filled[column] = tables(study, column)
+    return filled
 
 
 def lines(
@@ -41,15 +49,13 @@ def lines(
 ) -> None:
     """Draws the rows of :func:`tables`: a line a group, and a band where there is an interval.
 
-    Args:
-        steps: a value holds until the next one.
-        bands: groups up to which bands are drawn; of more, they would hide one another.
+    With ``steps`` a value holds until the next one. Of more groups than ``bands``, bands would hide one another.
     """
     drawstyle: Any = "steps-post" if steps else "default"
     for group in study.groups:
         rows = table[table.group == group.label]
         if len(rows):
-            axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, **style.styled(group, len(rows)))
+            axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, **style.line_style(group, len(rows)))
             if group.number is not None and len(study.groups) <= bands:
                 band(axes, rows, x, style.look(group.number)["color"], style.tag(group), steps)
     axes.set_xlabel(AXES[x])
@@ -78,7 +84,11 @@ def line(axes: "Axes", rows: "DataFrame", number: int, label: str, x: str = "rou
 def whole(axes: "Axes", x: str) -> None:
     """Rounds are whole, and so are their ticks."""
     if x == "rounds":
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        from matplotlib.ticker import MaxNLocator
+
+        locator = axes.xaxis.get_major_locator()
+        assert isinstance(locator, MaxNLocator), "the axis is linear"
+        locator.set_params(integer=True)
 
 
 def percent(axis: Any) -> None:
@@ -91,8 +101,8 @@ def percent(axis: Any) -> None:
 
 
 def one_panel(
-    study: Study, column: str, label: str, x: str = "rounds", adorn: Callable[["Axes"], None] | None = None
-) -> Any:
+    study: Study, column: str, label: str, x: str = "rounds", adorn: Callable[["Axes"], object] | None = None
+) -> Drawn:
     """A whole figure of one column; the figure and its table."""
     table = tables(study, column, x)
     fig, ((axes,),) = style.figure()

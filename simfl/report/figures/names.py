@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from simfl.report import style
 
-__all__ = ["name_points"]
-
 LETTER = 0.6
 """Width of a letter, as a share of the font's size."""
 
@@ -30,14 +28,14 @@ def name_points(
     """
     distance = np.linalg.norm(places, axis=1)
     order = sorted(range(len(names)), key=lambda i: (i != centre, -distance[i], i))
-    taken: list[Box] = []
+    boxes: list[Box] = []
     for i in order:
         away = np.array([0.0, -1.0]) if i == centre else places[i] / (distance[i] or 1.0)
         offset = away * (9 if i == centre else 6)
         side = 0 if abs(away[0]) < 0.4 else int(np.sign(away[0]))
         box = _box(places[i] * points_per_unit + offset, side, LETTER * size * len(names[i]), size)
-        if i == centre or not any(_overlap(box, other) for other in taken):
-            taken.append(box)
+        if i == centre or not any(_overlap(box, other) for other in boxes):
+            boxes.append(box)
             axes.annotate(
                 names[i], places[i], xytext=offset, textcoords="offset points",
                 fontsize=size, color=style.INK, zorder=5,

@@ -1,13 +1,18 @@
 """Who took part when: clients against rounds."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+    from scipy.sparse import csr_array
 
 CELLS = 24_000
 """Cells of all panels together; larger matrices are shown by the means of their blocks."""
@@ -16,11 +21,11 @@ PANELS = 12
 
 
 @figure("participation", "Participation", "Participation", wide=True)
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """Each dot is a client whose update was aggregated in a round, in the first seed; the stronger its
     colour, the heavier it counted, or the more often where many clients and rounds share a dot. Rounds count from 1.
     """
-    from pandas import DataFrame, concat
+    from pandas import concat
 
     shown = [group for group in study.groups if group.number is not None][:PANELS]
     columns = min(len(shown), 3)
@@ -37,17 +42,7 @@ def draw(study: Study) -> Any:
             axes.text(0.5, 0.5, "nobody took part", transform=axes.transAxes, ha="center", va="center")
             axes.grid(False)
             continue
-        cells, high, wide = blocks(run.participation, CELLS // len(shown))
-        strongest = cells.max()
-        image = np.empty((*cells.T.shape, 4))
-        image[..., :3] = style.CELL
-        image[..., 3] = cells.T / strongest
-        extent = (0.5, cells.shape[0] * high + 0.5, -0.5, cells.shape[1] * wide - 0.5)
-        axes.imshow(image, origin="lower", aspect="auto", interpolation="none", extent=extent)
-        axes.grid(False)
-        names = [f"round_{i * high}" for i in range(len(cells))]
-        table = DataFrame(np.round(cells.T, 4), columns=names)
-        table.insert(0, "client", np.arange(cells.shape[1]) * wide)
+        table = _heat_map(axes, run.participation, CELLS // len(shown))
         table.insert(0, "group", group.label)
         tables.append(table)
     if not tables:
@@ -64,15 +59,25 @@ def draw(study: Study) -> Any:
     return fig, concat(tables, ignore_index=True)
 
 
-def blocks(matrix: Any, most: int) -> tuple[NDArray[np.float64], int, int]:
-    """A participation matrix as means of equal blocks.
+def _heat_map(axes: "Axes", matrix: "csr_array", most: int) -> "DataFrame":
+    """Draws a participation matrix, and the table of what is drawn: client, round_0, ...; a row and column a block."""
+    from pandas import DataFrame
 
-    Args:
-        matrix: sparse, shape (rounds, clients).
-        most: cells wanted at most.
+    cells, high, wide = blocks(matrix, most)
+    image = np.empty((*cells.T.shape, 4))
+    image[..., :3] = style.CELL
+    image[..., 3] = cells.T / cells.max()
+    extent = (0.5, cells.shape[0] * high + 0.5, -0.5, cells.shape[1] * wide - 0.5)
+    axes.imshow(image, origin="lower", aspect="auto", interpolation="none", extent=extent)
+    axes.grid(False)
+    table = DataFrame(np.round(cells.T, 4), columns=[f"round_{i * high}" for i in range(len(cells))])
+    table.insert(0, "client", np.arange(cells.shape[1]) * wide)
+    return table
 
-    Returns:
-        The means, shape (rounds / high, clients / wide), rounded up, and the blocks' ``high`` and ``wide``.
+
+def blocks(matrix: "csr_array", most: int) -> tuple[NDArray[np.float64], int, int]:
+    """A participation matrix (rounds, clients) as means of equal blocks, at most ``most`` of them; and how ``high`` and
+    ``wide`` these are.
     """
     rounds, clients = matrix.shape
     high = wide = 1

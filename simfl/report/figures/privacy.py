@@ -1,13 +1,17 @@
 """The three multi-round guarantees against rounds."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
-from simfl.report.figures.lines import AXES, line, lines, tables
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
+from simfl.report.figures.lines import AXES, filled_tables, line, lines, tables
 from simfl.report.study import Group, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 NOTIONS = {"privacy_strong": "Strong", "privacy_semi_strong": "Semi-strong", "privacy_weak_lower": "Weak"}
 
@@ -17,7 +21,7 @@ BANDS = 3
 
 
 @figure("privacy", "Multi-round privacy", "Privacy", wide=True)
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """The fewest clients whose updates the server can separate from all others by combining every aggregate so far:
     larger is more private, 1 means that one client stands exposed. Strong ≤ semi-strong ≤ weak; where the weak
     guarantee is only known to lie in an interval, the interval is hatched.
@@ -41,29 +45,24 @@ def draw(study: Study) -> Any:
     for axes in panels:
         axes.set_xlabel(AXES["rounds"])
     panels[0].set_ylabel("Clients")
-    style.legend(fig, panels[0], own=study.single)
+    style.legend(fig, panels[0], on_page=study.single)
     return fig, table
 
 
-def _table(study: Study) -> Any:
+def _table(study: Study) -> "DataFrame":
     """Rows: notion, group, rounds, mean, low, high, runs, upper (of the weak guarantee)."""
     from pandas import concat
 
-    parts = []
-    for notion in NOTIONS:
-        try:
-            parts.append(tables(study, notion).assign(notion=notion, upper=np.nan))
-        except NothingToDraw:
-            continue
+    parts = [table.assign(notion=notion, upper=np.nan) for notion, table in filled_tables(study, NOTIONS).items()]
     if not parts:
-        raise NothingToDraw("the runs were played without privacy metrics (privacy: none)")
+        raise NothingToDraw("the runs have no privacy metrics (privacy: none)")
     upper = tables(study, "privacy_weak_upper").set_index(["group", "rounds"])["mean"]
     weak = parts[-1]
     weak["upper"] = upper.reindex(list(zip(weak.group, weak["rounds"], strict=True))).to_numpy()
     return concat(parts, ignore_index=True)
 
 
-def _open_ends(axes: Any, table: Any, group: Group, color: str) -> None:
+def _open_ends(axes: "Axes", table: "DataFrame", group: Group, color: str) -> None:
     """Shades what lies between the weak guarantee's bounds."""
     rows = table[(table.notion == "privacy_weak_lower") & (table.group == group.label)]
     if (rows["upper"] > rows["mean"]).any():
@@ -71,7 +70,7 @@ def _open_ends(axes: Any, table: Any, group: Group, color: str) -> None:
                           linewidth=0, hatch="////", gid=style.tag(group))  # fmt: skip
 
 
-def doubling(axes: Any) -> None:
+def doubling(axes: "Axes") -> None:
     """A scale on which every doubling of the guarantee is one step."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 

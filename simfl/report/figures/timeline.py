@@ -4,19 +4,25 @@ import json
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from simfl.core.json_data import JsonObject
+from simfl.core.types import SERVER
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.study import Group, Study
-from simfl.timeline import timeline
-from simfl.types import SERVER
+from simfl.results.perfetto import timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 ROUNDS = 3
 CLIENTS = 24
 PANELS = 2
 
-LOOKS: dict[str, dict[str, Any]] = {
+LOOKS: dict[str, JsonObject] = {
     "download": {"color": "#56b4e9"},
     "compute": {"color": "#0072b2"},
     "upload": {"color": "#009e73"},
@@ -30,47 +36,38 @@ UNSEEN = ("announcement", "cancel")
 
 
 @figure("timeline", "Who waited for whom", "Time", wide=True)
-def draw(study: Study) -> Any:
+def draw(study: Study) -> Drawn:
     """The first rounds in which something was aggregated, one bar a client: the model's download, the computation, the
     update's upload, and the wait for the slowest. A thick line ends each round; the diamond is the client that came
     last.
     """
     from pandas import DataFrame, concat
 
-    found = [(group, table) for group in _recorded(study)[:PANELS] if len(table := _table(group))]
-    if not found:
+    groups = [group for group in study.groups if any(run.events for run in group.runs)]
+    with_events = [(group, table) for group in groups[:PANELS] if len(table := _table(group))]
+    if not with_events:
         raise NothingToDraw("no run recorded its messages (trace: events)")
-    heights = [len(_clients(table)) for _, table in found]
-    fig, grid = style.figure(
-        len(found),
-        1,
-        wide=True,
-        sharex=True,
-        height_in=0.9 + sum(0.35 + 0.125 * h for h in heights),
-        height_ratios=heights,
-    )
-    grid[0, 0].set_xlim(0, max(table.end_s.max() for _, table in found) * 1.002)
-    for axes, (group, table) in zip(grid[:, 0], found, strict=True):
+    heights = [len(_clients(table)) for _, table in with_events]
+    height_in = 0.9 + sum(0.35 + 0.125 * height for height in heights)
+    fig, grid = style.figure(len(with_events), 1, wide=True, sharex=True, height_in=height_in, height_ratios=heights)
+    grid[0, 0].set_xlim(0, max(table.end_s.max() for _, table in with_events) * 1.002)
+    for axes, (group, table) in zip(grid[:, 0], with_events, strict=True):
         _panel(axes, table)
         if not study.single:
             style.title(axes, group.label, pad=14)
     grid[-1, 0].set_xlabel("Simulated time (s)")
-    everything = concat([table for _, table in found], ignore_index=True)
+    everything = concat([table for _, table in with_events], ignore_index=True)
     _legend(fig, phases=bool((everything.activity == "phase").any()))
     return fig, DataFrame(everything)
 
 
-def _recorded(study: Study) -> list[Group]:
-    return [group for group in study.groups if any(run.events for run in group.runs)]
-
-
-def _table(group: Group) -> Any:
+def _table(group: Group) -> "DataFrame":
     """Rows: group, round, client (-1 = the server), activity, start_s, end_s."""
     from pandas import DataFrame
 
-    run = next(run for run in group.runs if run.events)
-    rows: list[dict[str, Any]] = []
-    for span in timeline(_first(_read(run.events), run.clients, run.jobs is None)):
+    run, events = next((run, run.events) for run in group.runs if run.events)
+    rows: list[JsonObject] = []
+    for span in timeline(_first(_read(events), run.clients, run.jobs is None)):
         client, name = span["tid"] - 1, span["name"]
         if client == SERVER and not rows and not span["args"].get("aggregated"):
             continue  # a skipped round before anything happened
@@ -84,10 +81,10 @@ def _table(group: Group) -> Any:
             "start_s": span["ts"] / 1e6,
             "end_s": (span["ts"] + span["dur"]) / 1e6,
         })  # fmt: skip
-    return _trimmed(DataFrame(rows))
+    return _trim(DataFrame(rows))
 
 
-def _first(events: Iterator[dict[str, Any]], clients: int, synchronous: bool) -> Iterator[dict[str, Any]]:
+def _first(events: Iterator[JsonObject], clients: int, synchronous: bool) -> Iterator[JsonObject]:
     """The events of the first ROUNDS rounds in which something was aggregated.
 
     A job's events stand where it ended, so that of one that went on, in an asynchronous run, they stand later: until
@@ -95,7 +92,7 @@ def _first(events: Iterator[dict[str, Any]], clients: int, synchronous: bool) ->
     """
     rounds, end, later = 0, inf, set[int]()
     for event in events:
-        begin = event.get("sent_s", event.get("start_s", event.get("time_s")))
+        begin: Any = event.get("sent_s", event.get("start_s", event.get("time_s")))
         if begin < end or (event["event"] == "round_end" and rounds < ROUNDS):
             if rounds < ROUNDS or event["event"] in ("message", "compute", "cancel"):
                 yield event
@@ -109,7 +106,7 @@ def _first(events: Iterator[dict[str, Any]], clients: int, synchronous: bool) ->
             return
 
 
-def _trimmed(table: Any) -> Any:
+def _trim(table: "DataFrame") -> "DataFrame":
     """Without what ends after the last of the rounds, and with at most CLIENTS clients: every n-th."""
     if not len(table) or not (table.activity == "round").any():
         return table[:0]
@@ -119,16 +116,16 @@ def _trimmed(table: Any) -> Any:
     clients = _clients(table)
     if len(clients) > CLIENTS:
         last = set(_stragglers(table))
-        kept = {clients[i * (len(clients) - 1) // (CLIENTS - 1)] for i in range(CLIENTS)} | last
-        table = table[table.client.isin(kept | {SERVER})]
+        chosen = {clients[i * (len(clients) - 1) // (CLIENTS - 1)] for i in range(CLIENTS)} | last
+        table = table[table.client.isin(chosen | {SERVER})]
     return table.reset_index(drop=True)
 
 
-def _clients(table: Any) -> list[int]:
+def _clients(table: "DataFrame") -> list[int]:
     return sorted(set(table.client[table.client != SERVER]))
 
 
-def _stragglers(table: Any) -> list[int]:
+def _stragglers(table: "DataFrame") -> list[int]:
     """The client whose reply ended each round; -1 where none did."""
     replies = table[table.activity.isin(["upload", "lost"])]
     return [
@@ -137,7 +134,7 @@ def _stragglers(table: Any) -> list[int]:
     ]
 
 
-def _panel(axes: Any, table: Any) -> None:
+def _panel(axes: "Axes", table: "DataFrame") -> None:
     clients = _clients(table)
     place = {client: row for row, client in enumerate(clients)}
     for activity, look in LOOKS.items():
@@ -163,7 +160,7 @@ def _panel(axes: Any, table: Any) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def _legend(fig: Any, phases: bool) -> None:
+def _legend(fig: "Figure", phases: bool) -> None:
     from matplotlib.patches import Patch
 
     looks = {activity: look for activity, look in LOOKS.items() if phases or activity != "phase"}
@@ -179,7 +176,7 @@ def _legend(fig: Any, phases: bool) -> None:
     ).set_gid(style.OWN)
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
+def _read(path: Path) -> Iterator[JsonObject]:
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)

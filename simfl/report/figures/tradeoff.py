@@ -1,63 +1,68 @@
-"""Privacy against accuracy, and against cardinality."""
+"""Privacy against accuracy, cardinality and simulated time."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simfl.core.json_data import JsonObject
 from simfl.report import style
-from simfl.report.figures.base import NothingToDraw, figure
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.figures.lines import percent
 from simfl.report.figures.privacy import doubling
-from simfl.report.measures import Measure, measures
-from simfl.report.statistics import interval
-from simfl.report.study import Study
+from simfl.report.measures import StudyMeasure, measures
+from simfl.report.seed_intervals import interval
+from simfl.report.study import Group, Study
 
-AXES = ("test_accuracy", "mean_cardinality")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AXES = ("test_accuracy", "mean_cardinality", "time_s")
 
 
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
-def draw(study: Study) -> Any:
-    """Each group's semi-strong guarantee after the last round against its final accuracy and its cardinality: up and
-    to the right is better. Whiskers are 95 % confidence intervals over the seeds.
+def draw(study: Study) -> Drawn:
+    """Each group's semi-strong guarantee after the last round against its final accuracy, its cardinality and its
+    simulated time: up is better, and so is more accuracy, more cardinality and less time. Whiskers are 95 % confidence
+    intervals over the seeds.
     """
     from pandas import DataFrame
 
     known = {measure.name: measure for measure in measures(study)}
     rows = [_row(known, group) for group in study.groups]
     table = DataFrame(rows)
-    panels = [name for name in AXES if table[name].notna().any()]
+    panels = [name for name in AXES if table[name].notna().any() and table[name].any()]
     if study.single or not table["privacy_semi_strong"].notna().any() or not panels:
         raise NothingToDraw("needs a comparison whose runs have privacy metrics")
-    fig, (drawn,) = style.figure(1, len(panels), wide=True, height_in=3.1, sharey=True)
-    for axes, name in zip(drawn, panels, strict=True):
+    fig, (row_of_axes,) = style.figure(1, len(panels), wide=True, height_in=3.1, sharey=True)
+    for axes, name in zip(row_of_axes, panels, strict=True):
         for group, row in zip(study.groups, rows, strict=True):
             _point(axes, group, row, name)
-        axes.set_xlabel(known[name].label)
+        axes.set_xlabel(known[name].label + (" (s)" if name == "time_s" else ""))
         if name == "test_accuracy":
             percent(axes.xaxis)
-    drawn[0].set_ylabel("Guarantee (clients)")
-    doubling(drawn[0])
-    style.legend(fig, drawn[0])
+    row_of_axes[0].set_ylabel("Guarantee (clients)")
+    doubling(row_of_axes[0])
+    style.legend(fig, row_of_axes[0])
     return fig, table
 
 
-def _row(known: dict[str, Measure], group: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {"group": group.label}
+def _row(known: dict[str, StudyMeasure], group: Group) -> JsonObject:
+    row: JsonObject = {"group": group.label}
     for name in (*AXES, "privacy_semi_strong"):
-        found = known[name].over(group) if name in known else interval(())
-        row |= {name: found.mean, f"{name}_ci": found.half}
+        values = known[name].over(group) if name in known else interval(())
+        row |= {name: values.estimate, f"{name}_ci": values.half_width}
     return row
 
 
-def _point(axes: Any, group: Any, row: dict[str, Any], name: str) -> None:
+def _point(axes: "Axes", group: Group, row: JsonObject, name: str) -> None:
     number, y = group.number, "privacy_semi_strong"
     color = style.look(number)["color"]
     whiskers = {"xerr": row[f"{name}_ci"], "yerr": row[f"{y}_ci"]}
     known = {key: value for key, value in whiskers.items() if np.isfinite(value)}
-    drawn = axes.errorbar(
+    bar = axes.errorbar(
         row[name], row[y], color=color, linestyle="none", marker=style.MARKERS[(number or 0) % len(style.MARKERS)],
         markersize=6.5, markeredgecolor=style.PAPER, markeredgewidth=0.6, elinewidth=0.8, label=group.label, **known,
     )  # fmt: skip
-    drawn.lines[0].set_clip_on(False)  # a marker on the border is seen whole
-    for artist in drawn.get_children():
+    bar.lines[0].set_clip_on(False)  # a marker on the border is seen whole
+    for artist in bar.get_children():
         artist.set_gid(style.tag(group))

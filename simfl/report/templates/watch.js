@@ -73,7 +73,7 @@ function legend(shown, runs) {
 function table(runs) {
   $("many").hidden = runs.length < 2;
   $("runs").replaceChildren();
-  const order = ["playing", "failed", "waiting", "done"];
+  const order = ["running", "failed", "waiting", "done"];
   for (const run of [...runs].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state))) {
     const row = make($("runs"), "tr");
     const box = make(make(row, "td"), "input", { type: "checkbox", "aria-label": `show ${run.label}`, id: `show-${run.digest}` });
@@ -135,11 +135,11 @@ async function look() {
   const count = (name) => runs.filter((run) => run.state === name).length;
   $("title").textContent = state.title;
   document.title = `${Math.round(100 * done)} % · ${state.title}`;
-  $("status").textContent = state.finished ? "finished" : runs.length === 1 && one.ending ? "working out what the sums gave away" : "playing";
+  $("status").textContent = state.finished ? "finished" : runs.length === 1 && one.ending ? "working out what the sums gave away" : "running";
   $("meter").style.width = `${100 * done}%`;
   $("facts").replaceChildren();
   const facts = runs.length > 1
-    ? ["done", "playing", "failed", "waiting"].filter(count).map((name) => `${count(name)} ${name}`)
+    ? ["done", "running", "failed", "waiting"].filter(count).map((name) => `${count(name)} ${name}`)
     : [`round ${one.round}${one.rounds ? ` of ${one.rounds}` : ""}`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`];
   if (!state.finished && !runs.some((run) => run.ending)) facts.push(left(done));
   for (const fact of facts.filter(Boolean)) make($("facts"), "li", {}, fact);

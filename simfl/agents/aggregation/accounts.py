@@ -1,0 +1,84 @@
+"""What a server reports with its next round: costs, phases of protocol sessions, fates of jobs, events."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import RoundCosts
+from simfl.agents.aggregation.exchange import CompletedSession, Exchange
+from simfl.core.json_data import JsonObject
+from simfl.core.types import Job
+from simfl.results.tables import JobRow, PhaseRow
+
+Log = Callable[[JsonObject], None]
+"""Takes a record of events.jsonl."""
+
+
+class RoundAccounts:
+    """Costs, phases and the fates of jobs since the last round.
+
+    Args:
+        log: called with a record for every event, or None.
+
+    Attributes:
+        costs: bytes and failures; what is no exchange is added here.
+        failed_at_success: how many jobs had failed when an update was admitted last.
+    """
+
+    def __init__(self, log: Log | None) -> None:
+        self.log = log
+        self.begin()
+
+    def begin(self) -> None:
+        """Starts anew: what was counted has been reported."""
+        self.costs = RoundCosts()
+        self.failed_at_success = 0
+        self.phases: list[PhaseRow] = []
+        self.job_rows: list[JobRow] = []
+
+    @property
+    def failed_in_a_row(self) -> int:
+        """Jobs that have failed since an update was admitted last."""
+        return self.costs.failed - self.failed_at_success
+
+    def end_job(
+        self, job: Job, ended_s: float, outcome: str, round: int | None = None, staleness: int | None = None
+    ) -> None:
+        """Notes a job's one and only end, as :class:`simfl.results.tables.JobRow` says."""
+        start = job.id, job.client, job.version, job.started_at
+        self.job_rows.append(JobRow(*start, ended_s, outcome, round, staleness))
+
+    def add_session(self, completed: CompletedSession[Any], round: int, instant_s: float | None = None) -> None:
+        """Counts a protocol session that has ended.
+
+        Args:
+            completed: the session.
+            round: the aggregation that pays for it.
+            instant_s: when all of it is said to have happened; None = when it did, seconds.
+        """
+        for phase in completed.phases(round):
+            timeless = phase if instant_s is None else phase._replace(started_s=instant_s, ended_s=instant_s)
+            self.phases.append(timeless)
+        for each in completed.exchanges:
+            self.add_exchange(each, instant_s=instant_s)
+
+    def add_exchange(
+        self, exchange: Exchange, jobs: NDArray[np.int64] | None = None, instant_s: float | None = None
+    ) -> None:
+        """Counts an exchange that has ended; ``jobs`` are the numbers of its clients' jobs, ``instant_s`` as above."""
+        exchange.add_to(self.costs)
+        if self.log is not None:
+            for record in exchange.records(jobs):
+                timeless = {k: instant_s if k.endswith("_s") else v for k, v in record.items()}
+                self.log(record if instant_s is None else timeless)
+
+    def note(self, event: str, time_s: float, **record: object) -> None:
+        """Writes a record of events.jsonl."""
+        self.write({"event": event, "time_s": time_s, **record})
+
+    def write(self, record: JsonObject) -> None:
+        """Writes a whole record of events.jsonl, where there is one."""
+        if self.log is not None:
+            self.log(record)

@@ -1,0 +1,148 @@
+"""What the agents work with and what they leave behind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.attacks.base import Observer, ServerView
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.types import Units
+from simfl.devices.base import Available, Computing, Failing
+from simfl.learning.base import Learner
+from simfl.metrics.base import Metric
+from simfl.network.base import Links
+from simfl.privacy.stage import Stage
+from simfl.results.tables import JobRow, PhaseRow
+from simfl.secagg.base import Protocol
+from simfl.secagg.plain import Plain
+from simfl.secagg.sessions import Cohort
+from simfl.selection.base import Policy
+from simfl.training.base import Rule
+
+R_co = TypeVar("R_co", bound=Rule, covariant=True)
+
+
+@dataclass(frozen=True)
+class Components(Generic[R_co]):
+    """Everything a server works with, built from one scenario.
+
+    Attributes:
+        rule: what its server reads: a synchronous or a buffered rule, or another of the server's own.
+        records: rounds carry what the server saw.
+    """
+
+    clients: int
+    streams: Streams
+    links: Links
+    available: Available
+    computing: Computing
+    failing: Failing
+    policy: Policy
+    rule: R_co
+    learner: Learner
+    evaluate_every: int
+    protocol: Protocol = Plain()
+    stages: tuple[Stage, ...] = ()
+    observers: tuple[Observer, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    records: bool = False
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Coordinates of an update as it leaves training (also where no learner makes any), and after each stage."""
+        lengths = [self.learner.dimension or self.learner.model_bytes // 4]
+        if self.learner.private is not None:
+            lengths[0] -= int(np.count_nonzero(self.learner.private))
+        for stage in self.stages:
+            lengths.append(stage.length(lengths[-1]))
+        return tuple(lengths)
+
+    @property
+    def changes_coordinates(self) -> bool:
+        """Whether a stage codes what clients send."""
+        return any(stage.changes_coordinates for stage in self.stages)
+
+    @property
+    def elements(self) -> int:
+        """Coordinates of an update on the wire."""
+        return self.lengths[-1]
+
+    def upload_bytes(self, update_bytes: Any) -> Any:
+        """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
+        grown = 4 * (self.elements - self.lengths[0])
+        return self.protocol.upload_bytes(update_bytes + grown, self.elements)
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The largest weight that any client's update can carry: a fresh one's."""
+        samples = self.learner.samples
+        return float(self.rule.weights(samples, np.zeros(len(samples), dtype=np.int64)).max(initial=1.0))
+
+    @cached_property
+    def empty(self) -> NDArray[np.bool_] | None:
+        """Who holds no samples, bool (clients,); None where everybody does, or nothing is learned."""
+        without = self.learner.samples == 0
+        return without if self.learner.dimension and without.any() else None
+
+    def cohort(self, number: int, units: Units) -> Cohort:
+        """Whom the protocol serves with aggregation (or selection) ``number``."""
+        seeds = sum(stage.seeds for stage in self.stages)
+        return Cohort(number, units, self.elements, self.clients, self.heaviest, self.empty, seeds)
+
+
+@dataclass
+class RoundCosts:
+    """What happened since the last round was reported.
+
+    Attributes:
+        failed: clients that began to work and were not aggregated.
+        bytes_down, bytes_up: what the server sent, and what reached it.
+        clear_bytes: of these, what models and updates take without a protocol; where updates are hidden.
+        failed_upload: clients that failed, or were late, between their model and their update.
+    """
+
+    failed: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+    clear_bytes: int = 0
+    failed_upload: int = 0
+
+    def row(self) -> dict[str, int]:
+        """As cells of rounds.csv."""
+        return {"failed": self.failed, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What one aggregation, or skipped round, left behind.
+
+    Attributes:
+        number: the round, from 0.
+        clients: int32 (n,), ascending: whose updates were aggregated.
+        weights: (n,): the row of the participation matrix at those clients; integer 1 where every update counts once.
+        row: the cells of rounds.csv that the server knows.
+        last: whether the run ends with it.
+        aggregators: int32 (n,): who aggregated each; None = the server all of them.
+        jobs: rows of jobs.csv; asynchronous servers only.
+        phases: rows of phases.csv.
+        facts: of each stage, by name.
+        errors: of each observer, by name.
+        seen: what the server saw, where the run records it.
+    """
+
+    number: int
+    clients: NDArray[np.int32]
+    weights: NDArray[Any]
+    row: JsonObject
+    last: bool
+    aggregators: NDArray[np.int32] | None = None
+    jobs: Sequence[JobRow] = ()
+    phases: Sequence[PhaseRow] = ()
+    facts: Sequence[dict[str, float]] = field(default=())
+    errors: Sequence[dict[str, float]] = field(default=())
+    seen: ServerView | None = None

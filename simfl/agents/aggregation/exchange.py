@@ -1,0 +1,291 @@
+"""One exchange of a server with a cohort: a request to each, its work, the answers; arrays, not messages.
+
+A synchronous server asks many clients at once and goes on when it has heard enough. With an event for every message a
+round of n clients would cost the clock 3 n events, although nothing that happens meanwhile can change the outcome. So
+an exchange is computed when it begins, as arrays over its clients, and the server waits for its end: one event.
+
+The order of things: :func:`work` (or a protocol's session) makes a request; :func:`sample_delays` draws, for all of its
+clients, the way down, the work and the way up; :func:`exchange` adds these up and decides when the server goes on. That
+is the earliest of: the last answer, the answer that completes the quorum, the deadline and, where a failure aborts the
+round, the first failure that the server hears of. :func:`run_session` does this phase by phase for a protocol: who
+answered in time is sent to the session, whose next request begins when the phase has ended.
+
+Invariants:
+
+- An exchange depends on its request, its beginning and draws at its own address, on nothing else; no model is trained.
+- A client that fails is not silent: the end of its connection, 0 bytes, takes the way up. ``heard`` are those that live
+  and whose answer has arrived by the end; an answer that arrives exactly then counts.
+- A message belongs to its exchange: what arrives after the end counts nowhere. All requests count as bytes down, only
+  answers that were heard count as bytes up.
+
+A checkpoint needs nothing of an exchange: synchronous servers write checkpoints between rounds, when none is open, and
+a buffered server's sessions are computed again after a resume, with the same draws, from what is stored of their units.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Generic, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import Components, RoundCosts
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Address
+from simfl.core.types import SERVER
+from simfl.core.validation import checked_type, checked_vectors
+from simfl.devices.base import checked_deaths, checked_durations_s
+from simfl.learning.base import Sizes
+from simfl.network.base import checked_delays_s
+from simfl.results.tables import PhaseRow
+from simfl.secagg.sessions import PhaseRequest, PreparedUnits, R, Session, SessionFailure, SessionResult
+from simfl.training.base import Rule
+
+WORK = "work"
+"""The kind of exchange in which the model goes out, is trained, and the update comes back."""
+
+MESSAGES = {WORK: ("model", "update")}
+"""What request and answer are called in traces; those of a protocol's phase by the phase's name."""
+
+Floats = NDArray[np.float64]
+
+
+class Delays(NamedTuple):
+    """A cohort's delays, drawn at once: to each client, its work, and back.
+
+    Attributes:
+        down_s, compute_s, up_s: seconds, (n,).
+        lives: False where the client dies in its work; its answer is then the end of its connection, of 0 bytes.
+        down_bytes, up_bytes: sizes of request and answer, int64 (n,).
+    """
+
+    down_s: Floats
+    compute_s: Floats
+    up_s: Floats
+    lives: NDArray[np.bool_]
+    down_bytes: NDArray[np.int64]
+    up_bytes: NDArray[np.int64]
+
+
+def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str = "") -> Delays:
+    """Draws a cohort's delays.
+
+    Args:
+        parts: the built scenario.
+        request: what is asked of whom.
+        where: address of the draws.
+        stream: tells exchanges at one address apart, so that no two messages share their jitter.
+    """
+    clients, n = request.to, len(request.to)
+    death = checked_deaths(parts.failing.draw(clients, where, request.kind), n, parts.failing)
+    lives = np.isnan(death)
+    compute = np.broadcast_to(np.asarray(request.compute_s, dtype=np.float64), n)
+    up = checked_delays_s(parts.links.up_s(clients, request.up_bytes, where, stream), n, parts.links)
+    up_bytes = np.broadcast_to(np.asarray(request.up_bytes, dtype=np.int64), n)
+    if not lives.all():
+        compute = compute * np.where(lives, 1.0, death)
+        up = np.where(lives, up, parts.links.up_s(clients, 0, where, stream))
+        up_bytes = np.where(lives, up_bytes, 0)
+    down = checked_delays_s(parts.links.down_s(clients, request.down_bytes, where, stream), n, parts.links)
+    return Delays(
+        down, compute, up, lives, np.broadcast_to(np.asarray(request.down_bytes, dtype=np.int64), n), up_bytes
+    )
+
+
+def work(
+    parts: Components[Rule], clients: NDArray[np.int32], where: Address, sizes: Sizes, version: int = 0
+) -> PhaseRequest:
+    """The request to train.
+
+    Args:
+        parts: the built scenario.
+        clients: whom it goes to, (n,).
+        where: address of the draws.
+        sizes: bytes of model and update, and passes, as the learner says.
+        version: of the model that goes out; where data grow it tells how many samples are there.
+    """
+    samples = parts.learner.counts(clients, version)
+    epochs = parts.rule.epochs(samples) * sizes.passes
+    compute_s = parts.computing.duration_s(clients, samples, epochs, where)
+    compute_s = checked_durations_s(compute_s, len(clients), parts.computing)
+    return PhaseRequest(WORK, clients, sizes.down_bytes, parts.upload_bytes(sizes.up_bytes), compute_s)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange from its first message to the moment at which the server goes on.
+
+    Attributes:
+        request: what was asked.
+        begins_s: when the requests left, simulated seconds.
+        received_s, computed_s, arrives_s: when each client had its request, had done its work, and when its answer
+            (or the end of its connection) reaches the server, (n,).
+        delays: of the cohort.
+        ends_s: when the server goes on.
+        responded: bool (n,): whose answer had arrived then.
+    """
+
+    request: PhaseRequest
+    begins_s: float
+    received_s: Floats
+    computed_s: Floats
+    arrives_s: Floats
+    delays: Delays
+    ends_s: float
+    responded: NDArray[np.bool_]
+
+    @property
+    def bytes_down(self) -> int:
+        """Bytes the server sent."""
+        return int(self.delays.down_bytes.sum())
+
+    @property
+    def bytes_up(self) -> int:
+        """Bytes that reached the server in time."""
+        return int(self.delays.up_bytes[self.responded].sum())
+
+    @property
+    def failed(self) -> int:
+        """Clients that died or were too late; with enough answers, those on their way are not waited for."""
+        enough = self.request.quorum is not None and self.responded.sum() >= self.request.quorum
+        return int((~self.delays.lives if enough else ~self.responded).sum())
+
+    def add_to(self, costs: RoundCosts) -> None:
+        """Adds its bytes to a round's costs."""
+        costs.bytes_down += self.bytes_down
+        costs.bytes_up += self.bytes_up
+
+    def phase(self, round: int, failure: str | None = None) -> PhaseRow:
+        """As a row of phases.csv."""
+        requested, answered = len(self.request.to), int(self.responded.sum())
+        down, up = self.bytes_down, self.bytes_up
+        return PhaseRow(
+            round, self.request.kind, self.begins_s, self.ends_s, requested, answered, down, up, self.failed, failure
+        )
+
+    def records(self, jobs: NDArray[np.int64] | None = None) -> Iterator[JsonObject]:
+        """As records of events.jsonl, in the order of their times; ``jobs`` are the numbers of the clients' jobs."""
+        request, answer = MESSAGES.get(self.request.kind, (f"{self.request.kind} request", self.request.kind))
+        records: list[tuple[float, JsonObject]] = []
+        names = range(len(self.request.to)) if jobs is None else jobs.tolist()
+        columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:])
+        rows = zip(*(column.tolist() for column in columns), names)
+        for client, received, computed, arrives, lives, down, up, job in rows:
+            records.append((self.begins_s, message(request, SERVER, client, down, self.begins_s, received)))
+            if self.request.kind == WORK and (received < self.ends_s or computed <= self.ends_s):  # work of no time too
+                end, completed = (computed, lives) if computed <= self.ends_s else (self.ends_s, False)
+                records.append((end, computation(job, client, received, end, completed)))
+            if computed <= self.ends_s:
+                kind = answer if lives else "failure"
+                records.append((computed, message(kind, client, SERVER, up, computed, arrives)))
+            if arrives > self.ends_s:
+                records.append((self.ends_s, {"event": "cancel", "time_s": self.ends_s, "client": client}))
+        return (record for _, record in sorted(records, key=lambda timed: timed[0]))
+
+
+def message(kind: str, sender: int, to: int, size_bytes: int, sent_s: float, arrives_s: float) -> JsonObject:
+    """A message as a record of events.jsonl."""
+    return {"event": "message", "kind": kind, "from": sender, "to": to, "bytes": size_bytes, "sent_s": sent_s,
+            "arrives_s": arrives_s}  # fmt: skip
+
+
+def computation(job: int, client: int, start_s: float, end_s: float, completed: bool | None) -> JsonObject:
+    """A client's work as a record of events.jsonl; ``completed`` is None where it goes on after the record."""
+    return {"event": "compute", "job": job, "client": client, "start_s": start_s, "end_s": end_s,
+            "completed": completed}  # fmt: skip
+
+
+def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failure: bool = False) -> Exchange:
+    """Puts a cohort's delays on the clock.
+
+    The server goes on when all answers are in (or the news that they will not come), when the quorum has answered, at
+    the deadline or, if asked to, at the first failure it hears of; an answer that arrives just then counts.
+    """
+    received = begins_s + delays.down_s
+    computed = received + delays.compute_s
+    arrives = computed + delays.up_s
+    ends = float(arrives.max(initial=begins_s))
+    if request.quorum is not None and (arrivals_s := np.sort(arrives[delays.lives])).size >= request.quorum:
+        ends = float(arrivals_s[request.quorum - 1]) if request.quorum else begins_s
+    if request.deadline_s is not None:
+        ends = min(ends, begins_s + request.deadline_s)
+    if until_failure:
+        ends = min(ends, float(arrives[~delays.lives].min(initial=ends)))
+    return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (arrives <= ends))
+
+
+class CompletedSession(NamedTuple, Generic[R]):
+    """A protocol session from its first request to its end.
+
+    Attributes:
+        name: what it is for.
+        ends_s: when it ends, simulated seconds.
+        result: what the session returned.
+        exchanges: its phases.
+    """
+
+    name: str
+    ends_s: float
+    result: R
+    exchanges: list[Exchange]
+
+    def phases(self, round: int) -> list[PhaseRow]:
+        """Its rows of phases.csv; a failure stands with the last phase."""
+        last = len(self.exchanges) - 1
+        failure = self.result.reason if isinstance(self.result, SessionFailure) else None
+        if failure is not None and not self.exchanges:  # it had nobody left to ask
+            return [PhaseRow(round, self.name, self.ends_s, self.ends_s, 0, 0, 0, 0, 0, failure)]
+        return [each.phase(round, failure if i == last else None) for i, each in enumerate(self.exchanges)]
+
+
+def run_session(
+    parts: Components[Rule],
+    session: Session[R],
+    selection_id: int,
+    begins_s: float,
+    name: str,
+    units: int | None = None,
+) -> CompletedSession[R]:
+    """Runs a protocol session: it depends on nothing that happens meanwhile, so that its end is known at once.
+
+    Args:
+        parts: the built scenario.
+        session: the protocol's side of it.
+        selection_id: with the clients, the address of the draws.
+        begins_s: when it begins.
+        name: of the session; tells those at one address apart.
+        units: how many units it serves, where that is to be checked.
+
+    Raises:
+        PluginError: it is no session, or returned what is no session's result.
+    """
+    exchanges: list[Exchange] = []
+    now, protocol = begins_s, f"secagg '{parts.protocol.name}'"
+    checked_type(session, Generator, protocol, name, "a generator that yields phases")
+    try:
+        request = next(session)
+        while True:
+            checked_type(request, PhaseRequest, protocol, name, "a PhaseRequest with every yield")
+            where = Address(selection_id, request.to, parts.clients)
+            one = exchange(request, sample_delays(parts, request, where, f"/{name}/{len(exchanges)}"), now)
+            exchanges.append(one)
+            now = one.ends_s
+            request = session.send(one.responded)
+    except StopIteration as end:
+        result: R = end.value
+        _check_result(protocol, name, result, units)
+        return CompletedSession(
+            name, now + (result.compute_s if isinstance(result, SessionResult) else 0.0), result, exchanges
+        )
+
+
+RESULTS = {"prepare": PreparedUnits, "recover": SessionResult}
+"""What sessions with these names return, if they do not fail."""
+
+
+def _check_result(protocol: str, name: str, result: object, units: int | None) -> None:
+    if name not in RESULTS or isinstance(result, SessionFailure):
+        return
+    checked_type(result, RESULTS[name], protocol, name, f"{RESULTS[name].__name__} or SessionFailure in the end")
+    assert isinstance(result, PreparedUnits | SessionResult)
+    checked_vectors(result.kept_units, (units,), protocol, f"{name} gives as kept_units")

@@ -1,0 +1,67 @@
+"""What theory says of a scenario's sums, before the first round: bytes, computation, tolerated dropouts, time."""
+
+import numpy as np
+
+from simfl.agents.aggregation.components import Components
+from simfl.core.json_data import JsonObject
+from simfl.core.scenario_view import has_buffer
+from simfl.core.types import SERVER
+from simfl.secagg.costs import costs
+from simfl.training.base import Rule
+
+
+def expected_costs(parts: Components[Rule]) -> JsonObject:
+    """What :func:`simfl.secagg.costs.costs` says of one aggregation in which nobody fails.
+
+    Args:
+        parts: the built scenario.
+
+    Returns:
+        Besides: ``clients`` whose updates are summed (a mean where ``sure`` is false: the policy sizes its selections
+        itself), and ``unit`` of those that stand together; ``elements`` of an update; ``known``, see
+        :meth:`simfl.secagg.base.Protocol.known`; ``one_by_one``, whether units are prepared one by one; ``latency_s``,
+        where it is the same for all clients in both directions, and then ``round_s``: the time of the ways and of the
+        protocol's computation, without training, bandwidth and jitter. Where policy or rule say nothing of a sum's
+        size, ``clients`` is None and stands alone.
+    """
+    rule, policy, protocol = parts.rule, parts.policy, parts.protocol
+    one_by_one = rule.asynchronous
+    if has_buffer(rule):
+        n, partial = rule.buffer, rule.partial
+    elif policy.k is None or not rule.losses:
+        return {"clients": None}
+    else:
+        n, partial = policy.k, rule.losses.on_failure == "partial"
+    unit = 1 if partial else policy.unit_size
+    cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit))
+    dense = parts.learner.model_bytes
+    sizes = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
+    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams)
+    about = {
+        "clients": n,
+        "sure": one_by_one or policy.fixed_size,
+        "unit": unit,
+        "elements": parts.elements,
+        "one_by_one": one_by_one,
+    }
+    latency_s = _latency_s(parts)
+    return about | {
+        "known": protocol.known(cohort),
+        **session_costs,
+        "latency_s": latency_s,
+        "round_s": _time(session_costs, latency_s),
+    }
+
+
+def _latency_s(parts: Components[Rule]) -> float | None:
+    """The latency, if it is one for all."""
+    clients, server = np.arange(parts.clients), np.full(parts.clients, SERVER)
+    latencies_s = np.concatenate([parts.links.latency_s(server, clients), parts.links.latency_s(clients, server)])
+    return float(latencies_s[0]) if (latencies_s == latencies_s[0]).all() else None
+
+
+def _time(session_costs: JsonObject, latency_s: float | None) -> float | None:
+    if latency_s is None or "refused" in session_costs:
+        return None
+    computed = sum(row["seconds"] for row in session_costs["phases"] if row["times"])
+    return float(sum(session_costs["ways"]) * latency_s + computed + session_costs["server_s"])

@@ -1,0 +1,215 @@
+"""The global model: its versions, the server's step, and what each aggregation leaves behind."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.accounts import RoundAccounts
+from simfl.agents.aggregation.attack_runner import AttackRunner
+from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
+from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
+from simfl.agents.aggregation.run_progress import RunProgress
+from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.clients.local_values import RoundOutcome
+from simfl.core.columns import failing
+from simfl.core.json_data import JsonObject
+from simfl.core.types import Job
+from simfl.metrics.participation import Tally
+from simfl.results.tables import PhaseRow
+from simfl.secagg.sessions import SessionResult
+from simfl.training.base import Rule
+
+NUMBER_BYTES = 4
+"""Of the message that a client has left."""
+
+
+class GlobalModelState:
+    """What every server does with the updates that count, however they came together.
+
+    Training, stages, the protocol's sum, the rule's step, observers, the row: this is the one place. A version of the
+    model is kept while it is the current one or somebody holds it.
+
+    Args:
+        parts: the built scenario.
+
+    Attributes:
+        progress: rounds, updates and traffic so far.
+        model: the current global model, float32 (d,).
+        present: bool (clients,): who has not left for good.
+        left: who has left with the latest aggregate.
+    """
+
+    def __init__(self, parts: Components[Rule]) -> None:
+        self.parts = parts
+        self.progress = RunProgress(parts)
+        self.pipeline = AggregationPipeline(parts)
+        self.model = parts.learner.initial()
+        self.optimiser = parts.rule.start(parts.learner.dimension)
+        self.attacks = AttackRunner(parts)
+        self.holders: Counter[int] = Counter()
+        self.present = np.ones(parts.clients, dtype=bool)
+        self.left: list[int] = []
+        parts.learner.put(0, self.model)
+
+    @property
+    def tally(self) -> Tally:
+        """Who was aggregated so far."""
+        return self.progress.tally
+
+    @property
+    def version(self) -> int:
+        """The current model's version: rounds so far."""
+        return self.tally.rounds
+
+    def begin_with(self, model: NDArray[np.float32]) -> None:
+        """Another initial model, (d,), before the first round."""
+        self.model = model
+        self.parts.learner.put(0, model)
+
+    def replace(self, model: NDArray[np.float32]) -> None:
+        """Another model, (d,), as the next version: servers that do not step from one to the next."""
+        self.model = model
+        self.parts.learner.put(self.version + 1, model)
+
+    def hold(self, version: int, times: int = 1) -> None:
+        """Keeps a version until it has been released as many times."""
+        self.holders[version] += times
+
+    def release(self, version: int) -> None:
+        """Gives back one hold."""
+        self.holders[version] -= 1
+        self._forget(version)
+
+    def _forget(self, version: int) -> None:
+        if not self.holders[version]:
+            del self.holders[version]
+            if version != self.version:
+                self.parts.learner.drop(version)
+
+    def aggregate(
+        self,
+        jobs: Sequence[Job],
+        staleness: NDArray[np.int64] | None,
+        session: SessionResult | None,
+        now_s: float,
+        accounts: RoundAccounts,
+        row: JsonObject,
+    ) -> RoundResult:
+        """Takes the server's step on these updates; a round without any counts as skipped.
+
+        Then the model stays, unless the rule divides by a fixed number: that is a step on a sum of 0 and its noise.
+
+        Args:
+            jobs: whose updates count, n, by ascending client.
+            staleness: the staleness that weighs each, (n,); None where updates are never stale.
+            session: the protocol's good end; None without jobs.
+            now_s: simulated time, seconds.
+            accounts: what this round cost.
+            row: further cells of rounds.csv.
+        """
+        t, result, loss, before = self.version, None, None, self.model
+        if jobs and session is not None:
+            stale = np.zeros(len(jobs), dtype=np.int64) if staleness is None else staleness
+            updates = self.pipeline.train(jobs)
+            loss = updates.mean_loss
+            result = self.pipeline.sum(t, jobs, updates, stale, before, session)
+        clients, weights = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+        if result is not None:
+            clients, weights = result.total.clients, result.total.weights
+        released = result or self.pipeline.nobody(t)
+        self._step(result, released)
+        view, errors = (None, []) if result is None else self.attacks.after(t, now_s, result, before, self.model)
+        costs, phases = accounts.costs, accounts.phases
+        self._conclude(result, costs)
+        self.parts.learner.put(t + 1, self.model)
+        cells = _ages(jobs, staleness, clients) | costs.row() | self._protocol(phases, costs) | row
+        cells |= (released.row if released else {}) | self.attacks.cells(errors)
+        enough = int(self.present.sum()) >= min(2, len(self.present))
+        cells, last = self.progress.end_round(
+            clients, now_s, cells, train_loss=loss, model_changed=released is not None, clients_left=enough
+        )
+        self._forget(t)
+        facts = released.facts if released else ()
+        return RoundResult(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=view)
+
+    def _step(self, result: AggregationResult | None, released: AggregationResult | ReleasedUpdate | None) -> None:
+        """The next model; ``result``: None where nobody was summed."""
+        if released is None or not self.parts.learner.dimension:
+            return
+        before, mask = self.model, None if result is None else result.mask
+        after, self.optimiser = self.parts.rule.step(before, released.server_update, self.optimiser)
+        self.model = after if mask is None else _mask_step(before, after, mask)
+
+    def _conclude(self, result: AggregationResult | None, costs: RoundCosts) -> None:
+        """Clients look at what became of their updates; whoever leaves is named to those who stay."""
+        learner, self.left = self.parts.learner, []
+        if result is None or not learner.uses_outcomes:
+            return
+        updates = result.client_updates
+        shares = updates.weights / updates.divisor(updates.weights)
+        downloaded = [learner.get(job.start) for job in updates.jobs]
+        rows = zip(downloaded, result.updates.deltas, updates.vectors, shares.tolist(), strict=True)
+        leaving = learner.report_outcomes(updates.jobs, [RoundOutcome(*row, self.model) for row in rows])
+        self.left = updates.clients[leaving].tolist()
+        self.present[self.left] = False
+        costs.bytes_down += NUMBER_BYTES * len(self.left) * int(self.present.sum())
+
+    def _protocol(self, phases: Sequence[PhaseRow], costs: RoundCosts) -> JsonObject:
+        """What a protocol's phases cost and lost, where the protocol lists these columns."""
+        if not self.parts.protocol.columns:
+            return {}
+        known: JsonObject = {failing(kind).name: 0 for kind in self.parts.protocol.phases}
+        known |= {"clear_bytes": costs.clear_bytes, "failed_upload": costs.failed_upload}
+        for row in phases:
+            column = failing(row.phase).name
+            known[column] = known.get(column, 0) + row.failed
+        known["secagg_bytes"] = sum(row.bytes_down + row.bytes_up for row in phases)
+        known["secagg_s"] = float(sum(row.ended_s - row.started_s for row in phases))
+        known["secagg_failed"] = sum(row.failure is not None for row in phases)
+        return {column.name: known[column.name] for column in self.parts.protocol.columns if column.name in known}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """All of this as named arrays; the versions that are held, too."""
+        learner = self.parts.learner
+        return {
+            "model": self.model,
+            "present": self.present,
+            **{f"version/{version}": learner.get(version) for version in sorted(self.holders)},
+            **self.progress.state(),
+            **prefix_arrays("optimiser", self.optimiser),
+            **prefix_arrays("stages", self.pipeline.state()),
+            **self.attacks.state(),
+            **prefix_arrays("learner", learner.state()),
+        }
+
+    def restore(self, state: Arrays, tally: Tally) -> None:
+        """Goes back to a :meth:`state`; whoever held versions must hold them again."""
+        learner = self.parts.learner
+        self.model, self.optimiser = state["model"], under("optimiser", state)
+        self.present = np.array(state["present"])
+        self.progress.restore(state, tally)
+        self.pipeline.restore(under("stages", state))
+        self.attacks.restore(state)
+        learner.restore(under("learner", state))
+        learner.drop(0)
+        for version, model in under("version", state).items():
+            learner.put(int(version), model)
+        learner.put(self.version, self.model)
+
+
+def _mask_step(before: NDArray[np.float32], after: NDArray[np.float32], mask: Any) -> NDArray[np.float32]:
+    """The step from one model to the other, multiplied by a mask; where that is 1, exactly the other."""
+    return np.where(mask == 1, after, before + mask * (after - before))
+
+
+def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDArray[np.int32]) -> JsonObject:
+    """How old the updates in the sum are; ``staleness``: of each job."""
+    if staleness is None or not len(members):
+        return {}
+    ages = staleness[np.isin([job.client for job in jobs], members)]
+    return {"staleness_mean": float(ages.mean()), "staleness_max": int(ages.max())}

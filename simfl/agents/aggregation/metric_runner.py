@@ -1,0 +1,77 @@
+"""Asks the scenario's metrics after every round, and checks what they say."""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import Components, RoundResult
+from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.core.columns import Column
+from simfl.core.errors import PluginError
+from simfl.core.validation import describe_type, read_only
+from simfl.metrics.base import Metric, RoundSnapshot
+from simfl.training.base import Rule
+
+
+class MetricRunner:
+    """The metrics' states, and the one place where metrics are asked.
+
+    Args:
+        parts: the built scenario.
+    """
+
+    def __init__(self, parts: Components[Rule]) -> None:
+        self.parts = parts
+        self.states = [metric.start(parts.clients, parts.learner.dimension) for metric in parts.metrics]
+
+    def after(self, done: RoundResult, model: NDArray[np.float32]) -> dict[str, float | None]:
+        """Their cells of a round, by name.
+
+        Raises:
+            PluginError: one gives something else than numbers for its columns.
+        """
+        parts, row = self.parts, MappingProxyType(dict(done.row))
+        cells: dict[str, float | None] = {}
+        seen = read_only(model)
+        predictions = cache(lambda: parts.learner.evaluator.predictions(model))
+        for i, metric in enumerate(parts.metrics):
+            rng = parts.streams(f"metric/{i}", done.number)
+            clients, weights = read_only(done.clients), read_only(done.weights)
+            moment = RoundSnapshot(done.number, clients, weights, row, seen, predictions, rng)
+            values, self.states[i] = metric.after(moment, self.states[i])
+            cells |= checked_values(metric, values, metric.columns, "after")
+        return cells
+
+    def state(self) -> Arrays:
+        """The metrics' states as named arrays."""
+        states = [prefix_arrays(f"metric/{i}", state) for i, state in enumerate(self.states)]
+        return {name: value for state in states for name, value in state.items()}
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        self.states = [under(f"metric/{i}", state) for i in range(len(self.states))]
+
+
+def checked_values(metric: Metric, values: object, columns: tuple[Column, ...], method: str) -> dict[str, float | None]:
+    """What a metric said, if it is numbers for some of these columns.
+
+    Raises:
+        PluginError: it is not.
+    """
+    if not isinstance(values, Mapping):
+        raise PluginError(_whose(metric), f"{method} must give values by name, not {describe_type(values)}")
+    known = {column.name for column in columns}
+    for name, value in values.items():
+        if name not in known:
+            said = ", ".join(sorted(known)) or "none"
+            raise PluginError(_whose(metric), f"{method} gives '{name}', which is not among its columns ({said})")
+        if value is not None and not isinstance(value, (int, float, np.integer, np.floating)):
+            raise PluginError(_whose(metric), f"{method} gives {describe_type(value)} for '{name}', not a number")
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+
+
+def _whose(metric: Metric) -> str:
+    return f"metric '{metric.name}'"

@@ -1,0 +1,260 @@
+"""From jobs to one aggregate: training, the clients' stages, the protocol's sum, the server's stages.
+
+Every server needs the same arithmetic between the updates that count and the step of the model, and what it promises
+about privacy rests on the order of its parts. So there is one pipeline, and servers differ only in when they call it
+with whose jobs. The order of things:
+
+1. the jobs that count are trained, in one batch; the rule makes of each change what is summed (``contributions``);
+2. coordinates that never leave a client are taken out; then the stages' client parts, in the order of the scenario;
+3. each vector gets its weight (0 without samples) and its entry of the participation matrix; the protocol adds up and
+   divides, and may round weights, also to 0; members of the total are the clients whose weight is not 0 in the end;
+4. the aggregate's factor, if it has one, multiplies the sum, or is kept for the step;
+5. the stages state their facts, and their server parts work in reverse order; each gives its next state. In the result
+   the private coordinates are back, and are 0.
+
+Invariants: what the server sees is the protocol's total, and single vectors only where the protocol shows them. No part
+reads what a later one makes. Stages' states change in step 5 only, once an aggregate, so that the client parts of one
+aggregate all see the same state. Draws are addressed by job or by number of the aggregate, so that batches and the
+order of arrivals change none. A round that sums nobody releases nothing and changes no state, unless the rule divides
+by a fixed number: then 0 goes through step 5 (:meth:`AggregationPipeline.nobody`).
+
+A checkpoint needs the stages' states and nothing else: all other inputs are arguments, or belong to the rule, the
+learner or :class:`simfl.agents.aggregation.global_model.GlobalModelState`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, compress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.core.types import Aggregate, Job, Updates
+from simfl.core.validation import checked_pair, checked_type, checked_vectors
+from simfl.privacy.stage import NOT_FINITE, Members
+from simfl.secagg.sessions import SessionResult
+from simfl.secagg.updates import ClientUpdates
+from simfl.training.aggregates import Factor
+from simfl.training.base import Rule
+
+
+class ReleasedUpdate(NamedTuple):
+    """What the server's stages make of an aggregate, also of a round in whose sum nobody is.
+
+    Attributes:
+        server_update: the aggregate after them, float32 (d,).
+        facts, row: as of a :class:`AggregationResult`.
+    """
+
+    server_update: NDArray[np.float32]
+    facts: tuple[dict[str, float], ...]
+    row: dict[str, float]
+
+
+@dataclass(frozen=True)
+class AggregationResult:
+    """An aggregate and how it came about.
+
+    Attributes:
+        total: as the protocol gives it; its clients are those who hold samples.
+        server_update: what the server's stages make of its vector, float32 (d,).
+        client_updates: what was added up.
+        done: the protocol's good end.
+        updates: what training made.
+        contributions: what the clients had to send before any stage, float32 (n, d).
+        facts: of each stage.
+        row: the training's, the stages', the protocol's and the aggregate's columns of rounds.csv.
+        mask: what the server's step is multiplied with, float32 (d,) or one number; None = nothing.
+    """
+
+    total: Aggregate
+    server_update: NDArray[np.float32]
+    client_updates: ClientUpdates
+    done: SessionResult
+    updates: Updates
+    contributions: NDArray[np.float32]
+    facts: tuple[dict[str, float], ...]
+    row: dict[str, float]
+    mask: Any = None
+
+
+class AggregationPipeline:
+    """The one way from jobs to an aggregate, for every server.
+
+    A client without samples is in no sum: it counts with weight 0 and is no member of the total. Coordinates that never
+    leave a client are in no vector that stages and protocols see; in the aggregate they are 0.
+
+    Args:
+        parts: the built scenario.
+    """
+
+    def __init__(self, parts: Components[Rule]) -> None:
+        self.parts = parts
+        self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.lengths)]
+
+    def train(self, jobs: Sequence[Job]) -> Updates:
+        """Trains exactly these jobs, in one batch."""
+        return self.parts.learner.train(jobs)
+
+    def sum(
+        self,
+        number: int,
+        jobs: Sequence[Job],
+        updates: Updates,
+        staleness: NDArray[np.int64],
+        model: NDArray[np.float32],
+        done: SessionResult,
+    ) -> AggregationResult | None:
+        """The aggregate of trained jobs; None if nobody among them holds samples.
+
+        Args:
+            number: of the aggregation.
+            jobs: by ascending client, n.
+            updates: what training made of them.
+            staleness: the staleness that weighs each, (n,).
+            model: the current model, (d,).
+            done: the protocol's good end.
+        """
+        parts, rule = self.parts, self.parts.rule
+        learner = parts.learner
+        contributions = rule.contributions(updates.deltas, lambda: [learner.get(job.start) for job in jobs], model)
+        client_updates = self._client_updates(jobs, updates, staleness, contributions)
+        in_sum = client_updates.weights > 0
+        if not in_sum.any():
+            return None
+        total = self._add(done, client_updates)
+        if not parts.changes_coordinates:
+            client_updates = client_updates._replace(vectors=self._whole(client_updates.vectors))
+            total = total._replace(vector=self._whole(total.vector))
+        in_sum &= total.weights != 0
+        if not in_sum.any():
+            return None
+        members = _members(number, client_updates, total)._replace(
+            examples=updates.examples, fixed=rule.fixed_denominator, follows_data=rule.follows_data
+        )
+        shares = members.weights / members.divisor if total.shares is None else total.shares
+        total = total._replace(
+            clients=total.clients[in_sum], weights=total.weights[in_sum], shares=shares[in_sum],
+            opened=tuple(compress(total.opened, in_sum)),
+        )  # fmt: skip
+        total, factor = self._apply_factor(client_updates, total)
+        mask = factor.values if factor is not None and factor.on_step else None
+        broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
+        server_update, facts, row = self._server(
+            members, total.vector if parts.changes_coordinates else self._sent(total.vector), broken
+        )
+        row |= {**updates.row, **total.row, **(factor.row if factor else {})}
+        return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, row, mask)
+
+    def _add(self, done: SessionResult, client_updates: ClientUpdates) -> Aggregate:
+        """The protocol's sum, looked at before anything rests on it."""
+        protocol = f"secagg '{self.parts.protocol.name}'"
+        total = self.parts.protocol.add(done, client_updates, self.parts.streams)
+        checked_type(total, Aggregate, protocol, "add", "an Aggregate")
+        checked_vectors(total.vector, (client_updates.vectors.shape[1],), protocol, "add gives as vector")
+        return total
+
+    def _apply_factor(self, client_updates: ClientUpdates, total: Aggregate) -> tuple[Aggregate, Factor | None]:
+        """The aggregate times the factor of the rule's aggregate, where that is not meant for the server's step."""
+        learner = self.parts.learner
+        d = learner.dimension  # stages may have added coordinates of their own
+        factor = self.parts.rule.aggregate.factor(
+            client_updates.vectors[:, :d], client_updates.weights, client_updates.mask, learner.tensors
+        )
+        if factor is None or factor.on_step:
+            return total, factor
+        return total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:])), factor
+
+    def nobody(self, number: int) -> ReleasedUpdate | None:
+        """A round that sums nobody; None where the rule's denominator depends on who came, so that nothing is released.
+
+        Noise must be there all the same: a round without any would tell that nobody took part.
+
+        Args:
+            number: of the aggregation.
+        """
+        parts, denominator = self.parts, self.parts.rule.fixed_denominator
+        if denominator is None:
+            return None
+        d = parts.elements if parts.learner.dimension else 0
+        left = parts.rule.follows_data
+        members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
+        return self._server(members, np.zeros(d, dtype=np.float32), 0)
+
+    def _server(self, members: Members, server_update: NDArray[np.float32], broken: int) -> ReleasedUpdate:
+        """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
+        stages = self.parts.stages
+        facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
+        for i in reversed(range(len(stages))):
+            released = stages[i].server(server_update, members, self.states[i], self.parts.streams)
+            checked_pair(released, f"stage '{stages[i].name}'", "server", "(vector, state)")
+            server_update, self.states[i] = released
+        server_update = self._whole(server_update)
+        shown = {column.name for stage in stages for column in stage.columns}
+        row = {name: value for known in facts for name, value in known.items() if name in shown}
+        if NOT_FINITE.name in shown:
+            row[NOT_FINITE.name] = broken
+        return ReleasedUpdate(server_update, facts, row)
+
+    def _client_updates(
+        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
+    ) -> ClientUpdates:
+        rule, learner = self.parts.rule, self.parts.learner
+        vectors = self._sent(vectors)
+        for stage, state in zip(self.parts.stages, self.states, strict=True):
+            length = stage.length(vectors.shape[1])
+            vectors = stage.client(vectors, tuple(jobs), state, self.parts.streams)
+            checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
+        examples = updates.examples
+        weights = rule.weights(examples, staleness)
+        if learner.dimension:
+            weights = weights * (examples > 0)
+        divisor: Any = partial(rule.divisor, examples=examples)
+        combine = rule.aggregate.combine
+        sharing = [stage for stage in self.parts.stages if stage.seeds]
+        job_secrets = (chain.from_iterable(stage.secrets(job, self.parts.streams) for stage in sharing) for job in jobs)
+        secrets = tuple(map(tuple, job_secrets)) if sharing else ()
+        row = rule.row(staleness)
+        return ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
+
+    def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The coordinates that leave the clients, (..., d) -> (..., d')."""
+        private = self.parts.learner.private
+        return values if private is None else values[..., ~private]
+
+    def _whole(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Undoes :meth:`_sent`: the private coordinates are 0."""
+        private = self.parts.learner.private
+        if private is None:
+            return values
+        whole = np.zeros((*values.shape[:-1], len(private)), dtype=values.dtype)
+        whole[..., ~private] = values
+        return whole
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """The stages' states as named arrays."""
+        return {
+            name: value for i, state in enumerate(self.states) for name, value in prefix_arrays(str(i), state).items()
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        self.states = [under(str(i), state) for i in range(len(self.states))]
+
+
+def _members(number: int, client_updates: ClientUpdates, total: Aggregate) -> Members:
+    """Whose updates count what; a protocol may have rounded the weights."""
+    rounded = np.divide(
+        total.weights,
+        client_updates.row,
+        out=np.zeros(len(client_updates.jobs)),
+        where=np.asarray(client_updates.row) != 0,
+    )
+    weights = client_updates.weights * rounded
+    return Members(number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened)

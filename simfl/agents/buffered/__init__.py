@@ -1,0 +1,1 @@
+"""The asynchronous server with a buffer, and the jobs that it has under way."""

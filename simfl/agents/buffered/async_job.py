@@ -1,0 +1,91 @@
+"""A client's work where single arrivals matter: planned when it is selected, one event when its answer arrives."""
+
+from math import nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.accounts import Log
+from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.exchange import computation, message, sample_delays, work
+from simfl.core.rng import Address
+from simfl.core.types import SERVER, Job
+from simfl.learning.base import Sizes
+from simfl.training.base import Rule
+
+
+class AsyncJob:
+    """One job under way: a client as a state machine with absolute times.
+
+    Attributes:
+        job: what is worked on.
+        download_s, compute_s, reply_s: durations of download, work and reply, drawn when it was scheduled, seconds.
+        lives: False if the client dies during the computation; the reply is then the end of its connection.
+        down_bytes, up_bytes: sizes of the model and of the reply.
+        arrives_s: when the reply arrives, if nobody cancels it.
+        serial: orders what the server has set going, for replies that arrive at the same time.
+        cancelled: True once the server has stopped waiting for it.
+        unit: the unit it belongs to.
+        ended_s: simulated time at which it stopped occupying a slot; NaN while it does.
+        received_version: the model's version when its update arrived; -1 before that.
+    """
+
+    __slots__ = (
+        "job", "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "arrives_s", "serial",
+        "cancelled", "unit", "ended_s", "received_version",
+    )  # fmt: skip
+
+    def __init__(
+        self, job: Job, download_s: float, compute_s: float, reply_s: float, lives: bool, down_bytes: int, up_bytes: int
+    ) -> None:
+        self.job = job
+        self.download_s, self.compute_s, self.reply_s, self.lives = download_s, compute_s, reply_s, lives
+        self.down_bytes, self.up_bytes = down_bytes, up_bytes
+        self.arrives_s = 0.0
+        self.serial = 0
+        self.cancelled = False
+        self.unit: Any = None
+        self.ended_s = nan
+        self.received_version = -1
+
+    def depart(self, version: int, now_s: float, serial: int) -> None:
+        """The model leaves the server."""
+        self.job = Job(self.job.id, self.job.client, version, now_s)
+        self.arrives_s = now_s + self.download_s + self.compute_s + self.reply_s
+        self.serial = serial
+
+
+def schedule(
+    parts: Components[Rule], selection_id: int, version: int, clients: NDArray[np.int32], now_s: float, sized: bool
+) -> list[AsyncJob]:
+    """Draws the whole trip of a cohort at once.
+
+    Args:
+        parts: the built scenario.
+        selection_id: number of the selection; with the client it addresses all draws of the job and names it.
+        version: the model version that is downloaded.
+        clients: who works, shape (n,), distinct.
+        now_s: simulated time at which the jobs start, seconds.
+        sized: whether the version is certain, so that sizes which depend on it may be asked for.
+    """
+    where, learner = Address(selection_id, clients, parts.clients), parts.learner
+    jobs = [Job.of(selection_id, client, version, now_s) for client in clients.tolist()]
+    sizes = learner.sizes(jobs) if sized or not learner.sizes_vary else Sizes(learner.model_bytes, learner.model_bytes)
+    delays = sample_delays(parts, work(parts, clients, where, sizes, version), where)
+    columns = (column.tolist() for column in delays)
+    return [AsyncJob(job, *trip) for job, *trip in zip(jobs, *columns, strict=True)]
+
+
+def records(task: AsyncJob, until_s: float, log: Log, open_end: bool = False) -> None:
+    """Logs what a job did until ``until_s``: its end, or it was cancelled, or the run ended (``open_end``)."""
+    job = task.job
+    received = job.started_at + task.download_s
+    computed = received + task.compute_s
+    log(message("model", SERVER, job.client, task.down_bytes, job.started_at, received))
+    if computed <= until_s:
+        log(computation(job.id, job.client, received, computed, task.lives))
+        kind = "update" if task.lives else "failure"
+        log(message(kind, job.client, SERVER, task.up_bytes, computed, task.arrives_s))
+    elif received < until_s:
+        log(computation(job.id, job.client, received, until_s, None if open_end else False))

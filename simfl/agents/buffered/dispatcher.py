@@ -1,0 +1,256 @@
+"""The clients at work for an asynchronous server: free slots, who is busy, who starts next."""
+
+from collections import deque
+from collections.abc import Callable
+from math import isnan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.accounts import RoundAccounts
+from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.exchange import CompletedSession, run_session
+from simfl.agents.aggregation.global_model import GlobalModelState
+from simfl.agents.aggregation.policy_queries import PolicyQueries
+from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.agents.buffered.async_job import AsyncJob, schedule
+from simfl.agents.buffered.saved_jobs import Unit, load_jobs, save_jobs
+from simfl.agents.world import World
+from simfl.core.types import JobId
+from simfl.secagg.sessions import PreparedUnits, SessionFailure
+from simfl.training.base import BufferedRule
+
+DEADLINES, REFILL = 1, 2
+"""Phases of an instant: what arrives comes first, then deadlines, then new work is given out."""
+
+
+class Dispatcher:
+    """Gives out work whenever slots are free.
+
+    The policy is asked for several units at a time; they wait in the queue and start, whole, as slots get free. A
+    protocol prepares each unit before its models go out. A client occupies a slot from its start until its update, or
+    the news of its failure, arrives, and is busy until the server has dismissed it.
+
+    Args:
+        parts: the built scenario.
+        world: the clock.
+        global_model: whose model versions go out.
+        accounts: what is counted for the next round.
+        answered: called with a job whose answer, or the end of its connection, arrives.
+        late: called with a job that has not answered at its deadline.
+        unprepared: called with a unit that could not be prepared, and the reason.
+
+    Attributes:
+        live: the jobs whose fate is open, by number.
+        stopped: nothing is given out any more.
+    """
+
+    def __init__(
+        self,
+        parts: Components[BufferedRule],
+        world: World,
+        global_model: GlobalModelState,
+        accounts: RoundAccounts,
+        answered: Callable[[AsyncJob], None],
+        late: Callable[[AsyncJob], None],
+        unprepared: Callable[[Unit, str], None],
+    ) -> None:
+        self.parts, self.world, self.global_model, self.accounts = parts, world, global_model, accounts
+        self.answered, self.late, self.unprepared = answered, late, unprepared
+        self.free: int = parts.rule.concurrency
+        self.busy = np.zeros(parts.clients, dtype=bool)
+        self.live: dict[int, AsyncJob] = {}
+        self.queue: deque[list[AsyncJob]] = deque()
+        self.queries = PolicyQueries(parts, accounts.log)
+        self.serial = 0
+        self.retry_at = 0.0
+        self.refilling = self.stopped = self.recovering = False
+
+    # -- slots ---------------------------------------------------------------------------------------
+
+    def free_slot(self, task: AsyncJob) -> None:
+        """A client no longer works; its slot is free."""
+        task.ended_s = self.world.now
+        self.free += 1
+
+    def release(self, task: AsyncJob) -> None:
+        """A job's fate is decided; its client can be selected again."""
+        del self.live[task.job.id]
+        self.busy[task.job.client] = False
+        if task.unit.departed:
+            self.global_model.release(task.job.version)
+        task.unit = None  # which would otherwise wait for the collector of cycles
+
+    def refill_soon(self) -> None:
+        """New work is given out when all that happens at this instant has happened."""
+        if self.world.settled:
+            self._refill(None)
+        elif not self.refilling:
+            self.refilling = True
+            self.world.at(self.world.now, self._refill, phase=REFILL)
+
+    def _refill(self, _: None) -> None:
+        self.refilling = False
+        while not self.stopped:
+            while self.queue and len(self.queue[0]) <= self.free:
+                self._start(self.queue.popleft())
+            if self.queue or self.free < self.parts.policy.unit_size or not self._ask():
+                return
+
+    def _ask(self) -> bool:
+        """Asks the policy who shall work next; False if nobody can be selected, as far as is known."""
+        rule, now, participation = self.parts.rule, self.world.now, self.global_model.tally.participation
+        if now < self.retry_at:
+            return False
+        most = max(self.free, rule.lookahead or rule.buffer)
+        nobody_active = self.free == rule.concurrency and not self.recovering
+        selection_id, units = self.queries.ask(
+            self.global_model.version, self.busy, participation, most, now, nobody_active
+        )
+        if not units.size:
+            self.retry_at = now + rule.retry_s
+            self.world.at(self.retry_at, self._refill, phase=REFILL)
+            return False
+        self._enqueue(selection_id, units)
+        return True
+
+    def _enqueue(self, selection_id: int, units: NDArray[np.int32]) -> None:
+        tasks = schedule(
+            self.parts, selection_id, self.global_model.version, units.ravel(), self.world.now, sized=False
+        )
+        size = units.shape[1]
+        self.queue.extend(tasks[first : first + size] for first in range(0, len(tasks), size))
+
+    # -- from the queue to the departure ------------------------------------------------------------
+
+    def _start(self, tasks: list[AsyncJob]) -> None:
+        """Takes slots for the clients of a unit; its models go out once it is prepared."""
+        now, version, phases = self.world.now, self.global_model.version, self.parts.protocol.phases
+        self.free -= len(tasks)
+        for task in tasks:
+            if phases:
+                task.job = task.job._replace(version=version, started_at=now)
+            self.live[task.job.id] = task
+            self.busy[task.job.client] = True
+        for members in [[task] for task in tasks] if self.parts.rule.partial else [tasks]:
+            unit = Unit(members, now)
+            for task in members:
+                task.unit = unit
+            if phases:
+                self.serial += 1
+                unit.serial = self.serial
+                self._await(unit, self._prepare(unit))
+            else:
+                self._depart(unit)
+
+    def _prepare(self, unit: Unit) -> CompletedSession[PreparedUnits | SessionFailure]:
+        """The protocol's session before a unit's models go out; known when it begins."""
+        clients = np.array([[task.job.client for task in unit.members]], dtype=np.int32)
+        cohort = self.parts.cohort(unit.selection_id, clients)
+        session = self.parts.protocol.prepare(cohort, self.parts.streams)
+        return run_session(self.parts, session, unit.selection_id, unit.started_s, "prepare")
+
+    def _await(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
+        if session.exchanges:
+            self.world.at(session.ends_s, self._ready, (unit, session))
+        else:
+            self._launch(unit, session)
+
+    def _ready(self, prepared: tuple[Unit, CompletedSession[PreparedUnits | SessionFailure]]) -> None:
+        if not self.stopped:
+            self._launch(*prepared)
+            self.refill_soon()
+
+    def _launch(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
+        self.accounts.add_session(session, self.global_model.version)
+        prepared = session.result
+        if isinstance(prepared, PreparedUnits) and prepared.kept_units.all():
+            unit.secret = prepared.secret
+            self._depart(unit)
+        else:
+            self.unprepared(
+                unit, prepared.reason if isinstance(prepared, SessionFailure) else "a unit could not be prepared"
+            )
+
+    def _depart(self, unit: Unit) -> None:
+        """The models leave the server."""
+        world, version, deadline_s = self.world, self.global_model.version, self.parts.rule.deadline_s
+        unit.departed, now, costs = True, world.now, self.accounts.costs
+        if self.parts.learner.sizes_vary:
+            self._resize(unit, version)
+        for task in unit.members:
+            self.serial += 1
+            task.depart(version, now, self.serial)
+            costs.bytes_down += task.down_bytes
+            costs.clear_bytes += task.down_bytes
+            world.at(task.arrives_s, self.answered, task)
+            if deadline_s is not None:
+                self._set_deadline(task, deadline_s)
+        self.global_model.hold(version, len(unit.members))
+
+    def _resize(self, unit: Unit, version: int) -> None:
+        """Sizes that depend on the version are known only now; the draws stay the same."""
+        clients = np.array([task.job.client for task in unit.members], dtype=np.int32)
+        sized = schedule(self.parts, unit.selection_id, version, clients, self.world.now, sized=True)
+        for task, fresh in zip(unit.members, sized, strict=True):
+            task.download_s, task.reply_s = fresh.download_s, fresh.reply_s
+            task.down_bytes, task.up_bytes = fresh.down_bytes, fresh.up_bytes
+
+    def _set_deadline(self, task: AsyncJob, deadline_s: float) -> None:
+        """Durations are known when a job starts, so that only late ones need an alarm."""
+        ends_s = task.job.started_at + deadline_s
+        if task.arrives_s > ends_s:
+            self.world.at(ends_s, self.late, task, phase=DEADLINES)
+
+    # -- checkpoints ---------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Who is at work and who is to be, as named arrays."""
+        queued = [task.job.id for unit in self.queue for task in unit]
+        return {
+            "serial": np.int64(self.serial),
+            "queue": np.array(queued, dtype=np.int64),
+            **prefix_arrays("task", save_jobs(self.live.values())),
+            **prefix_arrays("queries", self.queries.state()),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Goes back to a :meth:`state`; the global model must have been restored."""
+        self.queries.restore(under("queries", state))
+        self.serial = int(state["serial"])
+        if queued := state["queue"].tolist():
+            clients = [JobId(job).client for job in queued]
+            units = np.array(clients, dtype=np.int32).reshape(-1, self.parts.policy.unit_size)
+            self._enqueue(JobId(queued[0]).selection, units)
+        tasks = load_jobs(under("task", state))
+        self.live = {task.job.id: task for task in tasks}
+        self.free -= sum(isnan(task.ended_s) for task in tasks)
+        for task in tasks:
+            self.busy[task.job.client] = True
+            if task.unit.departed:
+                self.global_model.hold(task.job.version)
+        self._resume(tasks)
+
+    def _resume(self, tasks: list[AsyncJob]) -> None:
+        """Takes up everything that was going on, in the order in which it was set going."""
+        pending: list[tuple[int, AsyncJob | Unit]] = []
+        deadline_s = self.parts.rule.deadline_s
+        units = list({id(task.unit): task.unit for task in tasks}.values())
+        sessions: dict[Unit, CompletedSession[PreparedUnits | SessionFailure]] = {}
+        if self.parts.protocol.phases:
+            sessions = {unit: self._prepare(unit) for unit in units}
+            for unit in units:
+                if unit.departed:
+                    prepared = sessions[unit].result
+                    assert isinstance(prepared, PreparedUnits)  # its models have gone out, and draws are repeated
+                    unit.secret = prepared.secret
+                else:
+                    pending.append((unit.serial, unit))
+        pending += [(task.serial, task) for task in tasks if task.unit.departed and isnan(task.ended_s)]
+        for _, each in sorted(pending, key=lambda item: item[0]):
+            if isinstance(each, Unit):
+                self._await(each, sessions[each])
+            else:
+                self.world.at(each.arrives_s, self.answered, each)
+                if deadline_s is not None:
+                    self._set_deadline(each, deadline_s)

@@ -1,0 +1,163 @@
+"""Clients that train together without a server: everybody sends to everybody, and each of them aggregates."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import RoundResult
+from simfl.agents.aggregation.exchange import WORK, computation, message, work
+from simfl.agents.aggregation.state import Arrays
+from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
+from simfl.agents.world import Process
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Address
+from simfl.core.types import Job, Units
+from simfl.devices.base import checked_deaths
+from simfl.metrics.participation import Tally
+from simfl.network.base import checked_delays_s
+from simfl.results.tables import PhaseRow
+from simfl.secagg.sessions import SessionResult
+from simfl.training.base import ServerlessRule
+
+Floats = NDArray[np.float64]
+
+
+class _Broadcast(NamedTuple):
+    """A round's messages: from each of n senders to each of m receivers.
+
+    Attributes:
+        started_s, computed_s: when each sender began and ended its work, (n,).
+        arrives_s: when its message reaches each receiver, (n, m); of the dead the end of their connection.
+        lives: who did not die at work, (n,).
+        size_bytes: of the message of each, (n,).
+    """
+
+    started_s: Floats
+    computed_s: Floats
+    arrives_s: Floats
+    lives: NDArray[np.bool_]
+    size_bytes: NDArray[np.int64]
+
+
+@SERVERS("serverless")
+@dataclass(eq=False)
+class PeerToPeerServer(RoundServer[ServerlessRule]):
+    """Rounds of messages between clients; a client goes on as soon as it has heard from everybody at work.
+
+    All that are left get every message, so that all have the same aggregate: it is computed once and stands in
+    ``participation.csv`` for each of them. A round's time is that at which the last of them has its model.
+
+    Args: as for :class:`simfl.agents.servers.RoundServer`.
+    """
+
+    def start(self) -> None:
+        """Every client is ready now."""
+        self.ready_s = np.full(self.parts.clients, self.world.now)
+
+    def set_up(self) -> Process[None]:
+        """What the protocol does once: everybody sends each other client a part of its answer."""
+        n, world = self.parts.clients, self.world
+        everybody = np.arange(n, dtype=np.int32)
+        session = self.parts.protocol.setup(self.parts.cohort(0, everybody.reshape(-1, 1)), self.parts.streams)
+        for i, request in enumerate(session):
+            each = np.broadcast_to(np.asarray(request.up_bytes, dtype=np.int64) // max(1, n - 1), n)
+            started_s = world.now
+            delays = self._delays_s(0, everybody, everybody, each, f"/setup/{i}")
+            compute = np.broadcast_to(np.asarray(request.compute_s, dtype=np.float64), n)
+            self.ready_s = (started_s + delays).max(axis=0) + compute
+            yield world.until(float(self.ready_s.max()))
+            size = int(each.sum()) * (n - 1)
+            self.accounts.costs.bytes_up += size
+            self.accounts.phases.append(PhaseRow(0, request.kind, started_s, world.now, n, n, 0, size, 0, None))
+
+    def round(self, t: int) -> Process[RoundResult]:
+        """The selected clients work and send; everybody waits for all of them, and aggregates."""
+        parts, units = self.parts, self.select(t)
+        receivers = np.flatnonzero(self.global_model.present).astype(np.int32)
+        session, summed, row = None, list[Job](), {}
+        if units.size:
+            jobs = [Job.of(t, client, t, self.world.now) for client in units.ravel().tolist()]
+            lives = yield from self._broadcast(t, jobs, units, receivers)
+            recover = parts.protocol.recover(parts.cohort(t, units), lives.reshape(units.shape), [None], parts.streams)
+            outcome = (yield from self.run_session(recover, t, "recover")).result
+            row = outcome.row
+            if isinstance(outcome, SessionResult) and (summed := jobs_in_sum(jobs, outcome, units)):
+                session = outcome
+        else:
+            yield self.world.wait(parts.rule.skipped_round_s)
+            self.ready_s[:] = self.world.now
+        done = self.aggregate(summed, session, row=row)
+        n, m = len(done.clients), len(receivers)
+        who = np.repeat(receivers, n)
+        return replace(done, clients=np.tile(done.clients, m), weights=np.tile(done.weights, m), aggregators=who)
+
+    def _broadcast(
+        self, t: int, jobs: list[Job], units: Units, receivers: NDArray[np.int32]
+    ) -> Process[NDArray[np.bool_]]:
+        """Works, sends, and waits until everybody has all messages; who did not die at work, bool (jobs,)."""
+        sent = self._send(t, jobs, units, receivers)
+        self.ready_s[receivers] = sent.arrives_s.max(axis=0)
+        yield self.world.until(float(self.ready_s[receivers].max(initial=self.world.now)))
+        deaths = int((~sent.lives).sum())
+        self.accounts.costs.failed += deaths
+        self.accounts.costs.failed_upload += deaths
+        return sent.lives
+
+    def _send(self, t: int, jobs: list[Job], units: Units, receivers: NDArray[np.int32]) -> _Broadcast:
+        """Works and sends; what is known of it when the round begins."""
+        parts, clients, costs = self.parts, units.ravel(), self.accounts.costs
+        where = Address(t, clients, parts.clients)
+        sizes = parts.learner.sizes(jobs)
+        request = work(parts, clients, where, sizes, t)
+        death = checked_deaths(parts.failing.draw(clients, where, WORK), len(clients), parts.failing)
+        lives = np.isnan(death)
+        started = self.ready_s[clients]
+        computed = started + request.compute_s * np.where(lives, 1.0, death)
+        size = np.where(lives, np.broadcast_to(np.asarray(request.up_bytes, dtype=np.int64), len(clients)), 0)
+        arrives = computed[:, None] + self._delays_s(t, clients, receivers, size, "")
+        others = (len(receivers) - np.isin(clients, receivers)) * lives
+        costs.bytes_up += int((size * others).sum())
+        costs.clear_bytes += int((np.asarray(sizes[1]) * others).sum())
+        sent = _Broadcast(started, computed, arrives, lives, size)
+        self._record(jobs, receivers, sent)
+        return sent
+
+    def _delays_s(
+        self, t: int, senders: NDArray[np.int32], receivers: NDArray[np.int32], size: NDArray[np.int64], stream: str
+    ) -> Floats:
+        """Seconds from each sender to each receiver, (n, m); 0 to itself."""
+        n, all_pairs = self.parts.clients, (len(senders), len(receivers))
+        source = np.broadcast_to(senders[:, None], all_pairs).ravel()
+        to = np.broadcast_to(receivers, all_pairs).ravel()
+        where = Address(t, source.astype(np.int64) * n + to, n * n)
+        size_of = np.broadcast_to(size[:, None], all_pairs).ravel()
+        delays = self.parts.links.between_s(source, to, size_of, where, stream)
+        return checked_delays_s(delays, len(to), self.parts.links).reshape(all_pairs)
+
+    def _record(self, jobs: list[Job], receivers: NDArray[np.int32], sent: _Broadcast) -> None:
+        if self.log is None:
+            return
+        records: list[tuple[float, JsonObject]] = []
+        for job, started, computed, arrives, lives, size in zip(
+            jobs, *(column.tolist() for column in sent), strict=True
+        ):
+            records.append((started, computation(job.id, job.client, started, computed, lives)))
+            kind = "update" if lives else "failure"
+            for to, at in zip(receivers.tolist(), arrives, strict=True):
+                if to != job.client:
+                    records.append((computed, message(kind, job.client, to, size, computed, at)))
+        for _, record in sorted(records, key=lambda timed: timed[0]):
+            self.log(record)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Besides: when each client is ready for the next round."""
+        return super().state() | {"ready_s": self.ready_s}
+
+    def restore(self, state: Arrays, tally: Tally) -> None:
+        """Goes back to a :meth:`state`."""
+        super().restore(state, tally)
+        self.ready_s = np.array(state["ready_s"])

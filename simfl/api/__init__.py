@@ -1,0 +1,1 @@
+"""simfl from Python: functions, result objects, and the index of a results folder."""

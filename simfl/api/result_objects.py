@@ -1,0 +1,244 @@
+"""Results opened again, to work with them in Python: a run, a sweep, a comparison."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from simfl.core.columns import order_columns
+from simfl.core.errors import SimflError
+from simfl.core.json_data import JsonObject
+from simfl.results.file_names import SCENARIO, is_finished, is_swept
+from simfl.results.folder import ResultsFolder
+from simfl.results.frames import html_table, indexed_rounds
+from simfl.results.run_files import participation_matrix, read_table
+from simfl.scenario import Scenario
+from simfl.scenario.trust import Trust
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes:
+        path: its folder.
+        rounds: pandas DataFrame, one row a server round.
+        participation: scipy CSR array (rounds, clients), the real-valued participation matrix P.
+        summary: final values.
+        trust_plugins: whether ``scenario`` may execute plugin files that the folder names, whatever they are.
+    """
+
+    path: Path
+    rounds: "DataFrame"
+    participation: Any
+    summary: JsonObject
+    trust_plugins: bool = field(default=False, repr=False, kw_only=True)
+
+    @classmethod
+    def open(cls, path: Path | str, trust_plugins: bool = False) -> "Result":
+        """Reads a results folder. Nothing in it is executed.
+
+        Raises:
+            SimflError: it holds no finished run.
+            IntegrityError: a file of it is damaged.
+        """
+        reader = ResultsFolder.open(path)
+        reader.file(SCENARIO)  # is not damaged
+        rounds = read_table(reader.file("rounds.csv"))
+        matrix = participation_matrix(reader.file("participation.csv"), len(rounds), int(reader.summary["clients"]))
+        return cls(reader.path, rounds, matrix, reader.summary, trust_plugins=trust_plugins)
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The resolved scenario; read when first asked for, for reading it executes the plugin files that it names.
+
+        Raises:
+            InvalidScenario: it cannot be read, or names plugin files that have not been executed here before and were
+                not trusted when the folder was opened.
+        """
+        return Scenario.load(ResultsFolder.open(self.path).file(SCENARIO), trust=Trust(self.trust_plugins))
+
+    def figure(self, name: str) -> "Figure":
+        """A figure of the run, as a matplotlib Figure."""
+        return _figure(self.path, name)
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        known = ResultsFolder.open(self.path).columns()
+        columns = [
+            column
+            for column in order_columns(known.values())
+            if column.shown and self.summary.get(column.name) is not None
+        ]
+        frame = DataFrame([(column.heading, column.unit, self.summary[column.name]) for column in columns])
+        frame.columns = ["", "unit", "value"][: frame.shape[1]]
+        diverged_round = self.summary.get("diverged_round")
+        note = f"Seed {self.summary['seed']}, digest {self.summary['digest']}."
+        return html_table(
+            str(self.summary["name"]),
+            frame,
+            note if diverged_round is None else f"{note} Diverged at round {diverged_round}.",
+        )
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The runs of a sweep.
+
+    Attributes:
+        path: the sweep's folder; the runs' folders lie beside it.
+        runs: pandas DataFrame, one row a run: digest, the keys that were varied, seed, status (done, failed or open),
+            final values, error.
+        trust_plugins: as of :class:`Result`, for those that :meth:`result` opens.
+    """
+
+    path: Path
+    runs: "DataFrame"
+    trust_plugins: bool = field(default=False, repr=False, kw_only=True)
+
+    @classmethod
+    def open(cls, path: Path | str, trust_plugins: bool = False) -> Self:
+        """Reads a sweep's folder. Nothing in it is executed.
+
+        Raises:
+            SimflError: it holds no sweep.
+        """
+        index = ResultsFolder.open_sweep(Path(path)).file("index.csv")
+        runs = read_table(index)
+        if missing := [name for name in ("digest", "seed", "status") if name not in runs]:
+            raise SimflError(f"{index}: not the index of a sweep (no column {', '.join(missing)})")
+        return cls(Path(path), runs, trust_plugins=trust_plugins)
+
+    @property
+    def failed(self) -> "DataFrame":
+        """The rows of the runs that failed."""
+        return self.runs[self.runs.status == "failed"]
+
+    def result(self, digest: str) -> Result:
+        """The complete results of one run.
+
+        Raises:
+            SimflError: the run is not complete.
+        """
+        return Result.open(self.path.parent / digest, self.trust_plugins)
+
+    def results(self) -> Iterator[Result]:
+        """The complete results of every run that is done, in the order of ``runs``."""
+        return (self.result(digest) for digest in self.runs.digest[self.runs.status == "done"])
+
+    def rounds(self) -> "DataFrame":
+        """The rounds of all runs that are done: a DataFrame with a row a run and round.
+
+        Columns: digest, the keys that were varied, seed, then those of ``rounds.csv``.
+        """
+        return indexed_rounds(self.runs, self.path.resolve().parent)
+
+    def figure(self, name: str) -> "Figure":
+        """A figure of all runs, as a matplotlib Figure."""
+        return _figure(self.path, name)
+
+    def _repr_html_(self) -> str:
+        counts = ", ".join(f"{count} {status}" for status, count in self.runs.status.value_counts().items())
+        return html_table(self.path.name, self.runs.dropna(axis=1, how="all"), f"Runs: {counts}.")
+
+
+@dataclass(frozen=True)
+class ComparisonResult(SweepResult):
+    """The runs of a comparison and what follows from them.
+
+    Attributes:
+        means: DataFrame, a row for each configuration and metric: mean over the seeds, standard deviation, 95 %
+            interval.
+        paired: DataFrame, a row for each configuration but the baseline and each metric: mean difference over the seeds
+            that both have, its 95 % interval, the interval if seeds were not shared, and the ratio of the two widths.
+        document: all of it as ``comparison.json`` holds it.
+    """
+
+    means: "DataFrame"
+    paired: "DataFrame"
+    document: JsonObject
+
+    @classmethod
+    def open(cls, path: Path | str, trust_plugins: bool = False) -> Self:
+        """Reads a comparison's folder. Nothing in it is executed.
+
+        Raises:
+            SimflError: it holds no comparison.
+        """
+        reader = ResultsFolder.open_sweep(Path(path))
+        if "comparison.json" not in reader:
+            raise SimflError(f"{path}: no comparison here")
+        document = json.loads(reader.read("comparison.json"))
+        names = ("index.csv", "comparison.csv", "paired.csv")
+        runs, means, paired = (read_table(reader.file(name)) for name in names)
+        return cls(reader.path, runs, means, paired, document, trust_plugins=trust_plugins)
+
+    def rounds(self) -> "DataFrame":
+        """The rounds of all runs that are done, as of a sweep, with the column ``choice`` in front."""
+        of = {run["digest"]: each["choice"] for each in self.document["choices"] for run in each["runs"]}
+        frame = super().rounds()
+        frame.insert(0, "choice", frame.digest.map(of))
+        return frame
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        shown = [entry for entry in self.document.get("columns", ()) if entry["shown"]]
+        means = {(row["choice"], row["metric"]): row for row in self.document["means"]}
+        labels = [choice["choice"] for choice in self.document["choices"]]
+        cells = {
+            entry["heading"]: [_uncertainty_text(means.get((label, entry["name"]))) for label in labels]
+            for entry in shown
+        }
+        diverged = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
+                         if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
+        note = (
+            f"Means ± 95 % over {len(self.document['seeds'])} seeds; baseline {self.document['baseline']}. {diverged}"
+        )
+        return html_table(self.document["name"], DataFrame({"": labels, **cells}), note.strip())
+
+    def show(self, at: str | None = None) -> None:
+        """Prints the tables of ``simfl compare``; ``at`` as its option ``--at``."""
+        from simfl.experiments.compare.show import show
+
+        show(self.document, at=at)
+
+
+def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult:
+    """The results in the folder of a run, a sweep or a comparison. Nothing in it is executed.
+
+    Args:
+        path: the folder.
+        trust_plugins: whether ``scenario`` of the results may execute plugin files that the folder names, whatever
+            they are.
+
+    Raises:
+        SimflError: there are none.
+    """
+    if is_finished(Path(path)):
+        return Result.open(path, trust_plugins)
+    if not is_swept(Path(path)):
+        raise SimflError(f"{path}: no run, sweep or comparison here")
+    kind = ComparisonResult if "comparison.json" in ResultsFolder.open_sweep(Path(path)) else SweepResult
+    return kind.open(path, trust_plugins)
+
+
+def _uncertainty_text(row: JsonObject | None) -> str:
+    """A mean and the half-width of its interval."""
+    if row is None:
+        return "–"
+    half = "" if row["lower"] is None else f" ± {(row['upper'] - row['lower']) / 2:.3g}"
+    return f"{row['mean']:.4g}{half}"
+
+
+def _figure(path: Path, name: str) -> "Figure":
+    from simfl.report import figure
+
+    return figure(path, name)

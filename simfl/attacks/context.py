@@ -1,0 +1,63 @@
+"""Attack context: the attacker's knowledge of the model, and the ground truth that only the scorer has."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.clients.local_training import LocalTraining
+from simfl.clients.local_values import Parameter
+
+if TYPE_CHECKING:
+    import torch
+
+
+class AttackerKnowledge(NamedTuple):
+    """Background knowledge of an attacker, which takes part in training and so knows the model and its settings.
+
+    Attributes:
+        module: the model, a torch module of its own, on the processor.
+        parameters: where each of its parameters lies in the flat vector.
+        shape: of one sample.
+        low, high: the smallest and largest value of a sample; of images, of each channel, (channels, 1, 1).
+    """
+
+    module: Any
+    parameters: Sequence[Parameter]
+    shape: tuple[int, ...]
+    classes: int
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    local: LocalTraining
+
+    def weights(self, flat: "torch.Tensor") -> "dict[str, torch.Tensor]":
+        """The parameters and running statistics of a flat model, (d,), as views of it by name."""
+        return {p.name: flat[p.elements].view(p.shape) for p in self.parameters}
+
+    @property
+    def trained_size(self) -> int:
+        """Elements of the parameters that gradients move; the first ones of the flat vector."""
+        return sum(prod(p.shape) for p in self.trained_parameters)
+
+    @property
+    def trained_parameters(self) -> Sequence[Parameter]:
+        """The parameters that gradients move; running statistics stand behind them."""
+        return [parameter for parameter in self.parameters if not parameter.statistic]
+
+
+class GroundTruth(NamedTuple):
+    """Training and test samples, known to the scorer only.
+
+    Attributes:
+        x, y: all training samples, (n, *shape) and int64 (n,).
+        positions_of: the positions of a client's training samples.
+        x_test, y_test: samples that nobody trains on.
+    """
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    positions_of: Callable[[int], NDArray[np.int64]]
+    x_test: NDArray[np.float32]
+    y_test: NDArray[np.int64]

@@ -1,0 +1,178 @@
+"""What the aggregates of a deployment gave away: the guarantees over time, and the clients they expose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.audit.exposure import Exposure, exposures
+from simfl.audit.noise import Spent
+from simfl.audit.recovery import hidden
+from simfl.core.json_data import JsonObject
+from simfl.privacy.multiround.analysis import MatrixAnalysis
+from simfl.privacy.multiround.budget import BUDGET, Budget
+from simfl.privacy.multiround.guarantee_trace import Trace
+from simfl.privacy.multiround.matrix_metrics import MultiRound, bounded_metrics, final_metrics
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+from simfl.privacy.multiround.uncertain_weights import bounds_for_any_weights
+
+
+@dataclass(frozen=True)
+class Report:
+    """The audit of a participation log.
+
+    Attributes:
+        metrics: rank and guarantees after the last round, with witnesses.
+        trace: the same over time.
+        exposed: who is exposed, in order of time.
+        known: number of rounds for which rank and exposure are known; fewer than all if the budget ended.
+        doubtful: how many rounds hold weights that cannot be read for sure. ``metrics``, ``trace`` and ``exposed`` then
+            say what holds whatever those weights are.
+        first_doubtful: position of the first of these rounds.
+        as_written: the metrics where such weights are taken as they stand; None where there are none.
+        likely: who else is exposed then.
+        hidden: (N,): expected relative squared error of each client's update, recovered by least squares over the
+            rounds whose rank is known (:func:`simfl.audit.recovery.hidden`); None if beyond the budget, or weights are
+            doubtful.
+        spent: what noise in the sums leaves to be learned, where that was asked.
+    """
+
+    rounds: Sequence[Any]
+    clients: Sequence[Any]
+    metrics: MultiRound
+    trace: Trace
+    exposed: tuple[Exposure, ...]
+    known: int
+    doubtful: int = 0
+    first_doubtful: int | None = None
+    as_written: MultiRound | None = None
+    likely: tuple[Exposure, ...] = ()
+    unused: tuple[str, ...] = ()
+    hidden: NDArray[np.float64] | None = None
+
+    spent: Spent | None = None
+
+    @property
+    def predicted_error(self) -> float | None:
+        """1 - rank / N, the mean of ``hidden``: for uncorrelated updates of equal length; no lower bound."""
+        return None if self.hidden is None else float(self.hidden.mean())
+
+    def exposed_by_round(self) -> NDArray[np.int64]:
+        """How many clients are exposed after each round, shape (J,)."""
+        since = np.array([exposure.round for exposure in self.exposed], dtype=np.int64)
+        return np.cumsum(np.bincount(since, minlength=len(self.rounds)))
+
+    def to_json(self) -> JsonObject:
+        """The report as plain data; null where there is no aggregate or a value is beyond the budget."""
+        return {
+            "clients": len(self.clients),
+            "rounds": len(self.rounds),
+            **_guarantees(self.metrics),
+            "known_rounds": self.known,
+            "exposed": [self._exposure(exposure) for exposure in self.exposed],
+            "least_squares": None
+            if self.hidden is None
+            else {
+                "predicted_error": self.predicted_error,
+                "clients": [
+                    {"client": client, "error": error}
+                    for client, error in zip(self.clients, self.hidden.tolist(), strict=True)
+                ],
+            },
+            "weights": {
+                "read_as": self.metrics.read,
+                "certain": self.metrics.sure,
+                "doubtful_rounds": self.doubtful,
+                "first_doubtful_round": None if self.first_doubtful is None else self.rounds[self.first_doubtful],
+            },
+            "as_written": None
+            if self.as_written is None
+            else {**_guarantees(self.as_written), "exposed": [self._exposure(exposure) for exposure in self.likely]},
+            "unused_columns": list(self.unused),
+            **({} if self.spent is None else {"epsilon": self.spent.to_json()}),
+            "trace": {
+                "round": list(self.rounds),
+                **{
+                    name: [None if np.isnan(value) else float(value) for value in getattr(self.trace, name)]
+                    for name in ("rank", "strong", "semi_strong", "weak_lower", "weak_upper")
+                },
+            },
+        }
+
+    def _exposure(self, exposure: Exposure) -> JsonObject:
+        combined = exposure.coefficients
+        return {
+            "client": self.clients[exposure.client],
+            "round": self.rounds[exposure.round],
+            "largest": [{"round": self.rounds[t], "coefficient": value} for t, value in exposure.largest()],
+            "combination": None
+            if combined is None
+            else {"rounds": [self.rounds[t] for t in combined], "coefficients": [float(z) for z in combined.values()]},
+            "residual": exposure.residual,
+            "exact": exposure.exact,
+        }
+
+
+def _guarantees(rounds_metrics: MultiRound) -> JsonObject:
+    return {
+        "rank": rounds_metrics.rank,
+        "strong": rounds_metrics.strong,
+        "semi_strong": rounds_metrics.semi_strong,
+        "weak": {
+            "lower": rounds_metrics.weak_lower,
+            "upper": rounds_metrics.weak_upper,
+            "exact": None if rounds_metrics.weak_lower is None else rounds_metrics.weak_exact,
+        },
+    }
+
+
+def audit(
+    P: object,
+    rounds: Sequence[object] | None = None,
+    clients: Sequence[object] | None = None,
+    every: int = 1,
+    budget: int = BUDGET,
+    unused: Sequence[str] = (),
+    doubles: bool = False,
+) -> Report:
+    """Audits a participation matrix.
+
+    Args:
+        P: weights, shape (J, N), non-negative; dense or scipy-sparse.
+        rounds, clients: labels; None numbers them from 0.
+        every: rounds between evaluations of the semi-strong and weak guarantees; exposure is found for every round.
+        budget: work of each stage, in modular multiplications (10**9 is a few seconds).
+        unused: names of columns of the log that were not read, for the report.
+        doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
+            found out.
+
+    Raises:
+        SimflError: P is no participation matrix.
+    """
+    matrix = ParticipationMatrix.of(P, doubles)
+    n_rounds, n_clients = matrix.shape
+    labels = range(n_rounds) if rounds is None else rounds, range(n_clients) if clients is None else clients
+    certain = MatrixAnalysis.of(matrix if matrix.sure.all() else matrix.certain(), budget)
+    evaluation = certain.evaluate(every)
+    by_round, exposed = certain.trace(evaluation), tuple(exposures(certain, Budget(budget)))
+    known = certain.basis.known
+    if matrix.sure.all():
+        return Report(*labels, final_metrics(certain, evaluation), by_round, exposed, known, unused=tuple(unused),
+                      hidden=hidden(certain.basis, Budget(budget)))  # fmt: skip
+    written = MatrixAnalysis.of(matrix, budget)
+    sure = {exposure.client for exposure in exposed}
+    likely = tuple(e for e in exposures(written, Budget(budget)) if e.client not in sure)
+    return Report(
+        *labels,
+        bounded_metrics(matrix, certain, evaluation),
+        bounds_for_any_weights(matrix, by_round, every),
+        exposed,
+        known,
+        int(np.count_nonzero(~matrix.sure)),
+        int(np.argmin(matrix.sure)),
+        final_metrics(written, written.evaluate(every=0)),
+        likely,
+        tuple(unused),
+    )

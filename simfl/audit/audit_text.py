@@ -1,0 +1,159 @@
+"""An audit in words and small tables."""
+
+from typing import Any
+
+from simfl.audit.audit_report import Report
+from simfl.audit.exposure import Exposure
+from simfl.audit.log import plain
+
+LISTED = 20
+"""Exposed clients that the text lists; ``--json`` has all of them."""
+
+
+def text(report: Report) -> str:
+    """The report for a person at a terminal."""
+    changes = ["{:>12} {:>6} {:>7} {:>12} {:>9} {:>8}".format(*row) for row in (COURSE, *timeline(report))]
+    return "\n".join([*_summary(report), "", *changes, "", *_exposures(report)])
+
+
+def _summary(report: Report) -> list[str]:
+    metrics, clients = report.metrics, len(report.clients)
+    lines = [f"{len(report.rounds)} rounds, {clients} clients, rank {value(metrics.rank)}."]
+    if report.unused:
+        lines.append(f"Columns not read: {', '.join(plain(name) for name in report.unused[:LISTED])}.")
+    if metrics.strong is None:
+        return [*lines, "There is no aggregate: nothing was given away."]
+    lines.append(numbers(report))
+    weak = interval(metrics.weak_lower, metrics.weak_upper)
+    alone, strong, semi = len(report.exposed), metrics.strong, value(metrics.semi_strong)
+    lines += [
+        "",
+        f"  strong       {strong:<8} every sum the server can form is made of whole groups of at least this many",
+        f"  semi-strong  {semi:<8} in none of them does a client weigh more than one part in this many",
+        f"  weak         {weak:<8} each of them holds at least this many clients",
+        "",
+        f"{alone} of {clients} clients are exposed: the server can compute their own updates."
+        if alone
+        else f"No client is exposed{' for certain' if report.doubtful else ''}.",
+    ]
+    if report.known < len(report.rounds):
+        lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
+            f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
+        )
+    lines += recovery(report)
+    if left := noise(report):
+        lines += ["", *left]
+    return [*lines, *(["", said] if (said := uncertainty(report)) else [])]
+
+
+def noise(report: Report) -> list[str]:
+    """What the noise leaves to be learned, in words."""
+    left = report.spent
+    if left is None or not len(left.last):
+        return []
+    most = plain(report.clients[int(left.last.argmax())])
+    return [
+        f"With {left.name}, all updates of a client against none of them, against {left.against}:",
+        f"epsilon {value(float(left.last.max()))} at most (client {most}), {value(float(left.median[-1]))} in the "
+        f"median, at delta {left.delta:g}.",
+    ]
+
+
+READ = {
+    "whole": "whole numbers",
+    "fraction": "fractions of small numbers",
+    "shared": "fractions with one denominator a round (as samples over the round's samples)",
+    "root": "roots of fractions",
+    "as written": "short numbers, as they are written",
+    "unsure": "numbers that may be rounded",
+    "rough": "numbers of too few digits",
+}
+"""What is said of :data:`simfl.privacy.multiround.weight_reading.KINDS`."""
+
+
+def numbers(report: Report) -> str:
+    """How the weights were read, in one line."""
+    return "Weights: " + ", ".join(f"{count} {READ[kind]}" for kind, count in report.metrics.read.items()) + "."
+
+
+def recovery(report: Report) -> list[str]:
+    """What least squares over all sums is expected to recover."""
+    if report.hidden is None or report.predicted_error is None:
+        return []
+    low, high = value(float(report.hidden.min())), value(float(report.hidden.max()))
+    spread = f" on average, from {low} to {high} a client" if low != high else ""
+    return [f"Least squares over all sums misses {value(report.predicted_error)} of an update's square{spread}",
+            "(of uncorrelated updates of equal length; less of updates that point the same way)."]  # fmt: skip
+
+
+def uncertainty(report: Report) -> str:
+    """What is not certain, and what would be if the numbers were meant as they stand."""
+    metrics, position = report.as_written, report.first_doubtful
+    if metrics is None or position is None:
+        return ""
+    first = plain(report.rounds[position])
+    weak = interval(metrics.weak_lower, metrics.weak_upper)
+    also = f"; {len(report.likely)} more clients exposed" if report.likely else ""
+    where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
+    return (
+        f"Some weights may be rounded numbers ({where}). What is said here holds\n"
+        "whatever they are, if equal numbers stand for equal weights. Taken as they are written they give: "
+        f"rank {value(metrics.rank)}, strong {metrics.strong},\n"
+        f"semi-strong {value(metrics.semi_strong)}, weak {weak}{also}."
+    )
+
+
+COURSE = ("after round", "rank", "strong", "semi-strong", "weak", "exposed")
+
+
+def timeline(report: Report) -> list[tuple[str, ...]]:
+    """The rounds at which a guarantee changed, with the cells of :data:`COURSE`."""
+    trace = report.trace
+    columns = [trace.rank, trace.strong, trace.semi_strong, trace.weak_lower, trace.weak_upper]
+    exposed = report.exposed_by_round()
+    rows: list[tuple[str, ...]] = []
+    before: Any = None
+    for t, label in enumerate(report.rounds):
+        rank, strong, semi, lower, upper = (column[t] for column in columns)
+        semi_strong_clients = semi // 1 if semi == semi else None
+        now = (strong, semi_strong_clients, lower, upper, exposed[t] > 0)
+        if now != before and strong == strong or t + 1 == len(report.rounds):
+            cells = value(rank), value(strong), value(semi), interval(lower, upper), str(exposed[t])
+            rows.append((plain(label), *cells))
+        before = now
+    return rows
+
+
+def _exposures(report: Report) -> list[str]:
+    if not report.exposed:
+        return []
+    lines = [f"{'client':>12} {'from round':>11}   how the server gets its update (largest coefficients)"]
+    for exposure in report.exposed[:LISTED]:
+        client, since = plain(report.clients[exposure.client]), plain(report.rounds[exposure.round])
+        lines.append(f"{client:>12} {since:>11}   {way(report, exposure)}")
+    if len(report.exposed) > LISTED:
+        lines.append(f"... and {len(report.exposed) - LISTED} more (--json lists all)")
+    return lines
+
+
+def way(report: Report, exposure: Exposure) -> str:
+    """The combination of rounds that gives a client's update, its largest terms."""
+    how = "(the combination is beyond the budget)"
+    if exposure.coefficients is not None:
+        terms = " ".join(f"{value:+.4g}·round {plain(report.rounds[t])}" for t, value in exposure.largest())
+        rest = len(exposure.coefficients) - len(exposure.largest())
+        how = terms + (f" and {rest} more rounds" if rest else "")
+        how += "" if exposure.exact else f" (rounded; leaves {exposure.residual:.0e} of others)"
+    return how
+
+
+def interval(lower: object, upper: object) -> str:
+    """``6``, or ``6..8`` where only bounds are known."""
+    return value(lower) if lower == upper else f"{value(lower)}..{value(upper)}"
+
+
+def value(value: object) -> str:
+    """A number with three digits at most; a dash where there is none."""
+    if value is None or value != value:
+        return "-"
+    return f"{value:.3f}".rstrip("0").rstrip(".")

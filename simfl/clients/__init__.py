@@ -1,0 +1,1 @@
+"""What a client computes: client algorithms, one file each."""

@@ -1,0 +1,1 @@
+"""Ways to personal models: one file each."""

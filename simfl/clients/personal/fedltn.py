@@ -1,0 +1,114 @@
+"""FedLTN: lottery-ticket networks by pruning after training, without rewinding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.clients.base import PERSONAL, ClientAlgorithm
+from simfl.clients.local_values import ClientState, LocalContext, LocalPass, LocalResult, Parameter, Vector
+from simfl.clients.personal.private_layers import merge_private, norm_coordinates
+from simfl.clients.personal.sparse import COLUMNS, MASK, Mask, Sparse, mask_state, prunable, prune, sparsity_row
+from simfl.core.payload import UPDATE, PayloadPart, Upload
+from simfl.core.scenario_view import ScenarioView
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+@PERSONAL("fedltn")
+@dataclass(frozen=True)
+class FedLtn(ClientAlgorithm):
+    """Every client finds a sparse model of its own, and keeps its norm layers.
+
+    It trains the weights that its mask leaves of the global model, held near them. Where the trained model's validation
+    accuracy is above ``threshold`` and less than ``target`` is pruned, it prunes the share ``step`` of each layer's
+    remaining weights and trains once more. Weights of linear and convolutional layers are pruned, never biases or
+    norms. The server averages models with their zeros (weighting: equal); its look-ahead is server_optimiser:
+    look_ahead. Reference: Mugunthan (MIT thesis, 2022), chapter 4, algorithm 1; the unprinted ``pull`` is that of
+    FedACG's code, whose objective it is.
+    """
+
+    target: Annotated[Share, Field(description="share of the weights that shall be pruned")] = 0.9
+    step: Annotated[Share, Field(description="share of a layer's remaining weights pruned at a time")] = 0.1
+    threshold: Annotated[float, Field(ge=0, le=1, description="validation accuracy above which a client prunes")] = 0.6
+    pull: Annotated[
+        float, Field(ge=0, le=1e6, description="beta of beta/2 |x - start|^2, added to the loss before pruning")
+    ] = 0.002
+    rewind: Annotated[
+        bool, Field(description="remaining weights go back to their initial values after pruning; the control")
+    ] = False
+    compress: Annotated[
+        bool, Field(description="messages hold surviving values and new masks; false = dense messages")
+    ] = True
+
+    columns = COLUMNS
+
+    @property
+    def sends(self) -> tuple[PayloadPart, ...]:  # type: ignore[override]  # a constant of other clients
+        """Its update and, where messages are compressed, its mask."""
+        return (UPDATE, MASK._replace(instead="compress: false")) if self.compress else (UPDATE,)
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        if not self.target or setting.learning.validates:
+            return []
+        return [("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}")]
+
+    def for_model(self, parameters: Sequence[Parameter], initial: Vector) -> ClientAlgorithm:
+        return Tickets(self, prunable(parameters), initial, norm_coordinates(parameters, len(initial)))
+
+
+@dataclass(frozen=True)
+class Tickets(Sparse):
+    """FedLTN's clients, for one model, whose norm layers are ``private``."""
+
+    private: NDArray[np.bool_]
+
+    def begin(self, context: LocalContext) -> LocalPass:
+        mask = self.mask(context.state)
+        return LocalPass(self._start(context.download.model, context.state, mask), mask=mask, proximal=self.rule.pull)
+
+    def end(
+        self, context: LocalContext, local_pass: LocalPass, delta: Vector, steps: int, rate: float
+    ) -> LocalResult | LocalPass:
+        trained = local_pass.start + delta
+        if (
+            local_pass.memo is None
+            and self.below_target(local_pass.mask)
+            and context.accuracy(trained) > self.rule.threshold
+        ):
+            before = np.ones(len(trained), dtype=bool) if local_pass.mask is None else local_pass.mask
+            mask = prune(trained, before, self.layers, self.rule.step)
+            left = (
+                merge_private(self.initial, self.private, {"private": trained[self.private]})
+                if self.rule.rewind
+                else trained
+            )
+            return LocalPass(np.where(mask, left, np.float32(0)), mask=mask, memo="pruned")
+        return self._done(context, local_pass, delta, trained)
+
+    def _done(self, context: LocalContext, local_pass: LocalPass, delta: Vector, trained: Vector) -> LocalResult:
+        state = {"private": trained[self.private]} if self.private.any() else {}
+        if local_pass.mask is not None:
+            state |= mask_state(local_pass.mask, self.private)
+            delta = delta + (local_pass.start - context.download.model)
+        update = np.where(self.private, np.float32(0), delta)
+        upload = Upload(update)
+        if self.rule.compress:
+            upload = Upload(update, mask=local_pass.mask, mask_bytes=self.mask_bytes(local_pass.memo is not None))
+        return LocalResult(
+            upload, state, row=sparsity_row(state, len(delta) - int(self.private.sum()), upload.mask_bytes)
+        )
+
+    def _start(self, model: Vector, state: ClientState, mask: Mask | None) -> Vector:
+        """The global model's weights that the mask leaves, with the client's norm layers."""
+        model = merge_private(model, self.private, state)
+        return model if mask is None else np.where(mask, model, np.float32(0))
+
+    def bytes_down(self, dense: int, state: ClientState) -> int:
+        return Sparse.bytes_down(self, dense, state if self.rule.compress else {})
+
+    def personal(self, model: Vector, state: ClientState) -> Vector | None:
+        return self._start(model, state, self.mask(state)) if state else None

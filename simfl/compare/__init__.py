@@ -1,1 +1,0 @@
-"""Choices side by side under the same draws: means, paired differences, their confidence intervals."""

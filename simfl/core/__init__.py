@@ -1,0 +1,1 @@
+"""What all of simfl stands on: values, errors, random streams, columns; registration, storage, HTTP."""

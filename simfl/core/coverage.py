@@ -1,0 +1,99 @@
+"""Which parts of what leaves a client every certificate covers: the one rule that refuses, or withdraws, a certificate.
+
+A certificate is what a scenario promises about its clients: an aggregation protocol, that only sums are seen; an
+accountant, an epsilon; a stage, an epsilon of its own; the privacy columns, how many clients each one hides among. It
+holds only if it covers *every* part that leaves a client (:mod:`simfl.core.payload`). A promise that does not is
+refused when the scenario is read (:func:`coverage_problems`). What is only measured, the privacy columns and theory's
+guarantee, is then 1 (:func:`exposing`).
+"""
+
+from collections.abc import Iterator
+
+from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
+from simfl.core.scenario_view import ScenarioView
+
+PUBLIC = frozenset({"samples"})
+"""Kinds that differential privacy of updates takes to be known: its neighbouring inputs differ in updates only."""
+
+
+def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
+    """The parts of what each client sends, in jobs and before the first one."""
+    rule = setting.training
+    parts: tuple[PayloadPart, ...] = rule.algorithm.sends
+    if rule.algorithm.partial and all(part.kind != "mask" for part in parts):
+        parts = (*parts, MASK)
+    if rule.algorithm.follows_data:
+        parts = (*parts, DEPARTURE)
+    return (*parts, SAMPLES) if parts and rule.by_samples else parts
+
+
+def exposing(setting: ScenarioView) -> tuple[PayloadPart, ...]:
+    """The parts that tell of single clients whatever is summed: with any of them nobody hides among others.
+
+    Sums hide updates, and sample counts, which they are weighted with.
+    """
+    return tuple(part for part in sent(setting) if part.kind not in setting.privacy.covers)
+
+
+def forms(setting: ScenarioView) -> dict[str, str]:
+    """In which form each part reaches the server: ``masked``, ``noisy`` or ``clear``, by the part's name."""
+    protocol, hidden = setting.secagg, frozenset[str]()
+    noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if stage.at_client))
+    if not protocol.shows_updates:
+        hidden = protocol.covers & SUMMABLE
+    return {
+        part.name: "masked" if part.kind in hidden else "noisy" if part.kind in noisy else "clear"
+        for part in sent(setting)
+    }
+
+
+def clear(setting: ScenarioView) -> list[str]:
+    """The names of the parts that reach the server as they are."""
+    return [name for name, form in forms(setting).items() if form == "clear"]
+
+
+def coverage_problems(setting: ScenarioView) -> list[str]:
+    """What the scenario promises of its clients and cannot keep, in words about the client algorithm."""
+    parts, problems = sent(setting), []
+    for who, covers, otherwise in _promises(setting):
+        if not parts:
+            problems.append(f"sends nothing that {who} could protect; use {otherwise}")
+        for part in parts:
+            if part.kind not in covers:
+                alternatives = " or ".join(way for way in (part.instead, otherwise) if way)
+                problems.append(f"sends {part.name}, which {who} does not cover; use {alternatives}")
+    name = next((stage.name for stage in setting.privacy.stages if stage.changes_coordinates), "")
+    if setting.training.algorithm.uses_outcomes and name:
+        problems.append(
+            f"compares what it has sent with its model, but privacy.stages: {name} codes it; use no such stage"
+        )
+    return problems
+
+
+def cautions(setting: ScenarioView) -> list[str]:
+    """What no certificate covers and the scenario does all the same, in words about the client algorithm."""
+    certified = setting.privacy.protects or any(stage.certificate for stage in setting.privacy.stages)
+    if certified or all(part.kind != "departure" for part in sent(setting)):
+        return []
+    return ["a client that leaves tells all that its model hardly changes any more; no sum and no epsilon covers that"]
+
+
+def _promises(setting: ScenarioView) -> Iterator[tuple[str, frozenset[str], str]]:
+    """Who promises what: its name, the kinds of parts that it covers, and what to choose instead of it."""
+    protocol, privacy = setting.secagg, setting.privacy
+    if not protocol.shows_updates:
+        certified = f"secagg: {protocol.name}" if not protocol.certificate else (
+            f"{protocol.certificate} of secagg: {protocol.name}")  # fmt: skip
+        besides = frozenset[str]() if protocol.certificate else frozenset({"departure"})
+        yield certified, protocol.covers & SUMMABLE | besides, "secagg: plain"
+    for stage in privacy.stages:
+        if stage.certificate:
+            who = f"{stage.certificate} of privacy.stages: {stage.name}"
+            yield who, stage.covers & SUMMABLE | PUBLIC | {"departure"}, "no such stage"
+        else:  # all the same, a stage changes every coordinate, so that no mask tells any more which ones are sent
+            yield f"privacy.stages: {stage.name}", frozenset(KINDS - {"mask"}), "no such stage"
+    noisy = [stage for stage in privacy.stages if stage.observer]
+    if noisy and privacy.accountants:
+        covers = frozenset[str]().union(*(stage.covers for stage in noisy)) & SUMMABLE | PUBLIC | {"departure"}
+        names = ", ".join(accountant.name for accountant in privacy.accountants)
+        yield f"the epsilon of privacy.accountants: {names}", covers, "accountants: [], which prints no epsilon"

@@ -1,0 +1,108 @@
+"""What can go wrong in a user's hands; each becomes one line on stderr and an exit code."""
+
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from os.path import basename
+
+MAX_KNOWN, MAX_LETTERS = 5000, 200
+LIKE = 0.5
+PREFIX = 3
+"""Letters from which on a word that begins like another stands for it."""
+
+PLUGIN_FILE = "simfl_plugin_"
+"""How the names of modules begin that are plugin files."""
+
+
+class SimflError(Exception):
+    """A failure with a message for the user and an exit code; never shown as a traceback."""
+
+    exit_code = 2
+
+
+class ScenarioError(SimflError):
+    """The scenario asks for something impossible (exit 2).
+
+    Args:
+        key: dotted key. Where a plugin raises it, relative to the plugin (``"path"``, not ``"network.path"``; empty
+            for the plugin as a whole): the scenario knows where the plugin stands.
+        message: what is wrong and the nearest valid value.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(f"{key}: {message}" if key else message)
+        self.key = key
+        self.message = message
+
+
+class BusyError(SimflError):
+    """Another process is working on the same results (exit 2)."""
+
+
+class IntegrityError(SimflError):
+    """A stored result or checkpoint does not match its digest (exit 4)."""
+
+    exit_code = 4
+
+
+class PluginError(SimflError):
+    """A plugin, or what it has built, answered something impossible or failed (exit 1): its author can mend it.
+
+    Args:
+        plugin: the one that answered, or its name.
+        message: what it did and what is asked of it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, plugin: object, message: str) -> None:
+        super().__init__(f"{_plugin_name(plugin)}: {message}")
+        self.message = message
+
+
+def _plugin_name(plugin: object) -> str:
+    cls = type(plugin)
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    place = basename(file) if cls.__module__.startswith(PLUGIN_FILE) and file else cls.__module__
+    return plugin if isinstance(plugin, str) else f"{place}.{cls.__qualname__}"
+
+
+class ExhaustedError(SimflError):
+    """There was not enough memory or disk: a process was killed that had work to do (exit 6)."""
+
+    exit_code = 6
+
+
+class CrashError(SimflError):
+    """A process of simfl's own ended by a fault in what it executed (exit 1)."""
+
+    exit_code = 1
+
+
+class MissingError(SimflError):
+    """An extra package, data set or device is not there (exit 5); the message says how to get it."""
+
+    exit_code = 5
+
+
+def printable(text: str) -> str:
+    """A text of somebody else's for a terminal: control characters, and those that reverse text, are spelled out.
+
+    Line ends are spelled out too: ``\\n``.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` with the known word nearest to a mistyped one, or nothing where none is near."""
+    near = nearest(word, known)
+    return f"; did you mean '{near}'?" if near is not None else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like another; None where none is like it, or there is too much to compare."""
+    words = list(known)
+    if longer := [each for each in words if len(word) >= PREFIX and each.startswith(word)]:
+        return min(longer, key=len)
+    near = get_close_matches(word, words, 1, LIKE) if len(words) <= MAX_KNOWN and len(word) <= MAX_LETTERS else []
+    return near[0] if near else None

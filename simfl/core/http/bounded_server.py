@@ -1,0 +1,200 @@
+"""HTTP server of ``serve`` and ``watch``: a thread a connection, with bounds on what any peer can take from it.
+
+A connection is *open to eviction* while the server waits for its peer and the peer has shown no valid token. Where a
+connection would exceed a limit, the one among these that has waited longest is closed. An honest request is read within
+milliseconds, so that it is never the oldest, however many others are held open.
+"""
+
+import signal
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import BoundedSemaphore, Condition, Event, Thread
+from typing import Any
+
+from simfl.core.errors import SimflError
+from simfl.core.http.connections import DEFAULT_LIMITS, Connection, ConnectionLimits, origin_of
+from simfl.core.http.hosts import is_server_name
+
+TICK_S = 0.25
+"""Resolution of the time limits."""
+
+EVICTION_S = 1.0
+"""How long a new connection waits for the place of one that was evicted."""
+
+CLOSING_S = 1.0
+"""How long the end of the server waits for answers that are being sent."""
+
+
+class BoundedServer(ThreadingHTTPServer):
+    """
+    Args:
+        host, port: where to listen; port 0 = a free one.
+        handler: makes what answers a request of (socket, address of the peer, server).
+        names: under which the server may be addressed besides its own names and addresses.
+        limits: what peers can take.
+
+    Raises:
+        OSError: the address is no address of this machine, or taken.
+    """
+
+    daemon_threads = True
+    request_queue_size = 512
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        handler: Callable[..., BaseHTTPRequestHandler],
+        names: Sequence[str] = (),
+        limits: ConnectionLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self.host, self.names, self.limits = host, tuple(names), limits
+        self._connections: dict[Any, Connection] = {}  # in the order in which they came
+        self._changed = Condition()
+        self._places = BoundedSemaphore(limits.connections)
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        super().__init__((host, port), handler)
+
+    def server_bind(self) -> None:
+        """Without asking a name server for this machine's name."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self.host, self.server_address[1]
+
+    def connection(self, request: object) -> Connection:
+        """What is known of the connection of a socket."""
+        with self._changed:
+            return self._connections[request]
+
+    def is_called(self, name: str, arrived_at: str) -> bool:
+        """Whether a Host header names this server: a page elsewhere may point a name of its own at this machine."""
+        return is_server_name(name, self.host, arrived_at, self.names)
+
+    # -- accepting -----------------------------------------------------------------------------------
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        origin = origin_of(client_address[0])
+        victim = self._victim(origin)
+        if victim is not None:
+            victim.drop()
+        if not self._places.acquire(timeout=EVICTION_S if victim else 0):
+            self.shutdown_request(request)
+            return
+        with self._changed:
+            self._connections[request] = Connection(request, origin, self.limits.request_s)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread can be started
+            self._forget(request)
+            raise
+
+    def _victim(self, origin: str) -> Connection | None:
+        """Whom a new connection replaces: of its own address if that has its share, else of the one with the most."""
+        with self._changed:
+            waiting = [each for each in self._connections.values() if each.evictable]
+            full = len(self._connections) >= self.limits.connections
+        count = Counter(each.origin for each in waiting)
+        if count[origin] < self.limits.connections_per_address:
+            if not full or not count:
+                return None
+            origin = max(count, key=lambda each: count[each])
+        return next(each for each in waiting if each.origin == origin)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._forget(request)
+
+    def _forget(self, request: object) -> None:
+        with self._changed:
+            del self._connections[request]
+            self._changed.notify_all()
+        self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that hangs up, falls silent or was dropped is no error of the server."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def enforce_time_limits(self, closing: Event) -> None:
+        """Drops connections whose time is up, until the server closes."""
+        while not closing.wait(TICK_S):
+            for each in self._open():
+                each.pass_time(TICK_S)
+
+    def drop_all(self) -> None:
+        """Drops every peer that the server waits for, and the others as soon as they have their answers."""
+        for each in self._open():
+            if each.evictable:
+                each.drop()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._connections, CLOSING_S)
+        for each in self._open():
+            each.drop()
+
+    def _open(self) -> list[Connection]:
+        with self._changed:
+            return list(self._connections.values())
+
+
+@contextmanager
+def _signals_left_to_this_thread() -> Iterator[None]:
+    """Threads started meanwhile, and those that they start, take no signals.
+
+    Python handles signals in the main thread, which does not wake up from waiting if another thread took the signal.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def listening(
+    host: str,
+    port: int,
+    handler: Callable[..., BaseHTTPRequestHandler],
+    names: Sequence[str] = (),
+    limits: ConnectionLimits = DEFAULT_LIMITS,
+) -> Iterator[BoundedServer]:
+    """A server that answers from other threads; at the end, peers that it waits for are dropped.
+
+    Arguments are those of :class:`BoundedServer`.
+
+    Raises:
+        SimflError: the address is no address of this machine, or taken.
+    """
+    try:
+        server = BoundedServer(host, port, handler, names, limits)
+    except OSError as error:
+        raise SimflError(f"{host} port {port}: {error.strerror or error}; --port 0 takes a free one") from None
+    closing = Event()
+    threads = [
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True),
+        Thread(target=server.enforce_time_limits, args=(closing,), daemon=True),
+    ]
+    with _signals_left_to_this_thread():
+        for thread in threads:
+            thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        server.drop_all()
+        closing.set()
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,93 @@
+"""The families of plugins: every registry by the family's name, and what holds for all of them."""
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from simfl.core.registration.packages import Broken
+from simfl.core.registration.protocol import Plugin
+
+if TYPE_CHECKING:
+    from simfl.core.registration.registry import Registry
+
+
+class _Families(MutableMapping[str, "Registry[Plugin]"]):
+    """The registries by family name. Those of a scenario come first, and are imported when they are asked for."""
+
+    modules: Mapping[str, str] = {
+        "client": "simfl.clients.base",
+        "personal": "simfl.clients.base",
+        "attack": "simfl.attacks.base",
+        "availability": "simfl.devices.base",
+        "computation": "simfl.devices.base",
+        "failure": "simfl.devices.base",
+        "distribution": "simfl.core.distributions",
+        "learning": "simfl.learning.base",
+        "backend": "simfl.learning.backends.base",
+        "data": "simfl.learning.data.base",
+        "partition": "simfl.learning.partitions.base",
+        "model": "simfl.learning.models.base",
+        "transform": "simfl.learning.transforms.base",
+        "metric": "simfl.metrics.base",
+        "network": "simfl.network.base",
+        "stage": "simfl.privacy.stage",
+        "accountant": "simfl.privacy.accountant",
+        "privacy": "simfl.privacy.base",
+        "secagg": "simfl.secagg.base",
+        "selection": "simfl.selection.base",
+        "aggregate": "simfl.training.aggregates",
+        "arrivals": "simfl.training.arrivals",
+        "training": "simfl.training.base",
+        "server_optimiser": "simfl.training.optimisers",
+        "staleness": "simfl.training.staleness",
+    }
+    """The module that defines each family's registry, in the order in which families are listed."""
+
+    def __init__(self) -> None:
+        self.imported: dict[str, Registry[Plugin]] = {}
+
+    def __getitem__(self, family: str) -> "Registry[Plugin]":
+        if family not in self.imported and family in self.modules:
+            import_module(self.modules[family])
+        return self.imported[family]
+
+    def __setitem__(self, family: str, registry: "Registry[Plugin]") -> None:
+        self.imported[family] = registry
+
+    def __delitem__(self, family: str) -> None:
+        del self.imported[family]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self.modules, *(family for family in self.imported if family not in self.modules)])
+
+    def __len__(self) -> int:
+        return len(self.modules.keys() | self.imported.keys())
+
+
+FAMILIES = _Families()
+"""Every registry by family name."""
+
+
+def family_registry(family: str) -> "Registry[Plugin]":
+    """The registry of a family; of it travels the name only, as there is one a process."""
+    return FAMILIES[family]
+
+
+def broken() -> list[Broken]:
+    """The plugins of installed packages that do not load, of every family."""
+    for registry in FAMILIES.values():
+        registry.load_packages()
+    return [problem for registry in FAMILIES.values() for problem in registry.broken.values()]
+
+
+@contextmanager
+def undone() -> Iterator[Callable[[], None]]:
+    """What is registered inside is forgotten again, unless the function that it yields has been called."""
+    before = {family: dict(registry.imported_plugins()) for family, registry in FAMILIES.imported.items()}
+    confirmations: list[bool] = []
+    try:
+        yield lambda: confirmations.append(True)
+    finally:
+        for family, registry in FAMILIES.imported.items() if not confirmations else ():
+            registry.forget_all_but(before.get(family, {}))

@@ -1,0 +1,281 @@
+"""Plugins: a frozen dataclass, registered under a name, is a scenario choice.
+
+Registering a class gives it a YAML name, validation of its fields, an entry in ``simfl list`` and
+``simfl schema``, and the family's contract tests. There is no second description of its fields::
+
+    @POLICIES("least_used")
+    @dataclass(frozen=True)
+    class LeastUsed:
+        k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
+
+What a family's protocol gives a value or a body is optional: a class that lacks it gets that one when it is registered,
+so that everybody may read it from every plugin. Packages add plugins through the entry point group
+``simfl.<family>`` (:mod:`simfl.core.registration.packages`).
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import PydanticCustomError, core_schema, to_json
+
+from simfl.core.json_data import JsonObject
+from simfl.core.registration.family_index import FAMILIES, broken, family_registry, undone
+from simfl.core.registration.packages import Broken, load_package, packages
+from simfl.core.registration.plugin_data import default_of, plain, required_fields, summary
+from simfl.core.registration.protocol import (
+    Plugin,
+    add_protocol_defaults,
+    is_plugin,
+    origin,
+    registered,
+    resolve_annotations,
+    same_place,
+)
+
+Class = TypeVar("Class", bound=type)
+P_co = TypeVar("P_co", bound=Plugin, covariant=True)
+
+
+def modules_of(package: str, /, *names: str, **others: str) -> dict[str, str]:
+    """The modules of simfl's own plugins by the plugins' names.
+
+    Args:
+        package: in which the modules lie.
+        names: of plugins whose modules are named as they are.
+        others: the modules of further plugins.
+    """
+    return {name: f"{package}.{module}" for name, module in {**dict(zip(names, names)), **others}.items()}
+
+
+class Registry(Mapping[str, type[P_co]]):
+    """The plugins of one family, by name; also the pydantic annotation of a field that holds one.
+
+    Use it as ``Annotated[Policy, POLICIES]``. Accepted are ``{name: x, field: ...}``, the bare name
+    ``x`` for ``{name: x}`` and, where ``number`` is given, a number for that plugin.
+
+    Args:
+        family: singular noun shown in messages and ``simfl list``.
+        number: (plugin name, field) that a bare number stands for.
+        default: the plugin meant by a mapping without ``name``.
+        protocol: what a plugin of the family offers; what it gives a value or a body is optional, and what it marks
+            as abstract or only annotates is required.
+        modules: the module that registers each of simfl's own plugins, imported when the plugin is asked for.
+
+    Attributes:
+        broken: packages whose plugin does not load, by the plugin's name.
+    """
+
+    def __init__(
+        self,
+        family: str,
+        number: tuple[str, str] | None = None,
+        default: str | None = None,
+        protocol: type = Plugin,
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
+        self.family = family
+        self.modules = modules or {}
+        self.protocol = protocol
+        self.number = number
+        self.default = default
+        self.broken: dict[str, Broken] = {}
+        self._plugins: dict[str, type[P_co]] = {}
+        self._loaded = False
+        self._described = False
+        FAMILIES[family] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return family_registry, (self.family,)  # there is one a process: what travels is its name
+
+    # A mapping compares by content and cannot be hashed; what stands in a union of types must be.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __call__(self, name: str) -> Callable[[Class], Class]:
+        def register(cls: Class) -> Class:
+            if not is_dataclass(cls):
+                raise TypeError(f"{self.family} '{name}' must be a dataclass")
+            if name in self.modules and cls.__module__ != self.modules[name]:
+                import_module(self.modules[name])
+            known = self._plugins.get(name)
+            if known is not None and not same_place(known, cls):
+                raise ValueError(f"{self.family} '{name}' is registered already, by {origin(known)}")
+            if any(f.name == "name" for f in fields(cls)):
+                raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
+            resolve_annotations(cls)
+            for wanted in (self.protocol, Plugin):
+                add_protocol_defaults(cls, wanted, f"{self.family} '{name}'")
+            marks = {"name": name, "__pydantic_config__": ConfigDict(extra="forbid", strict=True)}
+            for attribute, value in marks.items():
+                setattr(cls, attribute, value)
+            self._plugins[name] = cast("type[P_co]", cls)  # it has just been held to the protocol
+            registered.add(cls)
+            return cls
+
+        return register
+
+    def load_packages(self) -> None:
+        """Loads the family's plugins of installed packages, once."""
+        if not self._loaded:
+            self._loaded = True
+            for package in packages(f"simfl.{self.family}"):
+                with undone() as keep:
+                    problem = load_package(package, lambda name: name in self._plugins)
+                    if package.module in sys.modules:
+                        keep()  # also where the entry point's name is wrong: others of the same module are right
+                if problem is not None:
+                    self.broken[package.name] = problem
+
+    def __getitem__(self, name: str) -> type[P_co]:
+        self.load_packages()
+        if name in self.modules and name not in self._plugins:
+            import_module(self.modules[name])
+        return self._plugins[name]
+
+    def _names(self) -> set[str]:
+        self.load_packages()
+        return {*self.modules, *self._plugins}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._names()))
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def imported_plugins(self) -> Iterator[tuple[str, type[P_co]]]:
+        """The plugins whose modules have been imported."""
+        yield from sorted(self._plugins.items())
+
+    def forget_all_but(self, plugins: Mapping[str, type]) -> None:
+        """Unregisters every other plugin but simfl's own: a module of simfl's is imported once, and stays."""
+        shipped = {name: cls for name, cls in self._plugins.items() if cls.__module__.split(".")[0] == "simfl"}
+        self._plugins = {**plugins, **shipped}
+
+    def of(self, value: Any) -> Any:
+        """The plugin that a YAML value (a name, a mapping, perhaps a number) stands for.
+
+        Raises:
+            pydantic.ValidationError: the value names no plugin or does not fit its fields.
+        """
+        return validate(Annotated[Any, self], value)
+
+    def normalise(self, value: Any) -> Any:
+        """The mapping that a bare name, a bare number or a mapping without name is short for; else the value itself."""
+        if isinstance(value, str):
+            return {"name": value}
+        if self.number and isinstance(value, (int, float)) and not isinstance(value, bool):
+            name, field = self.number
+            return {"name": name, field: value}
+        if self.default and isinstance(value, dict) and "name" not in value:
+            return {"name": self.default, **value}
+        return value
+
+    def chosen(self, value: Any) -> type[P_co] | None:
+        """The class that a YAML value chooses, None if it chooses none."""
+        value = self.normalise(value)
+        name = value.get("name") if isinstance(value, dict) else None
+        if isinstance(name, str) and name not in self:
+            broken()  # a package may register it beside its plugin of another family
+        return self.get(name) if isinstance(name, str) else None
+
+    # -- pydantic: validation ------------------------------------------------------------------
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._validate)
+
+    def _validate(self, value: Any) -> Any:
+        value = self._prepare(value)
+        cls = self[value["name"]]
+        return _adapter(Annotated[cls, _Named]).validate_json(to_json(value), strict=True)
+
+    def _prepare(self, value: Any) -> Any:
+        if is_plugin(value) and self._plugins.get(value.name) is type(value):
+            return plain(value)
+        value = self.normalise(value)
+        context = {"family": self.family, "known": ", ".join(self) or "none is installed"}
+        if not isinstance(value, dict):
+            also = " or a number" if self.number else ""
+            raise PydanticCustomError(
+                "plugin", "a name{also} or a mapping with 'name' is needed", context | {"also": also}
+            )
+        if value.get("name") is None:
+            raise PydanticCustomError("plugin_name", "'name' is missing (one of {known})", context)
+        if self.chosen(value) is None:
+            if broken := self.broken.get(str(value["name"])):
+                raise PydanticCustomError("plugin_broken", "{why}", {"why": str(broken)})
+            raise PydanticCustomError("plugin_unknown", "unknown {family} (one of {known})", context)
+        return value
+
+    # -- pydantic: JSON Schema -------------------------------------------------------------------
+
+    def __get_pydantic_json_schema__(self, schema: core_schema.CoreSchema, handler: Any) -> JsonObject:
+        options: list[JsonObject] = [
+            {"const": name, "title": f"{self.family} {name}", "description": summary(self[name])}
+            for name in self
+            if not required_fields(self[name])
+        ]
+        if self.number:
+            options.append({"type": "number", "title": f"{self.number[0]}: {self.number[1]}"})
+        if self._described:  # a plugin within one of its own family only refers to it
+            return {"x-family": self.family}
+        for name in self:
+            self._described = True
+            try:
+                body = dict(handler.resolve_ref_schema(handler(_adapter(self[name]).core_schema)))
+            finally:
+                self._described = False
+            body["description"] = summary(self[name])
+            tag = {"const": name, "title": "name", "description": summary(self[name])}
+            body["properties"] = {"name": tag, **_with_defaults(self[name], body.get("properties", {}))}
+            body["required"] = [*([] if name == self.default else ["name"]), *body.get("required", [])]
+            body["title"] = f"{self.family} {name}"
+            options.append(body)
+        return {"x-family": self.family, "anyOf": options or [{"not": {}}]}
+
+
+def _with_defaults(cls: type, properties: JsonObject) -> JsonObject:
+    """The properties with the fields' defaults as YAML data: pydantic would leave out the plugins' names."""
+    known = {f.name: {"default": plain(default_of(f))} for f in fields(cls) if default_of(f) is not MISSING}
+    return {key: {**body, **known.get(key, {})} for key, body in properties.items()}
+
+
+def validate(annotation: Any, value: Any) -> Any:
+    """YAML data as an instance of a type that may hold plugins.
+
+    Raises:
+        pydantic.ValidationError: it does not fit.
+    """
+    return _adapter(annotation).validate_json(to_json(value), strict=True)
+
+
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(annotation)
+
+
+class _Named:
+    """Marks a plugin that is read from a mapping with its ``name``, which errors have in their ``loc``."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(cls: type[Plugin], handler: Any) -> core_schema.CoreSchema:
+        choice = core_schema.no_info_before_validator_function(_without_name, handler(cls))
+        return core_schema.tagged_union_schema({cls.name: choice}, discriminator="name")
+
+
+def _without_name(value: JsonObject) -> JsonObject:
+    return {key: _frozen(item) for key, item in value.items() if key != "name"}
+
+
+def _frozen(value: Any) -> Any:
+    """Sequences of a frozen plugin are tuples."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,212 @@
+"""What a plugin may read of the scenario it stands in; nothing else may be relied on.
+
+``check``, ``resolve`` and ``build`` of every family are given one. The scenario is one; tests and notebooks may make
+another of a few attributes.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeGuard
+
+from simfl.core.remote_clients import RemoteClients
+from simfl.core.rng import Streams
+
+if TYPE_CHECKING:  # the families build on this module
+    from simfl.attacks.base import Observer
+    from simfl.devices.base import Available, Computation, Failure
+    from simfl.network.base import Links
+    from simfl.privacy.accountant import Accountant
+    from simfl.privacy.stage import Stage
+    from simfl.secagg.base import Protocol as Aggregation
+    from simfl.training.base import BufferedRule, Rule
+
+    class ChosenPrivacy(Accountant, Protocol):
+        """The scenario's ``privacy``: its own metrics, the stages, and the other accountants."""
+
+        @property
+        def stages(self) -> tuple[Stage, ...]: ...
+
+        @property
+        def accountants(self) -> tuple[Accountant, ...] | None: ...
+
+        @property
+        def protects(self) -> bool: ...
+
+    class ChosenTraining(Rule, Protocol):
+        """The scenario's ``training``, as other plugins see it.
+
+        Attributes:
+            weight_decay: of the clients' local training.
+        """
+
+        @property
+        def weight_decay(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class RuntimeOptions:
+    """With what a run is computed: no part of the scenario, its file or its digest, and no result depends on it.
+
+    Attributes:
+        remote_clients: the clients that are processes of their own; None = there are none.
+        scheduler: address of a Dask scheduler; None = one in this process.
+        insecure: a scheduler on another machine may be used without TLS.
+    """
+
+    remote_clients: RemoteClients | None = None
+    scheduler: str | None = None
+    insecure: bool = False
+
+
+class ChosenPolicy(Protocol):
+    """The scenario's ``selection``, as other plugins see it.
+
+    Attributes:
+        name: what the scenario calls it.
+        k: clients in one synchronous aggregation; None until the policy has been resolved.
+        unit_size: clients that always take part together.
+        fixed_size: as many are selected as were asked for.
+        sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
+        inclusion: an available client's probability of being selected, where that is known.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def k(self) -> int | None: ...
+
+    @property
+    def unit_size(self) -> int: ...
+
+    @property
+    def fixed_size(self) -> bool: ...
+
+    @property
+    def sampling(self) -> str: ...
+
+    @property
+    def inclusion(self) -> float | None: ...
+
+    def disjoint_units(self, clients: int) -> int:
+        """Units without a common client that can be found one by one, however badly they are chosen."""
+        ...
+
+
+class ChosenAvailability(Protocol):
+    """The scenario's ``devices.availability``.
+
+    Attributes:
+        equal_rates: whether all clients certainly are unavailable equally often.
+        independent: whether clients certainly are unavailable independently of one another.
+        timeless: whether it certainly does not depend on simulated time, and so not on who took part before.
+    """
+
+    @property
+    def equal_rates(self) -> bool: ...
+
+    @property
+    def independent(self) -> bool: ...
+
+    @property
+    def timeless(self) -> bool: ...
+
+    def build(self, setting: "ScenarioView", streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
+        """The model; its ``dropout`` is float64 (clients,), or None where it is not known."""
+        ...
+
+
+class ChosenDevices(Protocol):
+    """The scenario's ``devices``."""
+
+    @property
+    def availability(self) -> ChosenAvailability: ...
+
+    @property
+    def computation(self) -> "Computation": ...
+
+    @property
+    def failure(self) -> "Failure": ...
+
+
+class ChosenNetwork(Protocol):
+    """The scenario's ``network``."""
+
+    def build(self, setting: "ScenarioView", streams: Streams) -> "Links":
+        """The links; their ``names`` are the clients' names, or None."""
+        ...
+
+
+class ChosenLearning(Protocol):
+    """The scenario's ``learning``.
+
+    Attributes:
+        evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
+        validates: clients keep samples for validation.
+        everybody_holds_samples: whether every client certainly does, given enough data.
+    """
+
+    @property
+    def validates(self) -> bool: ...
+
+    @property
+    def evaluate_every(self) -> int: ...
+
+    @property
+    def everybody_holds_samples(self) -> bool: ...
+
+
+class ScenarioView(Protocol):
+    """The scenario around a plugin, complete and frozen.
+
+    Attributes:
+        clients: their number; they are 0 .. clients-1.
+        seed: decides every random draw.
+        network, devices, selection, training, learning, secagg, privacy, attacks: the other choices. Those
+            before a plugin in the order of the scenario's keys have been resolved when it is.
+        means: with what it is computed, no part of it.
+    """
+
+    @property
+    def clients(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def network(self) -> ChosenNetwork: ...
+
+    @property
+    def devices(self) -> ChosenDevices: ...
+
+    @property
+    def selection(self) -> ChosenPolicy: ...
+
+    @property
+    def training(self) -> "ChosenTraining": ...
+
+    @property
+    def learning(self) -> ChosenLearning: ...
+
+    @property
+    def secagg(self) -> "Aggregation": ...
+
+    @property
+    def privacy(self) -> "ChosenPrivacy": ...
+
+    @property
+    def attacks(self) -> "tuple[Observer, ...]": ...
+
+    @property
+    def means(self) -> RuntimeOptions: ...
+
+    def file(self, name: str) -> Path:
+        """The path of a data file (or folder) that a field names: relative to the scenario file's folder or, if it
+        is not there, to the data folder; or absolute.
+        """
+        ...
+
+
+def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":
+    """Whether a rule has a buffer: those of asynchronous servers have."""
+    return rule.asynchronous

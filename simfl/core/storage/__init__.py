@@ -1,0 +1,1 @@
+"""Files that survive a kill, the data folder, and the cache of decoded data."""

@@ -1,0 +1,113 @@
+"""Where optional real data lies: measured latencies, images, tables that simfl does not ship."""
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from simfl.core.errors import MissingError, ScenarioError
+from simfl.core.storage.disk import open_regular
+
+MAX_BYTES = 64 * 2**20
+MAX_CELL = 200
+MAX_CELLS = 10_000_000
+
+DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
+"""Mark the types of plugin fields that name a file or folder of the user."""
+
+DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
+"""The type of a plugin field that names a data file: beside the scenario file, or in the data folder.
+
+Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
+"""
+
+DataFolder = Annotated[str, Field(min_length=1, max_length=4096), DATA_FOLDER]
+"""The type of a plugin field that says in which folder a known data set lies: no part of the digest."""
+
+
+def data_root() -> Path | None:
+    """The data folder: ``$SIMFL_DATA`` if set, else ``data`` or ``../shared/data`` beside the checkout or the
+    working directory; None where there is none.
+    """
+    if named := os.environ.get("SIMFL_DATA"):
+        return Path(named) if Path(named).is_dir() else None
+    checkout = Path(__file__).resolve().parents[3]
+    for base in (Path.cwd(), checkout):
+        for folder in (base / "data", base.parent / "shared" / "data"):
+            if folder.is_dir():
+                return folder
+    return None
+
+
+def data_places() -> str:
+    """Where the data folder is looked for, in words."""
+    named = os.environ.get("SIMFL_DATA")
+    if named:
+        return f"SIMFL_DATA={named}" + ("" if Path(named).is_dir() else ", which is no folder")
+    return f"{data_root() or './data or ../shared/data'} (SIMFL_DATA, which would name another folder, is not set)"
+
+
+def data_file(*names: str) -> Path:
+    """The first of the named files that the data folder holds.
+
+    Raises:
+        MissingError: there is no data folder, or none of the files is in it.
+    """
+    root = data_root()
+    for name in names:
+        if root is not None and (root / name).is_file():  # a pipe or a device has no end
+            return root / name
+    raise MissingError(
+        f"{' or '.join(names)} not found in {data_places()}: put it there, or name its folder in SIMFL_DATA"
+    )
+
+
+def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:
+    """The whole file.
+
+    Raises:
+        ScenarioError: it cannot be read, or has more than ``most`` bytes.
+    """
+    try:
+        with open_regular(path) as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise ScenarioError(key, f"{path.name}: {error.strerror or error}") from None
+    if len(data) > most:
+        raise ScenarioError(key, f"{path.name}: larger than {most} bytes")
+    return data
+
+
+def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
+    """The lines of a comma-separated UTF-8 file that are not blank: ("file:line", stripped cells).
+
+    Raises:
+        ScenarioError: the file cannot be read, has more than 64 MiB or 10 million cells, or is no such text.
+    """
+    data = read_bytes(path, key)
+    if (cells := sum(map(data.count, (b",", b"\n", b"\r")))) > MAX_CELLS:
+        raise ScenarioError(key, f"{path.name}: about {cells:,} cells; at most {MAX_CELLS:,} are taken")
+    reader = csv.reader(io.StringIO(_text(data, path, key), newline=""))
+    rows = []
+    try:
+        for row in reader:
+            if any(values := [cell.strip() for cell in row]):
+                where = f"{path.name}:{reader.line_num}"
+                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in values):
+                    problem = f"a value has control characters or more than {MAX_CELL} characters"
+                    raise ScenarioError(key, f"{where}: {problem}")
+                rows.append((where, values))
+    except csv.Error as error:
+        raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
+    return rows
+
+
+def _text(data: bytes, path: Path, key: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScenarioError(key, f"{path.name}:{line}: not UTF-8 text") from None

@@ -1,0 +1,182 @@
+"""The values that pass between the rooms of simfl. No behaviour lives here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+SERVER = -1
+"""The server's address; clients are 0 .. clients-1."""
+
+Arrays = dict[str, Any]
+"""Named numpy arrays and scalars: a state that a checkpoint can hold."""
+
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    BeforeValidator(lambda name: str(name) if type(name) is int else name),
+    WithJsonSchema({"type": ["string", "integer"]}),
+]
+"""The type of a plugin field that names a client, a node or a city; a whole number stands for its digits."""
+
+Units = NDArray[np.int32]
+"""Selected clients, shape (units, unit_size): a row is aggregated together or not at all; no row = nobody."""
+
+
+@dataclass(frozen=True)
+class View:
+    """All that a selection policy may look at.
+
+    Attributes:
+        round: number of the aggregation being prepared, from 0.
+        available: bool, shape (clients,).
+        participation: int64, shape (clients,): aggregations each client has taken part in so far.
+    """
+
+    round: int
+    available: NDArray[np.bool_]
+    participation: NDArray[np.int64]
+
+
+class JobId(int):
+    """The number of a job, selection * 2**32 + client: unique in a run and the key of the job's random streams.
+
+    A synchronous round is its own selection, so that all policies meet the same draws.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, selection: int, client: int) -> "JobId":
+        """The id of a client's job of a selection."""
+        return cls(selection << 32 | client)
+
+    @property
+    def selection(self) -> int:
+        return int(self) >> 32
+
+    @property
+    def client(self) -> int:
+        return int(self) & 0xFFFFFFFF
+
+
+def job_ids(selection: int | NDArray[np.int64], clients: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The ids of many clients' jobs, of one selection or of one each, as :meth:`JobId.of`."""
+    return np.asarray(selection, dtype=np.int64) << 32 | clients.astype(np.int64)
+
+
+class Job(NamedTuple):
+    """One client's piece of work; it carries no tensor.
+
+    Attributes:
+        id: see :class:`JobId`.
+        client: who works.
+        version: the global model's version that was downloaded, on which rates and growing partitions depend.
+        started_at: simulated time at which the server started the job, seconds.
+        own_model: the number under which the learner holds the model that this client starts from, below 0; None = it
+            starts from the global model of the version.
+    """
+
+    id: int
+    client: int
+    version: int
+    started_at: float
+    own_model: int | None = None
+
+    @classmethod
+    def of(cls, selection: int, client: int, version: int, started_at: float, own_model: int | None = None) -> "Job":
+        """A client's job of a selection."""
+        return cls(JobId.of(selection, client), client, version, started_at, own_model)
+
+    @property
+    def start(self) -> int:
+        """The number under which the learner holds the model that the client starts from."""
+        return self.version if self.own_model is None else self.own_model
+
+    @property
+    def selection(self) -> int:
+        """The number of the selection that it comes from."""
+        return JobId(self.id).selection
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What a batch of n jobs produced, in the order of the jobs.
+
+    Attributes:
+        deltas: float32, shape (n, d): the clients' updates, trained model minus downloaded model.
+        examples: int64, shape (n,): samples each client holds.
+        loss: float64, shape (n,): mean training loss over the client's last local epoch.
+        mask: bool, shape (n, d): the coordinates over whose holders each is averaged; None = all.
+        arrays: float64 sums over the clients of the further arrays that they have uploaded, by name.
+        row: sums over the clients of what their algorithm adds to rounds.csv.
+    """
+
+    deltas: NDArray[np.float32]
+    examples: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    mask: NDArray[np.bool_] | None = None
+    row: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def mean_loss(self) -> float | None:
+        """Training loss averaged over examples, not finite where training diverged; None where nothing was learned."""
+        seen = self.examples > 0
+        if not seen.any() or not self.deltas.shape[1]:
+            return None
+        return float(np.average(self.loss[seen], weights=self.examples[seen]))
+
+
+class Labels(NamedTuple):
+    """Which classes the clients' training samples belong to.
+
+    Attributes:
+        names: of the classes.
+        counts: int64, shape (clients, classes).
+    """
+
+    names: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+
+class Predictions(NamedTuple):
+    """What a model makes of the test samples that are used.
+
+    Attributes:
+        labels: int64 (n,): the true class of each.
+        predicted: int64 (n,): the class the model says.
+        loss: float64 (n,): its cross-entropy; where it is not finite, the class means nothing.
+        classes: number of classes.
+    """
+
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    classes: int
+
+
+class Aggregate(NamedTuple):
+    """One aggregate: all that a sum tells about the updates in it.
+
+    Attributes:
+        vector: float32, shape (d,): the weighted sum of the updates, divided by the rule's normaliser.
+        clients: int32, shape (n,), ascending: whose updates it holds.
+        weights: shape (n,): the row of the participation matrix at those clients; integer 1 where every update
+            counts once, 0 where one does not count after all.
+        row: values of the protocol's columns in rounds.csv.
+        shares: float64, shape (n,): what each update counts in the vector, which is the sum of share times update but
+            for rounding; None = its weight over the rule's normaliser.
+        opened: the last of each client's further secrets, as many as the protocol opens; empty where it opens none.
+    """
+
+    vector: NDArray[np.float32]
+    clients: NDArray[np.int32]
+    weights: NDArray[Any]
+    row: Mapping[str, Any] = MappingProxyType({})
+    shares: NDArray[np.float64] | None = None
+    opened: tuple[tuple[bytes, ...], ...] = ()

@@ -1,0 +1,118 @@
+"""An observer shown a finished run's record, and scored against updates that all clients are made to train."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from simfl.agents import finalise_attacks
+from simfl.attacks.base import Finding, Observer, TrueUpdates
+from simfl.core.errors import SimflError
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.types import Arrays, Job
+from simfl.experiments.attack.recorded import Recorded
+from simfl.learning.base import Learner
+from simfl.results.file_names import SCENARIO
+from simfl.results.folder import ResultsFolder
+from simfl.scenario import Scenario
+from simfl.scenario.trust import Trust
+
+ATTACKS = 1 << 30
+"""The first selection number of the jobs that only the scorer has trained; no server comes that far."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """An attack on a window of rounds.
+
+    Attributes:
+        first, last: the rounds.
+        aggregations: how many of them had a sum.
+        middle: the round at whose beginning the model stood from which the scorer had all clients train.
+        errors: by name.
+        finding: what came of it in the end.
+    """
+
+    first: int
+    last: int
+    aggregations: int
+    middle: int
+    errors: dict[str, float]
+    finding: Finding
+
+    def to_json(self) -> JsonObject:
+        """As plain data."""
+        window = {"first_round": self.first, "last_round": self.last, "aggregations": self.aggregations}
+        numbers = {name: value if np.isfinite(value) else None for name, value in self.finding.numbers.items()}
+        return window | {"truth_round": self.middle, "errors": self.errors, "finding": numbers}
+
+
+def attack(
+    folder: Path,
+    name: str,
+    overrides: tuple[str, ...] = (),
+    first: int = 0,
+    stop: int | None = None,
+    trust_plugins: bool = False,
+) -> Replayed:
+    """Shows an observer a window of a finished run, and scores its last guess.
+
+    The truth is what all clients train from the model in the middle of the window, by jobs of their own: draws of
+    shuffles that the run has not made. Clients that keep something (SCAFFOLD) begin anew.
+
+    Args:
+        folder: a finished run, made with ``trace: aggregates``.
+        name: of the observer.
+        overrides: its fields, ``field=value``.
+        first, stop: rounds ``first`` .. ``stop - 1``; None = to the last.
+        trust_plugins: execute plugin files that the run's scenario names, whatever they are.
+
+    Raises:
+        SimflError: there is no such run, record or window.
+        InvalidScenario: there is no such attack, or it does not fit.
+    """
+    reader = ResultsFolder.open(folder)
+    texts = [f"attacks=[{name}]", *(f"attacks.0.{text}" for text in overrides)]
+    reader.file(SCENARIO)
+    scenario = Scenario.load(reader.path / SCENARIO, texts, trust=Trust(trust_plugins))
+    recorded = Recorded(reader, scenario)
+    rounds = recorded.rounds[(recorded.rounds >= first) & (recorded.rounds < (np.inf if stop is None else stop))]
+    if not len(rounds):
+        has = reader.summary["rounds"]
+        raise SimflError(f"{reader.path}: nothing was aggregated in these rounds; the run has {has}")
+    (observer,), streams = scenario.attacks, Streams(scenario.seed)
+    learner = scenario.learning.build(scenario, streams)
+    middle = int(rounds[len(rounds) // 2])
+    truth = truth_at(learner, recorded, middle)
+    errors, state = replay_observer(observer, recorded, truth, streams, first, stop)
+    (finding,) = finalise_attacks((observer,), (state,), learner, streams)
+    return Replayed(int(rounds[0]), int(rounds[-1]), len(rounds), middle, errors, finding)
+
+
+def replay_observer(
+    observer: Observer,
+    recorded: Recorded,
+    truth: TrueUpdates,
+    streams: Streams,
+    first: int = 0,
+    stop: int | None = None,
+) -> tuple[dict[str, float], Arrays]:
+    """The errors of an observer's last guess, and its state in the end."""
+    clients, dimension = recorded.scenario.clients, len(recorded.last)
+    state, guess = observer.start(clients, dimension), None
+    for seen in recorded.seen(first, stop):
+        observation, state = observer.observe(seen, state, streams)
+        guess = guess if observation is None else observation
+    if guess is None:
+        return {}, state
+    memory = observer.update_memory(truth, observer.init_memory(clients, dimension), streams)
+    return dict(observer.error(guess, truth._replace(memory=memory))), state
+
+
+def truth_at(learner: Learner, recorded: Recorded, version: int) -> TrueUpdates:
+    """What every client with samples trains from a version of the model."""
+    learner.put(version, recorded.model(version))
+    holders = np.flatnonzero(learner.samples).astype(np.int32)
+    jobs = [Job.of(ATTACKS + version, client, version, np.nan) for client in holders.tolist()]
+    return TrueUpdates(holders, learner.train(jobs).deltas)

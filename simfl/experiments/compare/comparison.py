@@ -1,0 +1,240 @@
+"""A comparison: the same seeds, hence the same draws, for every configuration; differences pair by pair."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from simfl.core.columns import Column, document, order_columns, unknown
+from simfl.core.errors import SimflError, suggestion
+from simfl.core.json_data import JsonObject
+from simfl.core.storage.disk import file_lock
+from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
+from simfl.experiments.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
+from simfl.experiments.compare.intervals import CONFIDENCE
+from simfl.experiments.compare.overhead import BESIDE, overhead_rows
+from simfl.experiments.compare.run_numbers import common_target, measures, to_target
+from simfl.experiments.sweep import run_status
+from simfl.experiments.sweep.execution import SHARED, How, Watch, play
+from simfl.experiments.sweep.grid import Axis, combinations
+from simfl.experiments.sweep.index import Index
+from simfl.experiments.sweep.plan import DIGEST_DIGITS, Plan
+from simfl.results.folder import ResultsFolder, write_contents
+
+PREFIX = "compare-"
+
+
+@dataclass
+class Configuration:
+    """One of the things compared.
+
+    Attributes:
+        label: its values, ``random`` or ``random / fedavg``.
+        values: by key.
+        runs: digest of each seed's run.
+        results: numbers of each seed's run that is complete.
+        known: what describes them.
+        courses: each of these runs round by round.
+    """
+
+    label: str
+    values: dict[str, str]
+    runs: dict[int, str] = field(default_factory=dict)
+    results: dict[int, dict[str, float]] = field(default_factory=dict)
+    known: dict[str, Column] = field(default_factory=dict)
+    courses: dict[int, Course] = field(default_factory=dict)
+
+    def divergence_round(self, seed: int) -> int | None:
+        """The round at which a seed's run diverged, if it did."""
+        round_number = self.results.get(seed, {}).get("diverged_round")
+        return None if round_number is None else int(round_number)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison.
+
+    Attributes:
+        path: its folder.
+        document: the content of ``comparison.json``.
+        index: the state of its runs.
+    """
+
+    path: Path
+    document: JsonObject
+    index: Index
+
+
+def configurations(axes: Sequence[Axis]) -> list[Configuration]:
+    """What is compared: the product of the keys with several values, in the order given; seeds make no configuration.
+
+    Raises:
+        SimflError: there is nothing to compare.
+    """
+    compared = [axis for axis in axes if axis.key != "seed" and len(axis.values) > 1]
+    if not compared:
+        raise SimflError("nothing to compare: give a key several values, e.g. selection=random,weighted")
+    keys = [axis.key for axis in compared]
+    return [
+        Configuration(" / ".join(values), dict(zip(keys, values, strict=True))) for values in combinations(compared)
+    ]
+
+
+def compare(
+    plan: Plan,
+    out: Path,
+    how: How,
+    baseline: str | None = None,
+    target_accuracy: float | None = None,
+    watch: Watch | None = None,
+) -> Comparison:
+    """Runs what is missing and writes ``comparison.csv``, ``paired.csv``, ``equal.csv``, ``equal_paired.csv``,
+    ``comparison.json`` and, with secure aggregation beside plain, ``beside_plain.csv``.
+
+    Args:
+        plan: the configurations and their replications.
+        out: root of all results; the comparison lies in ``out/<name>/compare-<digest>/``.
+        how: how the runs are executed.
+        baseline: label of the configuration that the others are subtracted from; default: the first.
+        target_accuracy: for time, rounds and bytes to it; default: see
+            :func:`simfl.experiments.compare.run_numbers.common_target`.
+        watch: called whenever a run has begun or ended.
+
+    Raises:
+        SimflError: there is nothing to compare, or no configuration of the baseline's label.
+    """
+    compared = configurations(plan.axes)
+    baseline = baseline or compared[0].label
+    folder = folder_of(plan, out, baseline, target_accuracy)
+    index = play(plan, out, folder, how, watch)
+    used = _collect(compared, plan, index, target_accuracy)
+    document = _document(plan, compared, index, baseline, used)
+    document["digest"] = folder.name.removeprefix(PREFIX)
+    files = {"comparison.csv": _csv(MEANS, document["means"]), "paired.csv": _csv(DIFFERENCES, document["paired"])}
+    for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
+        rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
+        files[name] = _csv(("budget", "value", *columns), rows)
+    if document["beside_plain"]:
+        files["beside_plain.csv"] = _csv(BESIDE, document["beside_plain"])
+    files["comparison.json"] = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+    with file_lock(folder / SHARED):
+        write_contents(folder, files)
+    return Comparison(folder, document, index)
+
+
+def folder_of(plan: Plan, out: Path, baseline: str | None, target_accuracy: float | None) -> Path:
+    """The folder of a comparison; arguments as for :func:`compare`.
+
+    Raises:
+        SimflError: there is nothing to compare, or no configuration of the baseline's label.
+    """
+    labels = [configuration.label for configuration in configurations(plan.axes)]
+    if baseline is not None and baseline not in labels:
+        hint = suggestion(baseline, labels) or f"; there are {', '.join(labels)}"
+        raise SimflError(f"baseline: {baseline!r} is not compared{hint}")
+    options = json.dumps([plan.digest, baseline or labels[0], target_accuracy])
+    return out / plan.name / f"{PREFIX}{sha256(options.encode()).hexdigest()[:DIGEST_DIGITS]}"
+
+
+def _collect(compared: list[Configuration], plan: Plan, index: Index, target: float | None) -> float | None:
+    """Fills in runs and results; the target accuracy used."""
+    done = [member.digest for member in plan.members if index.status(member.digest) == run_status.DONE]
+    readers = {digest: ResultsFolder.open(index.runs / digest) for digest in done}
+    used = common_target(run.summary for run in readers.values()) if target is None else target
+    keys = [axis.key for axis in plan.axes]
+    for member in plan.members:
+        values = dict(zip(keys, member.values, strict=True)).items()
+        configuration = next(configuration for configuration in compared if configuration.values.items() <= values)
+        configuration.runs[member.seed] = member.digest
+        if member.digest in readers:
+            numbers = measures(readers[member.digest].summary)
+            known = readers[member.digest].columns()
+            configuration.known |= known
+            configuration.courses[member.seed] = Course.read(readers[member.digest].file("rounds.csv"), known.values())
+            if used is not None:
+                numbers |= to_target(readers[member.digest].file("rounds.csv"), used)
+            configuration.results[member.seed] = numbers
+    return used
+
+
+def _document(
+    plan: Plan, compared: list[Configuration], index: Index, baseline: str, target: float | None
+) -> JsonObject:
+    return {
+        "name": plan.name,
+        "file": plan.file,
+        "keys": {axis.key: list(axis.values) for axis in plan.axes},
+        "seeds": sorted({member.seed for member in plan.members}),
+        "baseline": baseline,
+        "target_accuracy": target,
+        "confidence": CONFIDENCE,
+        "columns": document(_columns(compared)),
+        "choices": [
+            {
+                "choice": configuration.label,
+                "values": configuration.values,
+                "runs": [
+                    {
+                        "seed": seed,
+                        "digest": digest,
+                        "status": index.status(digest),
+                        "diverged_round": configuration.divergence_round(seed),
+                    }
+                    for seed, digest in sorted(configuration.runs.items())
+                ],
+            }
+            for configuration in compared
+        ],
+        **_tables({configuration.label: configuration.results for configuration in compared}, baseline),
+        "equal": list(_equal_budgets(compared, baseline)),
+        "beside_plain": overhead_rows(
+            {configuration.label: (configuration.values, configuration.results) for configuration in compared}
+        ),
+    }
+
+
+def _tables(results_of: dict[str, Measured], baseline: str) -> JsonObject:
+    """Means and paired differences of what was measured, by configuration."""
+    others = [(label, results) for label, results in results_of.items() if label != baseline]
+    return {
+        "means": [row for label, results in results_of.items() for row in means(label, results)],
+        "paired": [
+            row
+            for label, results_here in others
+            for row in differences(label, results_here, baseline, results_of[baseline])
+        ],
+    }
+
+
+def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[JsonObject]:
+    """The same when all runs had spent the same, budget by budget."""
+    budgets = affordable(curve for configuration in compared for curve in configuration.courses.values())
+    at = {
+        configuration.label: {seed: curve.at(budgets) for seed, curve in configuration.courses.items()}
+        for configuration in compared
+    }
+    for budget, value in budgets.items():
+        results_of: dict[str, Measured] = {
+            label: {seed: numbers[budget] for seed, numbers in seeds.items()} for label, seeds in at.items()
+        }
+        yield {"budget": budget, "column": BUDGETS[budget], "value": value, **_tables(results_of, baseline)}
+
+
+def _columns(compared: Sequence[Configuration]) -> list[Column]:
+    """Every metric that some run has, the most telling first."""
+    known = {name: column for configuration in compared for name, column in configuration.known.items()}
+    metric_names = dict.fromkeys(metrics(configuration.results for configuration in compared))
+    if any(configuration.courses for configuration in compared):
+        metric_names |= dict.fromkeys(BUDGETS.values())
+    return order_columns(known.get(name) or unknown(name) for name in metric_names)
+
+
+def _csv(columns: Sequence[str], rows: list[JsonObject]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()

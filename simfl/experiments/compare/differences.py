@@ -1,0 +1,65 @@
+"""Means of what was measured, and differences pair by pair, as rows of tables."""
+
+from collections.abc import Iterable, Mapping
+from statistics import stdev
+
+from simfl.core.columns import TARGET_COLUMNS
+from simfl.core.json_data import JsonObject
+from simfl.experiments.compare.intervals import mean, paired_difference, unpaired_difference
+from simfl.experiments.compare.significance import p_value
+
+MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper")
+"""Columns of comparison.csv."""
+
+DIFFERENCES = (
+    "choice", "baseline", "metric", "pairs", "difference", "lower", "upper",
+    "unpaired_lower", "unpaired_upper", "width_ratio", "p_value",
+)  # fmt: skip
+"""Columns of paired.csv; ``width_ratio`` is the unpaired interval's width over the paired one's, ``p_value`` that of
+:mod:`simfl.experiments.compare.significance`."""
+
+Measured = Mapping[int, Mapping[str, float]]
+"""A configuration's numbers by seed and by name."""
+
+
+def means(label: str, results: Measured) -> list[JsonObject]:
+    """A configuration's rows of :data:`MEANS`."""
+    rows = []
+    for metric in metrics([results]):
+        values = _of(results, metric)
+        interval = mean(list(values.values()))
+        rows.append({"choice": label, "metric": metric, "runs": len(values), "mean": interval.estimate,
+                     "standard_deviation": stdev(values.values()) if len(values) > 1 else None,
+                     "lower": interval.lower, "upper": interval.upper})  # fmt: skip
+    return rows
+
+
+def differences(label: str, results: Measured, baseline: str, base: Measured) -> list[JsonObject]:
+    """A configuration's rows of :data:`DIFFERENCES`, for every number that both have for some seed."""
+    rows = []
+    for metric in metrics([results]):
+        ours, theirs = _of(results, metric), _of(base, metric)
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds:
+            continue
+        samples = [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
+        paired, welch = paired_difference(*samples), unpaired_difference(*samples)
+        ratio = welch.half_width / paired.half_width if paired.half_width > 0 else None
+        rows.append({"choice": label, "baseline": baseline, "metric": metric, "pairs": len(seeds),
+                     "difference": paired.estimate, "lower": paired.lower, "upper": paired.upper,
+                     "unpaired_lower": welch.lower, "unpaired_upper": welch.upper, "width_ratio": ratio,
+                     "p_value": p_value(*samples)})  # fmt: skip
+    return rows
+
+
+def metrics(measured: Iterable[Measured]) -> list[str]:
+    """Every metric that some run has, in their order, those to the target last."""
+    metric_names = dict.fromkeys(
+        name for results in measured for _, result in sorted(results.items()) for name in result
+    )
+    last = [column.name for column in TARGET_COLUMNS]
+    return [name for name in metric_names if name not in last] + [name for name in last if name in metric_names]
+
+
+def _of(results: Measured, metric: str) -> dict[int, float]:
+    return {seed: result[metric] for seed, result in sorted(results.items()) if metric in result}

@@ -1,0 +1,260 @@
+"""A comparison in the terminal: a row a configuration, and below it which differences are more than chance."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
+from simfl.core.json_data import JsonObject
+from simfl.experiments.compare.budgets import BUDGETS
+from simfl.experiments.compare.run_numbers import divergence_text
+from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
+
+Rows = dict[tuple[str, str], JsonObject]
+Form = Callable[[float], str]
+
+FORMS: dict[str, tuple[str, Form]] = {
+    "share": ("", lambda x: f"{x:.4f}"),
+    "seconds": (", s", lambda x: f"{x:.4g}"),
+    "bytes": (", MB", lambda x: f"{x / 1e6:.4g}"),
+    "count": ("", lambda x: f"{x:.4g}"),
+    "number": ("", lambda x: f"{x:.4g}"),
+}
+"""How values of a unit are written: what the heading adds, and the format."""
+
+GAP = 2
+"""Blanks between columns."""
+
+NARROWEST = 8
+"""Letters that a configuration's name has in any case; the rest is wrapped."""
+
+ROUNDING = 1e-9
+"""Half-widths below this share of the mean are rounding errors."""
+
+FEW = 0.1
+"""Share of skipped rounds from which on words say so."""
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A column of a table: heading, and a cell a row."""
+
+    heading: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.heading, *self.cells)))
+
+
+def show(document: JsonObject, console: Any = None, at: str | None = None) -> None:
+    """Prints the tables of a ``comparison.json``.
+
+    Args:
+        document: its content.
+        at: a budget, or ``all``: when all runs had spent the same; None = when each had ended.
+        console: a rich console; default: standard output, for a terminal in its width, for a pipe without a limit.
+    """
+    if console is None:
+        from rich.console import Console
+
+        console = Console(highlight=False, markup=False)
+    limit = console.width if console.is_terminal else None
+    labels = [choice["choice"] for choice in document["choices"]]
+    columns = [Column(**entry) for entry in document.get("columns", ())]
+    columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
+    every, columns = columns, [column for column in columns if column.shown]
+    seeds, target = len(document["seeds"]), document["target_accuracy"]
+    to = "" if target is None or at else f"; target accuracy {target:g}"
+    _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
+    if at is None:
+        _block(console, limit, document, document, labels, columns)
+        _overhead_table(console, limit, document, {column.name: column for column in every})
+    parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
+    for part in parts:
+        console.print()
+        _line(console, _spent(part), "bold")
+        _block(console, limit, document, part, labels, _shown_columns(part, every))
+    if at is not None and not parts:
+        _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
+    for sentence in (*divergence_warnings(document), *skipped_warnings(document)):
+        _line(console, f"warning: {sentence}", "yellow")
+
+
+def _block(
+    console: Any, limit: int | None, document: JsonObject, part: JsonObject, labels: list[str], columns: Any
+) -> None:
+    """The means and the differences of a part of the document."""
+    means: Rows = {(row["choice"], row["metric"]): row for row in part["means"]}
+    seeds = len(document["seeds"])
+    _print(console, limit, labels, [_means(column, labels, means, seeds) for column in columns])
+    if part["paired"]:
+        _differences(console, limit, document, part, labels, columns)
+
+
+def _shown_columns(part: JsonObject, columns: Sequence[Column]) -> list[Column]:
+    """The columns that tell something when all have spent the same: not what was spent, and none that nobody has."""
+    measured = {row["metric"] for row in part["means"]}
+    wanted_columns = [column for column in columns if column.shown or column.name in BUDGETS.values()]
+    return [column for column in wanted_columns if column.name in measured and column.name != part["column"]]
+
+
+def _spent(part: JsonObject) -> str:
+    unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS) if c.name == part["column"])
+    value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
+    return f"at equal {part['budget']}: {value}, the most that all runs have reached"
+
+
+def divergence_warnings(document: JsonObject) -> Iterator[str]:
+    """In words, which configurations diverged."""
+    for choice in document["choices"]:
+        done = [run for run in choice["runs"] if run["status"] == "done"]
+        if rounds := sorted(run["diverged_round"] for run in done if run.get("diverged_round") is not None):
+            yield f"{choice['choice']} {divergence_text(rounds, len(done))}"
+
+
+def skipped_warnings(document: JsonObject) -> Iterator[str]:
+    """In words, which configurations skipped many of their rounds."""
+    means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
+    for choice in document["choices"]:
+        name = choice["choice"]
+        some, rounds = (means.get((name, metric), {}).get("mean") for metric in ("skipped", "rounds"))
+        if some and rounds and some >= FEW * rounds:
+            rest = "; its model is untrained" if some == rounds else ""
+            yield f"{name} skipped {some:.4g} of {rounds:.4g} rounds: nothing was aggregated in them{rest}"
+
+
+def _differences(
+    console: Any, limit: int | None, document: JsonObject, part: JsonObject, labels: list[str], columns: Any
+) -> None:
+    paired: Rows = {(row["choice"], row["metric"]): row for row in part["paired"]}
+    rows = [label for label in labels if label != document["baseline"]]
+    columns = [column for column in columns if any(paired.get((label, column.name)) for label in rows)]
+    columns = [column for column in columns if column.better]
+    comparable = [
+        row for row in paired.values() if row["lower"] is not None and row["metric"] in {c.name for c in columns}
+    ]
+    seeds, confidence = len(document["seeds"]), document["confidence"]
+    levels = 1 - confidence, holm([row.get("p_value", 1.0) for row in comparable], 1 - confidence)
+    console.print()
+    _line(console, f"difference to {document['baseline']}, same seeds", "italic")
+    _print(console, limit, rows, [_cells(column, rows, paired, seeds, levels) for column in columns])
+    if comparable:
+        _line(console, _legend(len(comparable), max(row["pairs"] for row in comparable), 1 - confidence), "dim")
+
+
+def _legend(count: int, pairs: int, level: float) -> str:
+    """What the stars of so many differences mean, and which cannot be given with so few pairs."""
+    brackets = "In brackets: half-width if seeds were not shared."
+    if pairs < FEWEST_PAIRS:
+        return f"Not settled: {pairs} seeds cannot show a difference; stars need {FEWEST_PAIRS}. {brackets}"
+    text = (
+        f"* significant at {100 * level:g} %, taken for itself: of {count} differences between equals, about "
+        f"{level * count:.2g} would have a star by chance alone. "
+    )
+    if least(pairs) > level / count:
+        return f"{text}{pairs} seeds cannot show more among {count} differences; {NORMAL_FROM} can. {brackets}"
+    return f"{text}** family-wise: among all {count} together (Holm). {brackets}"
+
+
+def _overhead_table(console: Any, limit: int | None, document: JsonObject, known: dict[str, Column]) -> None:
+    """What secure aggregation costs: differences to the same configuration without, and ratios to its values."""
+    by_cell: Rows = {(row["choice"], row["metric"]): row for row in document.get("beside_plain", ())}
+    if not by_cell:
+        return
+    rows = list(dict.fromkeys(choice for choice, _ in by_cell))
+    metrics = dict.fromkeys(metric for _, metric in by_cell)
+    plain = {choice: row["plain"] for (choice, _), row in by_cell.items()}
+    columns = [_Shown("beside", [plain[label] for label in rows])]
+    for column in (known.get(metric) or unknown(metric) for metric in metrics):
+        unit, form = FORMS[column.unit]
+        cells = [_beside(by_cell.get((label, column.name)), form, column.unit) for label in rows]
+        columns.append(_Shown(column.heading + unit, cells))
+    console.print()
+    _line(console, "what secure aggregation costs beside the same without it, same seeds", "italic")
+    _print(console, limit, rows, columns)
+
+
+def _beside(row: JsonObject | None, form: Form, unit: str) -> str:
+    if row is None:
+        return "–"
+    half = None if row["lower"] is None else (row["upper"] - row["lower"]) / 2
+    spread = f" ±{form(half)}" if half and half > ROUNDING * abs(row["difference"]) else ""
+    times = f" (x {row['ratio']:.3g})" if unit in ("bytes", "seconds") and row["ratio"] is not None else ""
+    return ("+" if row["difference"] > 0 else "") + form(row["difference"]) + spread + times
+
+
+def _line(console: Any, text: str, style: str) -> None:
+    """For a terminal wrapped at words, for a pipe in one line."""
+    console.print(text, style=style, soft_wrap=not console.is_terminal)
+
+
+def _means(column: Column, labels: Sequence[str], means: Rows, seeds: int) -> _Shown:
+    unit, form = FORMS[column.unit]
+    missing = "never" if column in TARGET_COLUMNS else "–"
+    return _Shown(
+        column.heading + unit, [_mean(means.get((label, column.name)), form, seeds, missing) for label in labels]
+    )
+
+
+def _mean(row: JsonObject | None, form: Form, seeds: int, missing: str) -> str:
+    if row is None:
+        return missing
+    half = 0.0 if row["lower"] is None else (row["upper"] - row["lower"]) / 2
+    spread = f" ±{form(half)}" if half > ROUNDING * abs(row["mean"]) else ""
+    return form(row["mean"]) + spread + (f" ({row['runs']}/{seeds})" if row["runs"] < seeds else "")
+
+
+def _cells(column: Column, labels: Sequence[str], paired: Rows, seeds: int, levels: tuple[float, float]) -> _Shown:
+    unit, form = FORMS[column.unit]
+    cells = [_difference(paired.get((label, column.name)), form, seeds, levels) for label in labels]
+    return _Shown(column.heading + unit, cells)
+
+
+def _difference(row: JsonObject | None, form: Form, seeds: int, levels: tuple[float, float]) -> str:
+    """A difference with a star for each of the levels, ascending in strictness, that its p value keeps."""
+    if row is None:
+        return "no pair"
+    sign = "+" if row["difference"] > 0 else ""
+    pairs = f" ({row['pairs']}/{seeds})" if row["pairs"] < seeds else ""
+    if row["lower"] is None:
+        return sign + form(row["difference"]) + pairs
+    half, unpaired_half = (row["upper"] - row["lower"]) / 2, (row["unpaired_upper"] - row["unpaired_lower"]) / 2
+    stars = "*" * sum(row.get("p_value", 1.0) <= level for level in levels)
+    return f"{sign}{form(row['difference'])} ±{form(half)} [{form(unpaired_half)}]{stars}{pairs}"
+
+
+# -- as wide as the terminal ---------------------------------------------------------------------------
+
+
+def _print(console: Any, limit: int | None, labels: list[str], columns: list[_Shown]) -> None:
+    """The columns side by side; those that do not fit follow below, under the same names."""
+    widest = max((column.width for column in columns), default=0)
+    line_width = max(map(len, labels))
+    if limit is not None:
+        line_width = max(NARROWEST, min(line_width, limit - GAP - widest))
+    for number, part in enumerate(_parts(columns, None if limit is None else limit - line_width)):
+        if number:
+            console.print()
+        _row(console, " " * line_width, [column.heading.rjust(column.width) for column in part], style="bold")
+        for place, label in enumerate(labels):
+            first, *rest = wrap(label, line_width)
+            _row(console, first.ljust(line_width), [column.cells[place].rjust(column.width) for column in part])
+            for line in rest:
+                _row(console, line, [])
+
+
+def _row(console: Any, name: str, cells: list[str], style: str | None = None) -> None:
+    console.print((" " * GAP).join([name, *cells]), style=style, soft_wrap=True)
+
+
+def _parts(columns: list[_Shown], line_width: int | None) -> Iterator[list[_Shown]]:
+    part: list[_Shown] = []
+    for column in columns:
+        if part and line_width is not None and sum(c.width + GAP for c in (*part, column)) > line_width:
+            yield part
+            part = []
+        part.append(column)
+    if part:
+        yield part

@@ -1,0 +1,187 @@
+"""Executes a planned sweep: what is complete is kept, what is missing is run, and the index says how it went."""
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from simfl.core.errors import SimflError
+from simfl.core.storage.disk import file_lock, make_folder
+from simfl.experiments.sweep import cluster, processes, run_status
+from simfl.experiments.sweep.index import Index
+from simfl.experiments.sweep.plan import Member, Plan
+from simfl.experiments.sweep.task import Task
+from simfl.results.folder import write_contents
+
+SHARED = ".lock-index"
+"""Held by whoever writes a file that all shards write."""
+
+LONGEST_S = 2e6
+"""The longest time limit, 23 days: how long a system call can wait."""
+
+INDEX_WRITES = 50
+"""The index is brought up to date so often during a sweep."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How a sweep is executed; nothing of it changes a result.
+
+    Attributes:
+        jobs: runs at the same time; None = one for each core that this process may use.
+        retry_failed: run those again that failed before.
+        time_limit_s: wall seconds of one run; None = no limit.
+        shard: (i, n) runs every n-th member from the i-th on, 1 <= i <= n.
+        engine: ``processes`` on this machine, or ``dask``.
+        scheduler: address of a Dask scheduler; None = inside this process.
+        insecure: accept a scheduler on another machine without TLS.
+    """
+
+    jobs: int | None = None
+    retry_failed: bool = False
+    time_limit_s: float | None = None
+    shard: tuple[int, int] = (1, 1)
+    engine: Literal["processes", "dask"] = "processes"
+    scheduler: str | None = None
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        shard, shards = self.shard
+        if not 1 <= shard <= shards:
+            raise SimflError(f"shard {shard}/{shards}: the shards of {shards} are 1/{shards} to {shards}/{shards}")
+        if self.jobs is not None and self.jobs < 1:
+            raise SimflError(f"jobs: at least 1 (got {self.jobs})")
+        if self.time_limit_s is not None and not 0 < self.time_limit_s <= LONGEST_S:
+            raise SimflError(
+                f"the time limit must be positive and at most {LONGEST_S:g} s (got {self.time_limit_s}); without one "
+                "runs take as long as they need"
+            )
+        if self.engine not in ("processes", "dask"):
+            raise SimflError(f"engine: processes or dask (got {self.engine})")
+        if self.scheduler is not None and self.engine != "dask":
+            raise SimflError("a scheduler's address needs the engine dask")
+
+    def play(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
+        """The engine at work; yields ("started", "ended" or "put back", digest)."""
+        jobs = self.jobs or _cores()
+        if self.engine == "processes":
+            return processes.play(tasks, jobs, self.time_limit_s)
+        return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
+
+
+def _cores() -> int:
+    """Cores that this process may use; all of the machine where the system does not tell (macOS, Windows)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How far a sweep (or this shard of it) has come, in runs.
+
+    Attributes:
+        total: all of them.
+        reused: complete, or failed and not to be retried, before this sweep began.
+        done, failed: complete and failed now, the kept ones included.
+        running: at present.
+    """
+
+    total: int
+    reused: int
+    done: int
+    failed: int
+    running: int
+
+    @property
+    def left(self) -> int:
+        """Neither ended nor running."""
+        return self.total - self.done - self.failed - self.running
+
+
+Watch = Callable[[Counts], None]
+
+
+def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = None) -> Index:
+    """Runs the members of a plan into ``out/<name>/<digest>/``, the sweep's own files into ``folder``.
+
+    Args:
+        plan: the sweep.
+        out: root of all results.
+        folder: gets ``sweep.yaml`` and ``index.csv``.
+        how: engine, jobs, limits.
+        watch: called whenever a run has begun or ended.
+
+    Returns:
+        The state of every member, other shards' included.
+
+    Raises:
+        BusyError: another process is running the same sweep (or shard) into the same folder.
+        SimflError: the engine cannot work.
+    """
+    out = out.resolve()
+    make_folder(folder, folder.parent.parent)
+    shard, shards = how.shard
+    mine = plan.members[shard - 1 :: shards]
+    name = ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
+    with file_lock(folder / name, f"{folder}: another process is running this sweep"):
+        with file_lock(folder / SHARED):
+            write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
+        index = Index(plan, out / plan.name)
+        finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
+        missing = [member for member in mine if index.status(member.digest) not in finished]
+        try:
+            _play(index, mine, [_task(plan, member, out) for member in missing], folder, how, watch)
+        finally:
+            _write(index, folder)
+    return index
+
+
+def _play(
+    index: Index, mine: tuple[Member, ...], tasks: list[Task], folder: Path, how: How, watch: Watch | None
+) -> None:
+    missing = {task.digest for task in tasks}
+    counts = index.counts(member.digest for member in mine if member.digest not in missing)
+    every = max(1, len(tasks) // INDEX_WRITES)
+
+    def tell() -> None:
+        if watch is not None:
+            ended = counts[run_status.DONE], counts[run_status.FAILED]
+            watch(Counts(len(mine), len(mine) - len(tasks), *ended, counts["running"]))
+
+    tell()
+    if not tasks:
+        return
+    _write(index, folder)
+    with closing(how.play(tasks)) as events:
+        for event, digest in events:
+            if event == "started":
+                counts["running"] += 1
+            else:
+                counts["running"] = max(0, counts["running"] - 1)
+            if event == "ended":
+                missing.discard(digest)
+                counts[_end_status(index, digest)] += 1
+                if len(missing) % every == 0:
+                    _write(index, folder)
+            tell()
+
+
+def _end_status(index: Index, digest: str) -> str:
+    if index.refresh(digest) == run_status.OPEN:  # it ran on another machine, into a folder that is not this one
+        run_status.note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
+        index.refresh(digest)
+    return index.status(digest)
+
+
+def _write(index: Index, folder: Path) -> None:
+    """Several shards may write at once: each reads what the others have done before it writes."""
+    with file_lock(folder / SHARED):
+        for member in index.plan.members:
+            if index.status(member.digest) != run_status.DONE:
+                index.refresh(member.digest)
+        write_contents(folder, {"index.csv": index.csv()})
+
+
+def _task(plan: Plan, member: Member, out: Path) -> Task:
+    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins)

@@ -1,0 +1,198 @@
+"""A sweep before it runs: every member with its scenario, validated, in a fixed order."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from simfl.core.errors import ScenarioError, SimflError
+from simfl.experiments.sweep.grid import Axis, combinations
+from simfl.experiments.sweep.plugin_pickling import pack
+from simfl.scenario import InvalidScenario, Scenario
+from simfl.scenario.digest import foreign_plugins
+from simfl.scenario.yaml.writer import dump
+
+Given = Path | str | Mapping[str, Any] | Scenario
+"""A scenario file, a mapping with the keys of one, or a scenario."""
+
+Load = Callable[[Sequence[str]], Scenario]
+"""The scenario with some ``key=value`` overrides applied."""
+
+SHOWN = 20
+DIGEST_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a sweep.
+
+    Attributes:
+        values: its value of each axis, as text.
+        seed: its seed.
+        digest: of its scenario.
+        scenario: the resolved scenario as YAML.
+    """
+
+    values: tuple[str, ...]
+    seed: int
+    digest: str
+    scenario: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a sweep.
+
+    Attributes:
+        name: the scenarios' common name.
+        file: where they were read, as the user named it.
+        folder: what their data files are relative to, absolute.
+        axes: what varies.
+        replications: seeds for each combination of values.
+        members: sorted by their values (numbers before words), then by seed.
+        plugins: what their workers must be given, see :mod:`simfl.experiments.sweep.plugin_pickling`.
+    """
+
+    name: str
+    file: str
+    folder: Path
+    axes: tuple[Axis, ...]
+    replications: int
+    members: tuple[Member, ...]
+    plugins: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """12 hex digits that depend on the keys, their values and every member's scenario."""
+        runs = [(member.digest, member.seed, member.values) for member in self.members]
+        content = [self.name, [(axis.key, axis.values) for axis in self.axes], self.replications, runs]
+        text = json.dumps(content, separators=(",", ":"))
+        return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+    def to_yaml(self) -> str:
+        """The sweep's definition, the content of ``sweep.yaml``."""
+        keys = {axis.key: list(axis.values) for axis in self.axes}
+        return dump({"name": self.name, "file": self.file, "keys": keys,
+                     "replications": self.replications, "runs": len(self.members)})  # fmt: skip
+
+    def label(self, member: Member) -> str:
+        """A member in words, as overrides."""
+        return _label(self.axes, member.values, member.seed)
+
+
+def source(scenario: Given, plugins: Sequence[Path] = ()) -> tuple[str, Load]:
+    """How messages call a scenario, and how to read it with overrides.
+
+    Args:
+        scenario: a YAML file, a mapping with the keys of one, or a scenario that was read already.
+        plugins: further plugin files, as seen from the working directory.
+    """
+    if isinstance(scenario, Mapping):
+        return "scenario", lambda overrides: Scenario.of(scenario, overrides=overrides, plugins=plugins)
+    if not isinstance(scenario, Scenario):
+        return str(scenario), lambda overrides: Scenario.load(scenario, overrides, plugins)
+    text, name, folder = scenario.to_yaml(), scenario.name, scenario.source.folder
+    return name, lambda overrides: Scenario.parse(text, name, overrides, folder, plugins)
+
+
+def plan_sweep(scenario: Given, axes: tuple[Axis, ...], replications: int = 1, plugins: Sequence[Path] = ()) -> Plan:
+    """Expands a grid and validates every member.
+
+    Args:
+        scenario: what is swept.
+        axes: keys and their values; the members are their product.
+        replications: with the seeds ``seed``, ``seed + 1``, ... of each member.
+        plugins: further plugin files, as seen from the working directory.
+
+    Raises:
+        SimflError: members are invalid (all problems, with the members they are in), or are the same run.
+    """
+    if replications < 1:
+        raise SimflError(f"replications: at least 1 (got {replications})")
+    runs = replications * math.prod(len(axis.values) for axis in axes)
+    if runs > MOST:
+        raise SimflError(f"a sweep of {runs} runs; at most {MOST} fit into one: give fewer values or replications")
+    file, load = source(scenario, plugins)
+    read = _Reading(axes, load)
+    for values in combinations(axes):
+        read.members(values, replications)
+    members = read.sorted_members(file)
+    return Plan(read.name, file, read.folder.resolve(), axes, replications, members, pack(read.foreign))
+
+
+MOST = 100_000
+"""Runs of a sweep; each is read and checked before the first one begins, at a few hundred a second."""
+
+
+class _Reading:
+    """Reads members and collects what is wrong with them."""
+
+    def __init__(self, axes: tuple[Axis, ...], load: Load) -> None:
+        self.axes, self.load = axes, load
+        self.by_digest: dict[str, Member] = {}
+        self.wrong: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        self.tried = 0
+        self.name, self.folder = "", Path()
+        self.foreign: set[type] = set()
+
+    def members(self, values: tuple[str, ...], replications: int) -> None:
+        overrides = [f"{axis.key}={value}" for axis, value in zip(self.axes, values, strict=True)]
+        first = self.member(values, overrides)
+        if first is not None:
+            for seed in range(first.seed + 1, first.seed + replications):
+                self.member(values, [*overrides, f"seed={seed}"])
+
+    def member(self, values: tuple[str, ...], overrides: list[str]) -> Member | None:
+        self.tried += 1
+        try:
+            scenario = self.load(overrides)
+            member = Member(values, scenario.seed, scenario.digest, scenario.to_yaml())
+        except InvalidScenario as error:
+            for problem in error.problems:
+                self.wrong[problem.key, problem.message].append((" ".join(overrides), str(problem)))
+            return None
+        except ScenarioError as error:
+            self.wrong[error.key, error.message].append((" ".join(overrides), str(scenario.locate(error))))
+            return None
+        if member.digest in self.by_digest:
+            same = _label(self.axes, self.by_digest[member.digest].values, self.by_digest[member.digest].seed)
+            raise SimflError(f"two members are the same run: {same} and {_label(self.axes, values, member.seed)}")
+        if self.name not in ("", scenario.name):
+            raise SimflError("name: all runs of a sweep have one name, for they share a folder")
+        self.name, self.folder = scenario.name, scenario.source.folder
+        self.foreign.update(foreign_plugins(scenario))
+        self.by_digest[member.digest] = member
+        return member
+
+    def sorted_members(self, file: str) -> tuple[Member, ...]:
+        if not self.wrong:
+            return tuple(sorted(self.by_digest.values(), key=lambda member: (*map(_order, member.values), member.seed)))
+        lines = [self.problem_text(members) for members in list(self.wrong.values())[:SHOWN]]
+        more = len(self.wrong) - SHOWN
+        raise SimflError("\n".join([*lines, f"... and {more} more problems"] if more > 0 else lines))
+
+    def problem_text(self, members: list[tuple[str, str]]) -> str:
+        """One problem of some members: (overrides, what is wrong and where) of each."""
+        overrides, problem = members[0]
+        if len(members) == self.tried:
+            return problem
+        others = f" and {len(members) - 1} more" if len(members) > 1 else ""
+        return f"member {overrides}{others}: {problem}"
+
+
+def _label(axes: Sequence[Axis], values: Sequence[str], seed: int) -> str:
+    shown = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True) if axis.key != "seed"]
+    return " ".join([*shown, f"seed={seed}"])
+
+
+def _order(value: str) -> Any:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.inf
+    return (0, number, value) if math.isfinite(number) else (1, 0.0, value)

@@ -1,0 +1,83 @@
+"""The default engine: runs side by side on this machine, each in a worker process."""
+
+import queue
+import sys
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from simfl.core.errors import SimflError
+from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.worker_process import NoWorker, Slot, Stopped
+
+
+def play(tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None) -> Generator[tuple[str, str], None, None]:
+    """Executes every task; closing the iterator ends the workers at once.
+
+    Where a worker process does not start, its run waits for another, and fewer run at the same time.
+
+    Args:
+        tasks: what to execute.
+        jobs: runs at the same time.
+        time_limit_s: of one run; None = none.
+
+    Yields:
+        ``("started", digest)``, then ``("ended", digest)``, or ``("put back", digest)`` and all over again.
+
+    Raises:
+        SimflError: no worker process starts any more.
+    """
+    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    free: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
+    slots = [Slot(time_limit_s) for _ in range(min(jobs, len(tasks)))]
+    for worker_slot in slots:
+        free.put(worker_slot)
+
+    def one(task: Task) -> None:
+        while (worker_slot := free.get()) is not None:
+            events.put(("started", task.digest))
+            try:
+                worker_slot.play(task)
+                events.put(("ended", task.digest))
+            except Stopped:
+                pass
+            except NoWorker as error:
+                events.put(("put back", task.digest))
+                events.put(error)
+                continue  # without this slot
+            except BaseException as error:
+                events.put(error)
+            free.put(worker_slot)
+            return
+
+    pool = ThreadPoolExecutor(max(1, len(slots)))
+    try:
+        for task in tasks:
+            pool.submit(one, task)
+        ended, working = 0, len(slots)
+        while ended < len(tasks):
+            event = events.get()
+            if isinstance(event, NoWorker):
+                working -= 1
+                _fewer(event, working, len(tasks) - ended)
+                continue
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+            ended += event[0] == "ended"
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker_slot in slots:
+            worker_slot.close()
+            free.put(None)
+        pool.shutdown(wait=True)
+
+
+def _fewer(error: NoWorker, working: int, left: int) -> None:
+    """
+    Raises:
+        SimflError: nobody works any more.
+    """
+    if not working:
+        raise SimflError(f"{error}; {left} runs are left open, and the same command goes on with them")
+    print(f"warning: {error}; going on with {working} at the same time", file=sys.stderr)

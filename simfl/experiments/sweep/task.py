@@ -1,0 +1,30 @@
+"""One run as a piece of work that can be sent to another process or machine."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Task:
+    """A scenario to run.
+
+    Attributes:
+        scenario: resolved, as YAML.
+        name, digest: of the scenario; they name the run's folder.
+        folder: what its data files are relative to, absolute.
+        out: root of all results, absolute.
+        plugins: those that it uses and that the worker does not know, see
+            :mod:`simfl.experiments.sweep.plugin_pickling`.
+    """
+
+    scenario: str
+    name: str
+    digest: str
+    folder: str
+    out: str
+    plugins: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return Path(self.out, self.name, self.digest)

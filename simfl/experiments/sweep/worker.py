@@ -1,0 +1,100 @@
+"""A process that executes runs one after another: tasks as JSON lines on stdin, a JSON line on stdout for each.
+
+What libraries print goes to stderr. The process ends as soon as its stdin is closed, whatever it is doing, so that
+no worker outlives the sweep that started it; the run that it was at can be resumed.
+"""
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+from simfl.core.errors import BusyError, IntegrityError, ScenarioError, SimflError
+from simfl.core.json_data import JsonObject
+from simfl.core.registration.plugin_errors import plugin_failure
+from simfl.core.storage.disk import file_lock
+from simfl.experiments.sweep import run_status
+from simfl.experiments.sweep.task import Task
+
+
+def main() -> None:
+    """Reads tasks and executes them until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the sweep decides
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(tasks,), daemon=True).start()
+    for slow in ("simfl.runs.run", "pandas", "scipy.sparse"):  # every run needs them; importing is no part of a run
+        import_module(slow)
+
+    print(json.dumps({"ready": True}), file=replies)
+    while True:
+        print(json.dumps(_attempt(tasks.get())), file=replies)
+
+
+def play(task: Task) -> None:
+    """Executes a run, or goes on with it, or leaves it as it is if it is complete.
+
+    A run that another process is executing is waited for.
+
+    Raises:
+        SimflError: the scenario cannot be built.
+    """
+    from simfl.experiments.sweep.plugin_pickling import unpack
+    from simfl.runs.run import LOCK, run
+    from simfl.scenario import Scenario
+
+    unpack(task.plugins)
+    scenario = Scenario.parse(task.scenario, task.name, folder=Path(task.folder))
+    if scenario.digest != task.digest:
+        raise SimflError("a data file or plugin has changed, or this worker has another version of simfl or Python")
+    run_status.clear_failure(task.path)
+    force = False
+    while True:
+        try:
+            run(scenario, Path(task.out), force=force)
+            return
+        except ScenarioError as error:
+            raise scenario.locate(error) from None
+        except BusyError:
+            with file_lock(task.path / LOCK):
+                pass
+        except IntegrityError:  # its results are damaged, or no checkpoint is usable
+            if force:
+                raise
+            force = True
+
+
+def _read(tasks: "queue.SimpleQueue[Task]") -> None:
+    for line in sys.stdin:
+        tasks.put(Task(**json.loads(line)))
+    os._exit(0)
+
+
+def _attempt(task: Task) -> JsonObject:
+    try:
+        play(task)
+    except ScenarioError as error:
+        return {"error": _line(f"{error.key}: {error.message}" if error.key else error.message, task)}
+    except SimflError as error:
+        return {"error": _line(str(error), task)}
+    except MemoryError:
+        return {"error": "out of memory"}
+    except (Exception, SystemExit) as error:
+        what = plugin_failure(error) or f"internal error ({type(error).__name__}: {error})"
+        return {"error": _line(what, task), "detail": traceback.format_exc()}
+    return {}
+
+
+def _line(message: str, task: Task) -> str:
+    """The message on one line, the same wherever the results lie."""
+    return " ".join(message.replace(f"{task.out}{os.sep}", "").split())[:500]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Models measured on samples that belong to clients. Imported only where torch is."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simfl.clients.local_values import Vector
+from simfl.core.types import Arrays
+from simfl.learning.partitions.base import Split
+from simfl.learning.predictor import Predictor
+from simfl.learning.scores import client_scores, correct
+
+AT_ONCE = 16
+"""Models that are measured at once."""
+
+WAITING_BYTES = 1 << 25
+"""Models that wait to be measured take no more room than this, here and in a checkpoint."""
+
+
+class ClientSamples:
+    """Accuracies on every client's own samples, x float32 (n, *shape), of classes y, int64 (n,)."""
+
+    def __init__(self, predictor: Predictor, x: torch.Tensor, y: torch.Tensor, split: Split) -> None:
+        self.predictor, self.x, self.y, self.split = predictor, x, y, split
+        self.labels = y.cpu().numpy()
+
+    @cached_property
+    def _shared_samples(self) -> tuple[NDArray[np.int64], Split]:
+        """All clients' samples, once each, and the positions of each client's among them."""
+        used, place = np.unique(self.split.indices, return_inverse=True)
+        return used, Split(self.split.offsets, place.astype(np.int64))
+
+    @property
+    def holders(self) -> NDArray[np.bool_]:
+        """Who has any, bool (clients,)."""
+        return self.split.sizes > 0
+
+    def accuracy(self, model: Vector, client: int) -> float:
+        """Share of a client's samples that a model (d,) classifies rightly; NaN without any, or where it diverged."""
+        if not self.split.sizes[client]:
+            return float("nan")
+        return float(self._right(model, self.split[client]).mean())
+
+    def accuracies(self, model: Vector, personal: Callable[[int], Vector | None]) -> NDArray[np.float64]:
+        """The same of every client's model, (clients,), NaN where it has no samples.
+
+        The global model, (d,), is measured once for all who use it: those whose ``personal`` model is None.
+        """
+        accuracies = np.full(len(self.split), np.nan)
+        holders = np.flatnonzero(self.holders)
+        at_once = AT_ONCE if self.predictor.many else 1
+        shared: list[int] = []
+        waiting: dict[int, Vector] = {}
+        for client in holders.tolist():
+            model_in_use = personal(client)
+            if model_in_use is None:
+                shared.append(client)
+                continue
+            waiting[client] = model_in_use
+            if len(waiting) == at_once:
+                self._fill(accuracies, waiting)
+        if waiting:
+            self._fill(accuracies, waiting)
+        if shared:
+            used, place = self._shared_samples
+            right = self._right(model, used)
+            accuracies[shared] = [right[place[client]].mean() for client in shared]
+        return accuracies
+
+    def _fill(self, accuracies: NDArray[np.float64], waiting: dict[int, Vector]) -> None:
+        """Measures the models of these clients, many at once or one by one."""
+        if self.predictor.many:
+            accuracies[list(waiting)] = self._many(waiting)
+        else:
+            for client, model in waiting.items():
+                accuracies[client] = self.accuracy(model, client)
+        waiting.clear()
+
+    def _many(self, models: dict[int, Vector]) -> NDArray[np.float64]:
+        """Accuracies of several models at once, padded to one shape, since rounding must not depend on their number."""
+        most = int(self.split.sizes.max())
+        index = np.zeros((AT_ONCE, most), dtype=np.int64)
+        real = np.zeros((AT_ONCE, most), dtype=bool)
+        stacked = np.zeros((AT_ONCE, len(next(iter(models.values())))), dtype=np.float32)
+        for row, (client, model) in enumerate(models.items()):
+            chosen = self.split[client]
+            index[row, : len(chosen)], real[row, : len(chosen)], stacked[row] = chosen, True, model
+        at = torch.from_numpy(index).to(self.x.device)
+        loss, predicted = self.predictor.each(stacked, self.x[at], self.y[at])
+        right = np.where(real, correct(loss, predicted, self.labels[index]), 0)
+        return (right.sum(axis=1) / np.maximum(real.sum(axis=1), 1))[: len(models)]
+
+    def _right(self, model: Vector, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        index = torch.from_numpy(chosen).to(self.x.device)
+        loss, predicted = self.predictor(model, self.x[index], self.y[index])
+        return correct(loss, predicted, self.labels[chosen])
+
+
+class ClientAccuracies:
+    """Accuracies of clients' models: those that they use, and those that their last training ended with, where
+    ``wanted``.
+
+    What training left is measured when somebody asks, so that models that are soon replaced are not measured at all.
+    """
+
+    def __init__(self, samples: ClientSamples, wanted: bool) -> None:
+        self.samples, self.wanted = samples, wanted
+        self.accuracy = np.full(len(samples.split), np.nan)
+        self._trained = self.accuracy.copy()
+        self._known = np.zeros(len(samples.split), dtype=bool)  # a model that diverged has NaN, too
+        self._waiting: dict[int, Vector] = {}
+
+    def add_trained(self, client: int, model: Vector) -> None:
+        """Notes the model, (d,), that a client's training ended with."""
+        if self.wanted and self.samples.holders[client]:
+            self._waiting[client] = model
+            if len(self._waiting) * model.nbytes > WAITING_BYTES:
+                self._measure_waiting()
+
+    def measure(self, model: Vector, personal: Callable[[int], Vector | None]) -> dict[str, float]:
+        """Measures the models in use, see :meth:`ClientSamples.accuracies`; the columns' values of both kinds."""
+        self._measure_waiting()
+        self.accuracy = self.samples.accuracies(model, personal)
+        scores = client_scores(self.accuracy[self.samples.holders], "accuracy")
+        return scores | client_scores(self._trained[self._known], "trained_accuracy")
+
+    def by_client(self) -> dict[str, NDArray[np.float64]]:
+        """Both kinds, (clients,) each, NaN where there is none."""
+        self._measure_waiting()
+        return {"accuracy": self.accuracy, "trained": np.where(self._known, self._trained, np.nan)}
+
+    def _measure_waiting(self) -> None:
+        for client, model in self._waiting.items():
+            self._trained[client], self._known[client] = self.samples.accuracy(model, client), True
+        self._waiting.clear()
+
+    def state(self) -> Arrays:
+        """For checkpoints."""
+        if not self.wanted:
+            return {}
+        state = {"accuracy": self.accuracy, "trained": self._trained.copy(), "known": self._known.copy()}
+        if self._waiting:
+            state |= {
+                "waiting": np.array(list(self._waiting), dtype=np.int64),
+                "waiting_models": np.stack(list(self._waiting.values())),
+            }
+        return state
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        if not self.wanted:
+            return
+        self.accuracy, self._trained, self._known = (np.array(state[name]) for name in ("accuracy", "trained", "known"))
+        if "waiting" in state:
+            self._waiting = dict(zip(state["waiting"].tolist(), np.array(state["waiting_models"]), strict=True))

@@ -1,0 +1,113 @@
+"""Measures the global model on common test samples, and clients' models on their own. Imported only where torch is."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simfl.clients.local_values import Vector
+from simfl.core.types import Job, Predictions
+from simfl.core.validation import checked_vectors
+from simfl.learning.base import Evaluator
+from simfl.learning.client_accuracies import ClientAccuracies
+from simfl.learning.data.base import Dataset
+from simfl.learning.evaluation_settings import EvaluationSettings
+from simfl.learning.local_runner import LocalRunner
+from simfl.learning.predictor import Predictor
+from simfl.learning.scores import class_scores, correct, overall_scores
+
+TUNED = 64
+"""Clients that tune a model at once."""
+
+
+class EvaluationSet:
+    """The test part of a data set, or the samples at some positions of it."""
+
+    def __init__(
+        self, predictor: Predictor, data: Dataset, chosen: NDArray[np.int64] | None, device: torch.device
+    ) -> None:
+        used = slice(None) if chosen is None else np.sort(chosen)
+        self.predictor, self.classes, self.labels = predictor, data.classes, data.y_test[used]
+        self._x, self._y = (torch.from_numpy(part).to(device) for part in (data.x_test[used], self.labels))
+
+    def predictions(self, model: Vector) -> Predictions:
+        """Of every sample."""
+        loss, predicted = self.predictor(model, self._x, self._y)
+        return Predictions(self.labels, predicted, loss, self.classes)
+
+    def scores(self, model: Vector, per_class: bool) -> dict[str, float]:
+        """Of a global model, see :mod:`simfl.learning.scores`."""
+        loss, predicted = self.predictor(model, self._x, self._y)
+        scores = overall_scores(loss, predicted, self.labels, self.classes)
+        return scores | class_scores(loss, predicted, self.labels, self.classes) if per_class else scores
+
+    def client_scores(self, clients: Iterable[int], personal: Callable[[int], Vector | None]) -> dict[str, float]:
+        """``test_accuracy_client_i`` of every client that uses a model of its own."""
+        scores = {}
+        for client in clients:
+            if (model := personal(client)) is not None:
+                loss, predicted = self.predictor(model, self._x, self._y)
+                scores[f"test_accuracy_client_{client}"] = float(correct(loss, predicted, self.labels).mean())
+        return scores
+
+    def no_skill(self, initial: Vector) -> float:
+        """The better accuracy of two that cost nothing: of the initial model, and of the most frequent class."""
+        _, predicted = self.predictor(initial, self._x, self._y)
+        return float(max(np.mean(predicted == self.labels), np.bincount(self.labels).max() / len(self.labels)))
+
+
+class SupervisedEvaluator(Evaluator):
+    """Measures the models of one scenario.
+
+    Args:
+        record: how good the clients' models are, where that was asked for.
+        runner: of clients that train just to be measured; has their states.
+        models: the global models by version, (d,) each, kept up to date by the trainer.
+    """
+
+    def __init__(
+        self,
+        wanted: EvaluationSettings,
+        test_set: EvaluationSet,
+        record: ClientAccuracies,
+        runner: LocalRunner,
+        samples: NDArray[np.int64],
+        models: Mapping[int, Vector],
+        initial: Vector,
+    ) -> None:
+        self.wanted, self.test_set, self.record, self.runner = wanted, test_set, record, runner
+        self.samples, self.models, self.start = samples, models, initial
+
+    def evaluate(self, version: int) -> dict[str, float]:
+        model, states = self.models[version], self.runner.states
+        scores = self.test_set.scores(model, self.wanted.per_class)
+        if not self.wanted.per_client:
+            return scores
+
+        def personal(client: int) -> Vector | None:
+            client_model = states.algorithm.personal(model, states.client(client))
+            if client_model is not None:
+                checked_vectors(client_model, model.shape, states.algorithm, "personal gives")
+            return client_model
+
+        self._tune(version)
+        scores |= self.record.measure(model, personal)
+        return scores | self.test_set.client_scores(np.flatnonzero(self.samples).tolist(), personal)
+
+    def _tune(self, version: int) -> None:
+        """What clients train just to be measured."""
+        clients = np.flatnonzero(self.record.samples.holders & (self.samples > 0)).tolist()
+        for first in range(0, len(clients), TUNED):
+            jobs = [Job.of(version, client, version, 0.0) for client in clients[first : first + TUNED]]
+            for client, tuned in self.runner.tune(jobs, self.models[version]).items():
+                self.record.add_trained(client, tuned)
+
+    def client_accuracies(self) -> dict[str, NDArray[np.float64]] | None:
+        return self.record.by_client() if self.record.wanted else None
+
+    def predictions(self, model: Vector) -> Predictions:
+        return self.test_set.predictions(model)
+
+    def no_skill_accuracy(self) -> float:
+        return self.test_set.no_skill(self.start)

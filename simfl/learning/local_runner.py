@@ -1,0 +1,168 @@
+"""Clients' jobs computed: every pass of many clients' work in one call of the engine."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.clients.base import ClientAlgorithm
+from simfl.clients.local_training import LocalTraining
+from simfl.clients.local_values import LocalContext, LocalPass, LocalResult, Vector
+from simfl.core.errors import PluginError
+from simfl.core.payload import Download, Upload
+from simfl.core.rng import Streams
+from simfl.core.types import Arrays, Job
+from simfl.core.validation import checked_type
+from simfl.learning.algorithm_state import AlgorithmState, add_arrays
+from simfl.learning.augment import Augment
+from simfl.learning.backends import Engine
+from simfl.learning.partitions.base import Split
+from simfl.learning.work import Work, work
+
+
+class TrainedJob(NamedTuple):
+    """A job that has been computed.
+
+    Attributes:
+        result: of the client algorithm.
+        loss: of the last pass; NaN where there was none.
+        passes: how often it made the job's epochs.
+        model: that training ended with, (d,), where it is kept.
+    """
+
+    result: LocalResult
+    loss: float
+    passes: float
+    model: Vector | None
+
+
+class LocalRunner:
+    """Computes clients' jobs: every pass of many clients' work in one call of the engine.
+
+    Args:
+        states: what clients and the server keep for the client algorithm.
+        validation: accuracy of a model on a client's validation samples.
+        keeps_models: whether the models that training ends with are kept.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        local: LocalTraining,
+        streams: Streams,
+        augment: Augment | None,
+        partition: Split,
+        states: AlgorithmState,
+        validation: Callable[[Vector, int], float],
+        keeps_models: bool,
+    ) -> None:
+        self.engine, self.local, self.streams, self.augment = engine, local, streams, augment
+        self.partition, self.states, self.validation, self.keeps_models = partition, states, validation, keeps_models
+
+    def train(self, jobs: Sequence[Job], models: Mapping[int, Vector]) -> list[TrainedJob]:
+        """The results of jobs, given the models by :attr:`Job.start`; a client without samples changes nothing."""
+        contexts = {}
+        for i, (job, samples) in enumerate(zip(jobs, self._counts(jobs), strict=True)):
+            self.states.begin_version(job.version)
+            if samples:
+                contexts[i] = self._context(job, models[job.start], samples)
+        trained = dict(zip(contexts, self.run(list(contexts.values()), self.states.algorithm), strict=True))
+        return [trained.get(i) or self._empty_result(models[job.start]) for i, job in enumerate(jobs)]
+
+    def run(self, contexts: Sequence[LocalContext], algorithm: ClientAlgorithm, purpose: str = "") -> list[TrainedJob]:
+        """All passes of the clients' work, each pass of all of them in one batch."""
+        trained: dict[int, TrainedJob] = {}
+        open_passes = {i: algorithm.begin(context) for i, context in enumerate(contexts)}
+        turn, passes = 0, dict.fromkeys(open_passes, 0.0)
+        while open_passes:
+            works = [self._work(contexts[i].job, each, turn, purpose) for i, each in open_passes.items()]
+            deltas, losses = self.engine.train(works)
+            further = {}
+            for (i, each), job_work, delta, loss in zip(
+                open_passes.items(), works, deltas, losses.tolist(), strict=True
+            ):
+                after = algorithm.end(contexts[i], each, delta, job_work.steps, job_work.rate)
+                checked_type(after, (LocalPass, LocalResult), algorithm, "end", "a LocalResult, or another LocalPass")
+                passes[i] += 1.0 if each.epochs is None else each.epochs / self.local.local_epochs
+                if isinstance(after, LocalPass):
+                    further[i] = after
+                else:
+                    model = each.start + delta if self.keeps_models else None
+                    trained[i] = TrainedJob(after, loss, passes[i], model)
+            open_passes, turn = further, turn + 1
+        for job in trained.values():
+            self._check_upload(job.result.upload, algorithm)
+        return [trained[i] for i in range(len(contexts))]
+
+    def _check_upload(self, upload: Upload, algorithm: ClientAlgorithm) -> None:
+        named = self.local.algorithm
+        checked_type(upload, Upload, named, "end", "a LocalResult of an Upload")
+        check_declared(named, upload.kinds)
+        if not named.sends and _public(upload.update, algorithm.private).any():
+            raise PluginError(named, "declares in `sends` that nothing leaves a client, and sends an update")
+
+    def tune(self, jobs: Sequence[Job], model: Vector) -> dict[int, Vector]:
+        """The models, by client, that clients train from the global one, (d,), just to be measured."""
+        contexts = [self._context(job, model, n) for job, n in zip(jobs, self._counts(jobs), strict=True)]
+        passes = [(context.job, self.states.algorithm.tune(context)) for context in contexts]
+        tuning = {job: each for job, each in passes if each is not None}
+        if not tuning:
+            return {}
+        deltas, _ = self.engine.train([self._work(job, each, purpose="tune/") for job, each in tuning.items()])
+        return {job.client: each.start + delta for (job, each), delta in zip(tuning.items(), deltas, strict=True)}
+
+    def _context(self, job: Job, model: Vector, samples: int) -> LocalContext:
+        return LocalContext(
+            job,
+            Download(model, self.states.common),
+            self.states.client(job.client),
+            lambda trained: self.validation(trained, job.client),
+            samples,
+        )
+
+    def _counts(self, jobs: Sequence[Job]) -> list[int]:
+        """How many samples the client of each job trains on."""
+        clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).reshape(-1, 2).T
+        return self.partition.counts(clients, versions).tolist()
+
+    def _work(self, job: Job, local_pass: LocalPass, turn: int = 0, purpose: str = "") -> Work:
+        samples = self.partition.samples_at(job.client, job.version)
+        return work(job, samples, local_pass, self.local, self.streams, self.augment, turn, purpose)
+
+    @staticmethod
+    def _empty_result(model: Vector) -> TrainedJob:
+        return TrainedJob(LocalResult(Upload(np.zeros(len(model), dtype=np.float32))), np.nan, 1.0, None)
+
+
+def _public(update: Vector, private: NDArray[np.bool_] | None) -> Vector:
+    """The coordinates of an update, (d,), that leave its client."""
+    return update if private is None else update[~private]
+
+
+def check_declared(algorithm: ClientAlgorithm, kinds: Iterable[str]) -> None:
+    """Nothing leaves a client that its algorithm, named in the scenario, has not declared.
+
+    Raises:
+        PluginError: one of the kinds of parts that leave is not declared.
+    """
+    known = {part.kind for part in algorithm.sends} or {"update"}  # an algorithm that sends nothing has an update of 0
+    if secret := sorted(set(kinds) - known):
+        why = f"sends a part of the kind '{secret[0]}' that it does not declare; list it in `sends`"
+        raise PluginError(algorithm, why)
+
+
+def upload_masks(results: Sequence[LocalResult], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """The coordinates that each update speaks about; None where each speaks about all."""
+    masks = [result.upload.mask for result in results]
+    if all(mask is None for mask in masks):
+        return None
+    return np.stack([np.ones(shape[1], dtype=bool) if mask is None else mask for mask in masks])
+
+
+def sum_arrays(results: Sequence[LocalResult]) -> Arrays:
+    """The sums of the further arrays that clients have uploaded, client by client."""
+    total: Arrays = {}
+    for result in results:
+        add_arrays(total, result.upload.arrays)
+    return total

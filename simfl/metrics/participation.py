@@ -1,0 +1,83 @@
+"""Cardinality and fairness over the rounds so far (science: Multi-RoundSecAgg, arXiv 2106.03328, section 3.3);
+what asynchronous jobs cost: staleness, concurrency, waste.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Tally:
+    """Counts who was aggregated, a round at a time.
+
+    Attributes:
+        rounds: rounds counted, skipped ones included.
+        aggregated: client updates aggregated in all of them.
+        latest: in the last of them.
+        participation: int64 (clients,): aggregations each client took part in.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.rounds = 0
+        self.aggregated = 0
+        self.latest = 0
+        self.participation: NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
+        self._most = self._least = 0
+        self._at_least = clients  # how many clients have taken part in just so many
+
+    @classmethod
+    def of(cls, participation: NDArray[np.int64], rounds: int) -> "Tally":
+        """The tally that has led to this participation, int64 (clients,), in so many rounds."""
+        tally = cls(len(participation))
+        tally.rounds, tally.aggregated, tally.participation = rounds, int(participation.sum()), participation
+        tally._most = int(participation.max())
+        tally._find_least()
+        return tally
+
+    def add(self, clients: NDArray[np.integer]) -> None:
+        """Counts one round in which ``clients`` (distinct, maybe none) were aggregated."""
+        self.rounds += 1
+        self.latest = len(clients)
+        self.aggregated += self.latest
+        if not self.latest:
+            return
+        before = self.participation[clients]
+        self.participation[clients] = before + 1
+        self._most = max(self._most, int(before.max()) + 1)
+        self._at_least -= int(np.count_nonzero(before == self._least))
+        if not self._at_least:
+            self._find_least()
+
+    def _find_least(self) -> None:
+        self._least = int(self.participation.min())
+        self._at_least = int(np.count_nonzero(self.participation == self._least))
+
+    @property
+    def mean_cardinality(self) -> float:
+        """Aggregation cardinality C(t): aggregated updates per round so far."""
+        return self.aggregated / self.rounds
+
+    @property
+    def fairness_gap(self) -> float:
+        """F(t): largest minus smallest share of the rounds so far in which a client took part."""
+        return float(self._most - self._least) / self.rounds
+
+
+def staleness_histogram(staleness: NDArray[np.integer]) -> list[int]:
+    """How many aggregated updates were 0, 1, 2, ... versions old."""
+    return np.bincount(np.asarray(staleness, dtype=np.int64)).tolist()
+
+
+def concurrency(
+    started_s: NDArray[np.float64], ended_s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Clients at work over time, of when each job occupied a slot, (n,): ascending times, and how many from each of
+    them on.
+    """
+    times, where = np.unique(np.concatenate([started_s, ended_s]), return_inverse=True)
+    steps = np.bincount(where, np.repeat([1.0, -1.0], [len(started_s), len(ended_s)]), len(times))
+    return times, np.cumsum(steps).astype(np.int64)
+
+
+def mean_concurrency(started_s: NDArray[np.float64], ended_s: NDArray[np.float64], until_s: float) -> float | None:
+    """Clients at work on average from time 0 to ``until_s``; None where no time passed."""
+    return float(np.sum(ended_s - started_s)) / until_s if until_s else None

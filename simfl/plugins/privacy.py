@@ -1,0 +1,18 @@
+"""Privacy stages, accountants and metrics."""
+
+from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
+from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
+from simfl.privacy.stage import STAGES, Loss, Members, Stage
+
+__all__ = [
+    "ACCOUNTANTS",
+    "COLUMNS",
+    "PRIVACY",
+    "STAGES",
+    "Accountant",
+    "History",
+    "Loss",
+    "Members",
+    "Privacy",
+    "Stage",
+]

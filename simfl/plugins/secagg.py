@@ -1,0 +1,19 @@
+"""Aggregation protocols."""
+
+from simfl.core.columns import MASKED_COLUMNS, failing
+from simfl.secagg.base import PROTOCOLS, Protocol
+from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+from simfl.secagg.updates import ClientUpdates
+
+__all__ = [
+    "MASKED_COLUMNS",
+    "PROTOCOLS",
+    "PhaseRequest",
+    "Cohort",
+    "ClientUpdates",
+    "SessionFailure",
+    "PreparedUnits",
+    "Protocol",
+    "SessionResult",
+    "failing",
+]

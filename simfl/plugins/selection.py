@@ -1,0 +1,7 @@
+"""Selection policies, and the families of rows that theory is computed from."""
+
+from simfl.selection.base import POLICIES, Policy
+from simfl.selection.random import RandomSelection
+from simfl.selection.theory.families import AnySubset, Coins, DisjointUnits, Family, NeighbourPairs
+
+__all__ = ["POLICIES", "Coins", "DisjointUnits", "AnySubset", "Family", "NeighbourPairs", "Policy", "RandomSelection"]

@@ -1,0 +1,30 @@
+"""Training rules, and what they are put together from."""
+
+from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor
+from simfl.training.arrivals import ARRIVALS, Arrivals
+from simfl.training.base import RULES, BufferedRule, Progress, Rule, SynchronousRule
+from simfl.training.fedavg import FedAvg
+from simfl.training.fedbuff import FedBuff
+from simfl.training.optimisers import SERVER_OPTIMISERS, ServerOptimiser
+from simfl.training.sgd_rule import SgdRule
+from simfl.training.staleness import STALENESS, Staleness
+
+__all__ = [
+    "AGGREGATES",
+    "ARRIVALS",
+    "RULES",
+    "SERVER_OPTIMISERS",
+    "STALENESS",
+    "AggregationRule",
+    "Arrivals",
+    "BufferedRule",
+    "Factor",
+    "FedAvg",
+    "FedBuff",
+    "Progress",
+    "Rule",
+    "ServerOptimiser",
+    "SgdRule",
+    "Staleness",
+    "SynchronousRule",
+]

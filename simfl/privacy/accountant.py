@@ -1,0 +1,94 @@
+"""What an accountant is: it says what the sums of a finished run gave away."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.columns import Column
+from simfl.core.payload import SUMMABLE
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.privacy.stage import Facts, Stage
+
+
+@dataclass(frozen=True)
+class History:
+    """All that an accountant sees of a finished run.
+
+    Attributes:
+        participation: the weights of the clients in each aggregate, scipy CSR of shape (rounds, clients), for every
+            aggregator: the server, or the clients that aggregate; zero rows where nothing was aggregated.
+        facts: of each stage, by name: float64 (rounds,), NaN where it said nothing.
+        single: whoever aggregates needs every single update, e.g. for a median: no sum hides them.
+        samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
+            ``participation``; None where they do not.
+        stages: in the order of their facts.
+        exposing: names of parts that leave each client and that neither sums nor noise cover.
+        silent: nothing leaves a client.
+    """
+
+    participation: Mapping[int, Any]
+    facts: tuple[Facts, ...] = ()
+    single: bool = False
+    samples: NDArray[np.int64] | None = None
+    stages: tuple[Stage, ...] = ()
+    exposing: tuple[str, ...] = ()
+    silent: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rounds, clients)."""
+        return next(iter(self.participation.values())).shape
+
+
+class Accountant(Plugin, Protocol):
+    """Says, after the last round, what every round's aggregates had given away until then.
+
+    Three rounds of four clients: 0 and 1, then 2 and 3, then 0, 1 and 2 are added up. The sums of rounds 0 and 2 differ
+    by client 2's update alone, so that from then on nobody is hidden (the guarantees are 1). With noise of twice the
+    sensitivity (mu = 1/2) a client that was in one sum has epsilon 1.99 at delta 10^-5, one that was in two has the
+    epsilon of mu = sqrt(2) / 2, which is 2.94:
+
+    >>> from scipy.sparse import csr_array
+    >>> from simfl.core.types import SERVER
+    >>> from simfl.privacy.dp.accountants.zero_out import ZeroOut
+    >>> from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
+    >>> from simfl.privacy.multiround.guarantees import Guarantees
+    >>> rounds = csr_array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]])
+    >>> facts = {"sensitivity": np.ones(3), "std": np.full(3, 2.0)}
+    >>> history = History({SERVER: rounds}, (facts,), stages=(CentralGaussian(),))
+    >>> columns = Guarantees().accounts(history)
+    >>> columns["privacy_strong"], columns["privacy_weak_lower"], columns["privacy_weak_upper"]
+    ([2, 2, 1], [2, 2, 1], [2, 2, 1])
+    >>> accountant = ZeroOut(delta=1e-5)
+    >>> [round(value, 2) for value in accountant.accounts(history)["epsilon_max"]]
+    [1.99, 1.99, 2.94]
+    >>> {name: values.round(2).tolist() for name, values in accountant.clients(history).items()}
+    {'rounds': [2, 2, 2, 1], 'epsilon': [2.94, 2.94, 2.94, 1.99]}
+
+    Attributes:
+        columns: what it fills in rounds.csv.
+        covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that its numbers speak of,
+            where they are summed or noised; beside others it says 1, or an infinite epsilon.
+    """
+
+    columns: ClassVar[tuple[Column, ...]]
+    covers: ClassVar[frozenset[str]] = SUMMABLE
+
+    @abstractmethod
+    def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
+        """The values of its columns for every round; None = does not apply or was not evaluated."""
+        ...
+
+    def clients(self, history: History) -> Mapping[str, NDArray[np.generic]]:
+        """What it says of each client after the last round, by name, (clients,); a file of the run's own holds it."""
+        return {}
+
+
+ACCOUNTANTS = Registry[Accountant](
+    "accountant", protocol=Accountant, modules=modules_of("simfl.privacy.dp.accountants", "pld", "rdp", "zero_out")
+)

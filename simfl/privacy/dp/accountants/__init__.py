@@ -1,0 +1,1 @@
+"""Accountants: epsilon of each client over the rounds that it took part in."""

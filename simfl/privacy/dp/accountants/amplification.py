@@ -1,0 +1,202 @@
+"""Epsilon by Google's accounting library, ``dp-accounting``: where sampling may be claimed, and what it then comes to.
+
+Sampling hides a client only from those who do not see who takes part, and only if it is drawn as the theorem says: by
+independent coins, into a sum that nothing but the members' own updates changes. So the sum is divided by a fixed number
+(the number of members would show in the noise's size, and one member more would push the others' mean away), noise is
+released where nobody came, and no member's presence may decide whether there is a sum, or a further round. What keeps
+clients away independently of coins and data only lowers their probabilities.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.errors import MissingError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.privacy.accountant import Accountant, History
+from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions
+from simfl.privacy.dp.losses import losses, noised_weights
+from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
+from simfl.privacy.stage import Loss, Stage
+
+Problem = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounting(Accountant):
+    """Keys of the library's accountants, and what they compose.
+
+    Without amplification: the Gaussian noise in the rounds that the client of largest loss really took part in, its
+    updates against none. With it: every round, in each of which a client is with the probability ``rate``.
+    """
+
+    delta: Delta = 1e-5
+    amplification: Annotated[
+        Literal["none", "poisson", "fixed_size"],
+        Field(description="what is claimed of sampling; none = everybody knows who takes part"),
+    ] = "none"
+    rate: Annotated[
+        float | None, Field(gt=0, le=1, description="probability of an available client's selection; null = known")
+    ] = None
+    every: Annotated[int, Field(ge=0, description="rounds between evaluations; 0 = after the last round only")] = 0
+
+    name = ""
+
+    def resolve(self, setting: ScenarioView) -> Self:
+        """With the selection's own rate."""
+        rate = _rate(setting) if self.amplification != "none" else None
+        return replace(self, rate=rate) if self.rate is None and rate is not None else self
+
+    def check(self, setting: ScenarioView) -> list[Problem]:
+        """Why the library cannot say it, or sampling cannot be claimed.
+
+        Raises:
+            MissingError: the library is not there.
+        """
+        if find_spec("dp_accounting") is None:
+            raise MissingError(f'the accountant {self.name} needs the extra "dp": pip install "simfl[dp]"')
+        noisy = [stage for stage in setting.privacy.stages if stage.observer]
+        others = [stage for stage in noisy if not stage.gaussian]
+        if others:
+            return [("", f"accounts Gaussian noise, but stage {others[0].name} adds another; use zero_out")]
+        if self.amplification == "none":
+            return []
+        problems = [("amplification", why) for why in _unsound(setting, noisy, self.amplification)]
+        actual = _rate(setting)
+        if self.rate is not None and actual is not None and self.rate < actual * (1 - 1e-12):
+            problems.append(("rate", f"is {self.rate:g}, but clients are selected with {actual:g}; use that, or null"))
+        return problems
+
+    def cautions(self, setting: ScenarioView) -> list[str]:
+        """A delta that says little, and participation that no accountant covers."""
+        return [*departure_cautions(setting), *large_delta_cautions(self.delta, setting)]
+
+    def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
+        return {self.columns[0].name: self.epsilons(history)}
+
+    def epsilons(self, history: History) -> Iterable[float | None]:
+        """Epsilon at the rounds that are due."""
+        wanted, noise = evaluation_rounds(history.shape[0], self.every), list(losses(history))
+        if history.exposing:
+            return [None] * len(wanted)
+        if not noise:  # what is not noised tells everything of whoever took part
+            took_part = sum(np.diff(P.indptr) for P in history.participation.values())
+            nobody = (np.cumsum(took_part) == 0) | history.silent
+            return [0.0 if it and none else None for it, none in zip(wanted, nobody, strict=True)]
+        worst = _Worst(history, noise)
+        values = [self._epsilon(history, noise, worst, t) if it else None for t, it in enumerate(wanted.tolist())]
+        return [None if value is None or not np.isfinite(value) else float(value) for value in values]
+
+    def _epsilon(self, history: History, noise: list[Loss], worst: "_Worst", t: int) -> float:
+        if self.amplification == "none":
+            mus = worst.mus(t)
+            return self.of_events(*np.unique(mus, return_counts=True)) if len(mus) else 0.0
+        mu = max(float(loss.mu.max()) for loss in noise if loss.mu is not None)
+        return self.of_sample(mu, t + 1, history.shape[1])
+
+    def of_events(self, mus: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+        """Epsilon of so many Gaussian mechanisms of each mu."""
+        import dp_accounting as dp
+
+        if np.isinf(mus).any():
+            return np.inf
+        events = [dp.SelfComposedDpEvent(dp.GaussianDpEvent(1 / mu), n) for mu, n in zip(mus.tolist(), counts.tolist())]
+        return self.of_event(dp.ComposedDpEvent(events), dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+
+    @abstractmethod
+    def of_sample(self, mu: float, rounds: int, clients: int) -> float:
+        """Epsilon of as many rounds, in each of which the client takes part with probability ``rate``."""
+        ...
+
+    @abstractmethod
+    def of_event(self, event: object, relation: object) -> float:
+        """Epsilon of an event of dp-accounting for neighbours of this relation."""
+        ...
+
+
+class _Worst:
+    """The client of largest loss after a round, and its losses until then."""
+
+    def __init__(self, history: History, noise: list[Loss]) -> None:
+        self.parts = []
+        for loss in noise:
+            weights = noised_weights(history, loss)
+            mu = np.zeros(history.shape[0]) if loss.mu is None else loss.mu
+            scaled = weights.copy()
+            scaled.data = mu[weights.nonzero()[0]] * (weights.data if loss.weighted else 1.0)
+            self.parts.append(scaled)
+
+    def mus(self, t: int) -> NDArray[np.float64]:
+        """That client's, of the rounds up to t that it is in."""
+        squares = sum(part[: t + 1].power(2).sum(axis=0) for part in self.parts)
+        worst = int(np.argmax(np.asarray(squares).ravel()))
+        mus = np.concatenate([part[: t + 1, [worst]].toarray().ravel() for part in self.parts])
+        return mus[mus > 0]
+
+
+def _rate(setting: ScenarioView) -> float | None:
+    policy = setting.selection
+    if policy.sampling == "fixed_size" and policy.k is not None:
+        return policy.k / setting.clients
+    return policy.inclusion
+
+
+def _unsound(setting: ScenarioView, noisy: list[Stage], claimed: str) -> Iterable[str]:
+    """Why sampling of this kind cannot be claimed."""
+    policy = setting.selection
+    rule, instead = setting.training, "use amplification: none"
+    if rule.asynchronous:
+        yield f"is {claimed}, but a buffered server's aggregates are no samples of its clients; {instead}"
+    if policy.sampling != claimed:
+        fits = {"poisson": "bernoulli", "fixed_size": "random"}[claimed]
+        yield f"is {claimed}, but selection: {policy.name} does not draw so; {instead}, or selection: {fits}"
+    for stage in noisy:
+        if stage.observer != "outside":
+            why = f"stage {stage.name} protects against the server, which sees who takes part"
+            yield f"is {claimed}, but {why}; {instead}"
+        elif not stage.amplifies:
+            yield f"is {claimed}, but the noise of stage {stage.name} lasts over rounds; {instead}"
+    weights = rule.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64))
+    if weights[0] != weights[1]:
+        yield f"is {claimed}, but clients weigh as much as they hold samples; use weighting: equal"
+    if rule.follows_data:
+        yield f"is {claimed}, but clients leave after a look at their own models, not by chance; {instead}"
+    if rule.ends_by_participation:
+        yield f"is {claimed}, but who takes part decides when the run ends; give training.rounds, and no such stop"
+    unlike = _unlike_coins if claimed == "poisson" else _unlike_sets
+    yield from (f"is {claimed}, but {why}" for why in unlike(setting, instead))
+
+
+def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
+    """Why the sums of a policy that tosses independent coins are not those of Poisson samples."""
+    rule, devices = setting.training, setting.devices
+    if not rule.asynchronous and rule.fixed_denominator is None:
+        yield "the sum is divided by the weights of those who came, which tells about them; set training.denominator " \
+            "to expected"  # fmt: skip
+    if rule.losses is not None and rule.losses.on_failure == "abort":
+        yield "one client's failure takes all others out of the sum; set training.on_failure to drop_unit"
+    if not setting.secagg.sums_whoever_comes:
+        yield f"secagg: {setting.secagg.name} fails as a whole where too few come; set secagg to plain"
+    if not devices.availability.timeless:
+        yield f"simulated time, which tells who took part, may decide who is available; {instead}"
+    if devices.failure.rates(setting, Streams(setting.seed)) is None:
+        yield f"clients do not certainly fail independently of one another; {instead}"
+
+
+def _unlike_sets(setting: ScenarioView, instead: str) -> Iterable[str]:
+    """Why the sums of a policy that draws k clients are not those of samples of k."""
+    rule, devices, streams = setting.training, setting.devices, Streams(setting.seed)
+    dropout, failing = devices.availability.build(setting, streams).dropout, devices.failure.rates(setting, streams)
+    if dropout is None or failing is None or np.max(dropout) > 0 or np.max(failing) > 0:
+        yield f"that needs all clients to be available and none to fail; {instead}"
+    if rule.losses is not None and rule.losses.deadline_s is not None:
+        yield "that needs all selected clients in the sum; set training.deadline_s to null"
+    if rule.fixed_denominator is None and not setting.learning.everybody_holds_samples:
+        yield "clients without samples are in no sum, and its size tells of them; set training.denominator to expected"

@@ -1,0 +1,81 @@
+"""Gaussian noise that the server adds to the sum."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.columns import Column
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays, Job
+from simfl.privacy.dp.mechanisms import gaussian
+from simfl.privacy.dp.stages.clip import clip_norms, of_sums
+from simfl.privacy.stage import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
+
+NOISE = Column("noise_std", "Noise", "number", "Standard deviation of the noise in each coordinate of the mean.", -1,
+               None, shown=False)  # fmt: skip
+
+Norm = Annotated[float, Field(gt=0, description="the largest L2 norm of an update, C; longer ones are scaled down")]
+Multiplier = Annotated[
+    float, Field(ge=0, description="standard deviation of the noise in the sum over the clip norm, z; 0 = none")
+]
+MaxWeight = Annotated[
+    float | None,
+    Field(gt=0, description="the weight for which noise is made; null = 1, where samples do not weigh updates"),
+]
+
+
+@STAGES("central_gaussian")
+@dataclass(frozen=True)
+class CentralGaussian(Stage):
+    """Updates are clipped to norm C; the server adds N(0, (z C)²) to their sum.
+
+    Sensitivity: C in L2, times an update's weight. Adjacency: a client's update against none. It protects against those
+    who see the models; the server sees the sum without noise. Reference: McMahan et al., "Learning differentially
+    private recurrent language models", ICLR 2018.
+    """
+
+    clip_norm: Norm = 1.0
+    noise_multiplier: Multiplier = 1.0
+    max_weight: MaxWeight = None
+
+    observer = "outside"
+    gaussian = True
+    amplifies = True
+    columns = (NOISE, NOT_FINITE)
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        return of_sums(setting, self.max_weight)
+
+    @property
+    def std(self) -> float:
+        """Of the noise in a sum."""
+        return self.noise_multiplier * self.clip_norm * (self.max_weight or 1.0)
+
+    def client(
+        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
+    ) -> NDArray[np.float32]:
+        return clip_norms(vectors, self.clip_norm)
+
+    def server(
+        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
+    ) -> tuple[NDArray[np.float32], Arrays]:
+        if not self.std:
+            return vector, state
+        noise = gaussian.sample(streams("dp/central", members.number), self.std / members.divisor, len(vector))
+        return (vector + noise).astype(np.float32), state
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        return {"sensitivity": self.clip_norm, "std": self.std, "noise_std": self.std / members.divisor}
+
+    def loss(self, facts: Facts) -> Loss:
+        return gaussian_loss(facts)
+
+
+def gaussian_loss(facts: Facts, weighted: bool = True) -> Loss:
+    """Of the facts ``sensitivity`` and ``std``."""
+    with np.errstate(divide="ignore"):
+        return Loss(mu=np.nan_to_num(facts["sensitivity"] / facts["std"], posinf=np.inf), weighted=weighted)

@@ -1,0 +1,252 @@
+"""Output perturbation of strongly convex models, for single samples, with shares of noise as PrivacyFL has it.
+
+A client that minimises the mean of 1-Lipschitz losses plus alpha/2 |w|^2 over k samples x, |x| <= R, moves its w by at
+most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhuri, Monteleoni and Sarwate, JMLR 2011,
+Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
+noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
+really train, ``training.weight_decay``.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import compress
+from math import inf, sqrt
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.columns import Column
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays, Job
+from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
+from simfl.privacy.stage import STAGES, Members, Stage
+
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Epsilon = Annotated[float, Field(gt=0, le=1e9)]
+
+
+@STAGES("output_perturbation")
+@dataclass(frozen=True)
+class OutputPerturbation(Stage):
+    """Each of n clients adds the difference of two Gamma(1/n, scale) to every weight; together they are Laplace.
+
+    With ``adds: whole`` each adds a whole Laplace variable, which is what the n - 1 attack leaves of it. ``gaussian``
+    are shares N(0, std² / n), by the textbooks' formula where published (for epsilon up to 1), by the exact profile
+    where calibrated, on all weights at once; ``staircase`` has no shares.
+    ``published`` is the scale of the publication, 2 R / (n k alpha epsilon), which is meant for the mean of the models
+    but added to each before they are averaged: n times too little. ``calibrated`` is for what one sample does to
+    its own client's model, so that every weight of the mean is epsilon-private against replacing it. n are the clients
+    in the sum; of different epsilons the largest counts. Every round draws its noise anew, and costs its own epsilon;
+    but after ``rounds`` rounds a cohort that sums the very same models again sends the very same noise, which is free.
+    Reference: Mugunthan, MIT 2022, sections 2.2.3 and 5.3.
+    """
+
+    epsilon: Annotated[Epsilon | tuple[Epsilon, ...], Field(description="a number, or one a client")]
+    samples: Annotated[
+        Count | tuple[Count, ...], Field(description="samples of a client in its first round, k: a number, or one each")
+    ]
+    alpha: Annotated[
+        float,
+        Field(gt=0, le=1e9, description="strong convexity of the local loss, its L2 penalty, as noise assumes it"),
+    ] = 1.0
+    penalty: Annotated[
+        float | None,
+        Field(ge=0, description="the L2 penalty of the local loss as it is; null = training.weight_decay"),
+    ] = None
+    new: Annotated[int, Field(ge=0, le=10**9, description="samples that every further round adds to k")] = 0
+    rounds: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="rounds that find new samples, after which a model is sent again with the same noise; "
+            "null = all",
+        ),
+    ] = None
+    radius: Annotated[float, Field(gt=0, le=1e9, description="largest Euclidean norm of a sample, R")] = 1.0
+    noise_scale: Annotated[
+        Literal["published", "calibrated"], Field(description="how the scale of the noise follows from epsilon")
+    ] = "published"
+    adds: Annotated[
+        Literal["share", "whole"], Field(description="each client adds a share of the noise, or all of it")
+    ] = "share"
+    mechanism: Annotated[Literal["laplace", "gaussian", "staircase"], Field(description="the law of the noise")] = (
+        "laplace"
+    )
+    delta: Annotated[float, Field(gt=0, lt=1, description="of gaussian noise; the others need none")] = 1e-5
+
+    columns = (
+        Column("epsilon_weight", "ε of a weight", "number",
+               "Epsilon of one weight of this round's mean, for one replaced sample, as the noise really is.", -1,
+               "sum", shown=False),
+        Column("epsilon_model", "ε of the model", "number",
+               "Epsilon of this round's whole mean, for one replaced sample; rounds add up.", -1, "sum"),
+    )  # fmt: skip
+    certificate = "epsilon_model"
+    example = {"epsilon": 1.0, "samples": 30}
+
+    def resolve(self, setting: ScenarioView) -> Self:
+        """With the rule's own penalty."""
+        return self if self.penalty is not None else replace(self, penalty=setting.training.weight_decay)
+
+    def cautions(self, setting: ScenarioView) -> list[str]:
+        """What the epsilons take for granted, and where noise is made for another loss than the clients'."""
+        cautions = []
+        if (self.penalty or 0) < self.alpha:
+            why = f"noise is made for alpha {self.alpha:g}, but clients train with weight_decay {self.penalty or 0:g}"
+            cautions.append(f"{why}: epsilon_weight and epsilon_model are of the latter")
+        if setting.training.follows_data:
+            why = "clients leave after a look at their own models, which tells of their data without any noise"
+            cautions.append(f"{why}: epsilon_weight and epsilon_model are infinite (left empty)")
+        return cautions
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems, real = [], setting.training.weight_decay
+        if self.penalty is not None and self.penalty > real:
+            why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
+            problems.append(("penalty", f"{why} {real:g}"))
+        if self.rounds is not None and not setting.training.algorithm.repeats:
+            why = f"is {self.rounds}, after which noise is the same again, but clients train other models in each round"
+            problems.append(("rounds", f"{why}; use null, or training.client: {{name: privacyfl, from_scratch: true}}"))
+        for key, value in (("epsilon", self.epsilon), ("samples", self.samples)):
+            if isinstance(value, tuple) and len(value) != setting.clients:
+                problems.append((key, f"has {len(value)} values for {setting.clients} clients"))
+        most = max(self.epsilon, default=0.0) if isinstance(self.epsilon, tuple) else self.epsilon
+        if self.mechanism == "gaussian" and self.noise_scale == "published" and most > 1:
+            why = f"is {most:g}, for which the textbooks' Gaussian formula says nothing; the nearest value is 1"
+            problems.append(("epsilon", f"{why}, or use noise_scale: calibrated"))
+        if self.mechanism == "staircase" and self.adds == "share":
+            problems.append(("adds", "is share, but a staircase is no sum of shares; use whole, or mechanism: laplace"))
+        if len(set(setting.training.weights(np.array([1, 2, 2]), np.array([0, 0, 3])).tolist())) > 1:
+            problems.append(("", "is for a mean in which all clients count the same; use weighting: equal"))
+        return problems
+
+    def start(self, dimension: int) -> Arrays:
+        """The length of an update; of the latest release whose models it held, when its noise was drawn, of how many
+        samples.
+        """
+        nobody = np.zeros(0, dtype=np.int64)
+        return {"dimension": np.int64(dimension), "drawn": np.int64(-1), "clients": nobody, "held": nobody}
+
+    def client(
+        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
+    ) -> NDArray[np.float32]:
+        n, size = vectors.shape
+        share = 1 / n if self.adds == "share" else 1.0
+        sent = vectors.copy()
+        again = self._again(jobs, state)
+        for row, job, scale in zip(sent, jobs, self.scales(jobs).tolist(), strict=True):
+            version = job.version if again is None else again
+            rng = streams("output_perturbation", version, job.client)
+            row += self._noise(rng, scale, share, _of(self.epsilon, job.client), size).astype(np.float32)
+        return sent
+
+    def server(
+        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
+    ) -> tuple[NDArray[np.float32], Arrays]:
+        if self.rounds is None or not members.jobs:
+            return vector, state
+        again = self._again(members.jobs, state)
+        version = np.int64(members.jobs[0].version if again is None else again)
+        return vector, {
+            **state,
+            "drawn": version,
+            "clients": _clients(members.jobs),
+            "held": self._actual_samples(members),
+        }
+
+    def _again(self, jobs: tuple[Job, ...], state: Arrays) -> int | None:
+        """The version at which the noise of these jobs has been drawn already, where it was; else it is drawn now.
+
+        Only of a cohort that has sent its latest models before, all of them together: another sum of the same noise
+        would tell what a single client has sent.
+        """
+        if self.rounds is None or not jobs or jobs[0].version < self.rounds or state["drawn"] < self.rounds - 1:
+            return None
+        return int(state["drawn"]) if np.array_equal(_clients(jobs), state["clients"]) else None
+
+    def _noise(
+        self, rng: np.random.Generator, scale: float, share: float, epsilon: float, size: int
+    ) -> NDArray[np.float64]:
+        """A client's part, (size,)."""
+        if self.mechanism == "laplace":
+            return laplace.share(rng, scale, share, size)
+        if self.mechanism == "gaussian":
+            return gaussian.sample(rng, scale * sqrt(share), size)
+        return staircase.sample(rng, scale * epsilon, epsilon, staircase.least_magnitude(epsilon), size)
+
+    def scales(self, jobs: tuple[Job, ...]) -> NDArray[np.float64]:
+        """Of the noise of which each client adds a share, (n,): Laplace's, or of Gaussian noise the standard deviation;
+        of a staircase the width of its steps over epsilon.
+        """
+        wanted = np.array([_of(self.epsilon, job.client) for job in jobs])
+        one = 1 / wanted
+        if self.mechanism == "gaussian":
+            calibrated = gaussian.classical_std if self.noise_scale == "published" else gaussian.std
+            one = np.array([calibrated(1.0, epsilon, self.delta) for epsilon in wanted.tolist()])
+        spread = self.sensitivities(jobs) * one
+        return spread / len(jobs) if self.noise_scale == "published" else spread
+
+    def sensitivities(self, jobs: tuple[Job, ...]) -> NDArray[np.float64]:
+        """By how much, in the Euclidean norm, one sample moves each client's model as the keys have it, (n,)."""
+        return np.asarray(2 * self.radius / (self._configured_samples(jobs) * self.alpha), dtype=np.float64)
+
+    def _configured_samples(self, jobs: tuple[Job, ...]) -> NDArray[np.int64]:
+        """Samples of each job's client as the keys have it, (n,)."""
+        samples = [_of(self.samples, job.client) + self.new * self._data_of(job.version) for job in jobs]
+        return np.array(samples, dtype=np.int64)
+
+    def _actual_samples(self, members: Members) -> NDArray[np.int64]:
+        """Samples of each job's client, (n,): as the run has them, where that is known."""
+        return self._configured_samples(members.jobs) if members.examples is None else members.examples
+
+    def _data_of(self, version: int) -> int:
+        """The latest round, up to this version, that brought new samples."""
+        return version if self.rounds is None else min(version, self.rounds - 1)
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        """The epsilons of the mean: Gaussian noise adds up; of other noise the least of all clients' counts alone,
+        since more noise of others only helps.
+        """
+        scale, weight, model = self._loss(members, int(state["dimension"]))
+        if self._again(members.jobs, state) is not None:  # nothing new is told, unless the models are others after all
+            weight = model = 0.0 if np.array_equal(self._actual_samples(members), state["held"]) else inf
+        if members.follows_data:
+            weight = model = inf
+        return {"epsilon_weight": weight, "epsilon_model": model, "scale": scale}
+
+    def _loss(self, members: Members, d: int) -> tuple[float, float, float]:
+        """The scale of the noise, and the epsilons of a weight and of all d of them, if the noise is drawn now."""
+        inside = members.weights > 0
+        penalty = self.alpha if self.penalty is None else self.penalty
+        with np.errstate(divide="ignore"):
+            moved = 2 * self.radius / (self._actual_samples(members)[inside] * np.float64(penalty))
+        scales, most = self.scales(members.jobs)[inside], float(moved.max(initial=0.0))
+        shape = len(scales) / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
+        if self.mechanism == "gaussian":
+            share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
+            std = sqrt(share * float((scales**2).sum()))
+            weight = float(gaussian.epsilon(most / std, self.delta)) if most < inf and std else inf
+            return std, weight, weight
+        scale = float(scales.min(initial=inf))
+        if not most < inf:
+            return scale, inf, inf
+        if self.mechanism == "laplace":  # a shift of L2 norm s is one of L1 norm sqrt(d) s, if it is spread evenly
+            weight, model = (laplace.pure_epsilon(most * sqrt(n), scale, shape, n) for n in (1, max(d, 1)))
+            return scale, weight, model if d else 0.0
+        epsilons = []  # each sample moves its client's model over steps of that client's noise
+        for job, shift, wide in zip(compress(members.jobs, inside), moved.tolist(), scales.tolist(), strict=True):
+            epsilon = _of(self.epsilon, job.client)
+            epsilons.append([staircase.pure_epsilon(shift, wide * epsilon, epsilon, n) for n in (1, d)])
+        weight, model = np.max(epsilons, axis=0, initial=0.0).tolist()
+        return scale, weight, model
+
+
+def _clients(jobs: tuple[Job, ...]) -> NDArray[np.int64]:
+    return np.array([job.client for job in jobs], dtype=np.int64)
+
+
+def _of(value: float | tuple[float, ...], client: int) -> float:
+    """A client's own value of one for all or one each."""
+    return value[client] if isinstance(value, tuple) else value

@@ -1,0 +1,58 @@
+"""Gaussian noise on sums over rounds instead of on each round's: DP-FTRL."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.rng import Streams
+from simfl.core.types import Arrays
+from simfl.privacy.dp.mechanisms import gaussian
+from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
+from simfl.privacy.stage import STAGES, Facts, Loss, Members
+
+
+@STAGES("tree_gaussian")
+@dataclass(frozen=True)
+class TreeGaussian(CentralGaussian):
+    """Updates are clipped to norm C; the sum over all rounds so far gets the noise of at most log2 of them.
+
+    The t-th aggregate completes the sum of the last 2^(number of times that 2 divides t) ones, whose noise N(0, (z C)²)
+    stays in every later sum over rounds that it is a part of. Sensitivity: C in L2, times an update's weight, in each
+    such block that holds it. Adjacency: a client's update against none. It protects against those who see the models.
+    Participation may follow any rule: no sampling is claimed. Reference: Kairouz et al., "Practical and private (deep)
+    learning without sampling or shuffling", ICML 2021, Algorithm 1. ``std`` is that of the noise of each block.
+    """
+
+    amplifies = False
+
+    def start(self, dimension: int) -> Arrays:
+        return {"aggregates": np.int64(0)}
+
+    def server(
+        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
+    ) -> tuple[NDArray[np.float32], Arrays]:
+        t = int(state["aggregates"]) + 1
+        after = {"aggregates": np.int64(t)}
+        if not self.std:
+            return vector, after
+        noise = np.zeros(len(vector))
+        for sign, blocks in ((1, _blocks(t) - _blocks(t - 1)), (-1, _blocks(t - 1) - _blocks(t))):
+            for level, place in sorted(blocks):
+                std = self.std / members.divisor
+                noise += sign * gaussian.sample(streams("dp/tree", level, place), std, len(vector))
+        return (vector + noise).astype(np.float32), after
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        t = int(state["aggregates"]) + 1
+        changed = len(_blocks(t) ^ _blocks(t - 1))
+        noise_std = self.std * changed**0.5 / members.divisor
+        return {"sensitivity": self.clip_norm, "std": self.std, "noise_std": noise_std, "span": float(t & -t)}
+
+    def loss(self, facts: Facts) -> Loss:
+        return replace(super().loss(facts), span=np.nan_to_num(facts["span"]).astype(np.int64))
+
+
+def _blocks(t: int) -> set[tuple[int, int]]:
+    """The blocks (level, place) of 2^level aggregates each that make up the first t."""
+    return {(level, (t >> level + 1) << 1) for level in range(t.bit_length()) if t >> level & 1}

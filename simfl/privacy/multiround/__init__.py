@@ -1,0 +1,1 @@
+"""Multi-round privacy: what combining the aggregates of many rounds isolates."""

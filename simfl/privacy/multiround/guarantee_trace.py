@@ -1,0 +1,34 @@
+"""The metrics over the rounds, and the rounds at which they are due."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The metrics after every round, float64, shape (J,); NaN before the first aggregate and where not evaluated.
+
+    Attributes:
+        rank: of the participation matrix so far; NaN beyond the budget and where weights are not sure.
+        strong: size of the smallest class of identical non-zero columns.
+        semi_strong: least ratio of sum to largest magnitude in the row space; NaN beyond the budget and where weights
+            that are not sure leave it open.
+        weak_lower, weak_upper: bounds of the least number of non-zeros in the row space.
+    """
+
+    rank: NDArray[np.float64]
+    strong: NDArray[np.float64]
+    semi_strong: NDArray[np.float64]
+    weak_lower: NDArray[np.float64]
+    weak_upper: NDArray[np.float64]
+
+
+def evaluation_rounds(n_rounds: int, every: int) -> NDArray[np.bool_]:
+    """Rounds every - 1, 2 * every - 1, ... and the last one; 0 = the last one only. Shape (J,)."""
+    evaluated = np.zeros(n_rounds, dtype=bool)
+    if every:
+        evaluated[every - 1 :: every] = True
+    evaluated[-1:] = True
+    return evaluated

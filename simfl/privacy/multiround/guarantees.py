@@ -1,0 +1,98 @@
+"""The multi-round privacy columns of a run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.columns import Column
+from simfl.core.types import SERVER
+from simfl.privacy.accountant import History
+from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
+from simfl.privacy.multiround.budget import BUDGET
+from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
+from simfl.privacy.multiround.participation_matrix import with_samples
+
+
+@PRIVACY("multi_round")
+@dataclass(frozen=True, kw_only=True)
+class Guarantees(Privacy):
+    """Strong, semi-strong and weak multi-round privacy of the aggregates. Reference: So et al., arXiv 2106.03328.
+
+    Where clients aggregate, each is an observer of its own sums, who knows its own updates; the columns hold the
+    smallest guarantee against any of them. Where single updates are needed for the aggregate (a median), or more
+    leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all columns
+    are 1 from the first aggregate on. Where nothing leaves them, the columns are empty.
+    """
+
+    every: Annotated[
+        int, Field(ge=0, description="rounds between evaluations; 0 = after the last round only (strong: always)")
+    ] = 1
+    budget: Annotated[
+        int, Field(ge=0, le=10**15, description="work of each metric's computation; 10^9 is a few seconds")
+    ] = BUDGET
+
+    rows: Annotated[
+        Literal["units", "weights"],
+        Field(
+            description="what a row holds of a client: units = what its update times its samples counts (1, or a "
+            "staleness weight), weights = what the update alone counts, samples included"
+        ),
+    ] = "units"
+
+    columns: ClassVar[tuple[Column, ...]] = COLUMNS
+
+    def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
+        if history.silent:
+            return {column.name: [None] * history.shape[0] for column in COLUMNS}
+        least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
+        kinds = (int, float, int, int)
+        return {
+            column.name: _values_or_none(values, kind)
+            for column, values, kind in zip(COLUMNS, least, kinds, strict=True)
+        }
+
+    def _against(self, P: Any, history: History) -> NDArray[np.float64]:
+        """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
+        if history.single or history.exposing:
+            values = np.ones((len(COLUMNS), P.shape[0]))
+            values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
+        else:
+            from simfl.privacy.multiround.analysis import trace
+
+            samples = history.samples if self.rows == "weights" else None
+            columns = trace(P if samples is None else with_samples(P, samples), self.every, self.budget, doubles=True)
+            values = np.array(
+                [columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper], dtype=np.float64
+            )
+        values[:, : _first(P)] = np.inf
+        return values
+
+
+def _first(P: Any) -> int:
+    """The first round with an aggregate; the number of rounds where there is none."""
+    counts = np.flatnonzero(np.diff(P.indptr))
+    return int(counts[0]) if len(counts) else P.shape[0]
+
+
+def _worst(seen: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The smallest value against any aggregator; not known (NaN) where one is not known."""
+    least = np.minimum.reduce(seen)
+    return np.where(np.isinf(least), np.nan, least)
+
+
+def _foreign(P: Any, aggregator: int) -> Any:
+    """The sums as they look to their aggregator, who knows its own part of them."""
+    if aggregator == SERVER:
+        return P
+    P = P.tocsc(copy=True)
+    P.data[P.indptr[aggregator] : P.indptr[aggregator + 1]] = 0
+    P.eliminate_zeros()
+    return P.tocsr()
+
+
+def _values_or_none(column: Any, kind: type) -> list[float | int | None]:
+    return [None if np.isnan(value) else kind(value) for value in column]

@@ -1,0 +1,136 @@
+"""A participation matrix in compressed rows, checked, with its weights as exact numbers."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.errors import SimflError
+from simfl.privacy.multiround.weights import Values
+
+
+@dataclass(frozen=True)
+class ParticipationMatrix:
+    """Who was aggregated in which round, with which weight.
+
+    Attributes:
+        indptr: int64, shape (J + 1,); round t holds positions ``indptr[t]:indptr[t + 1]``.
+        clients: int64, shape (n,): the clients of each round, ascending.
+        codes: int32, shape (n,): numbers of their weights in ``values``, never 0.
+    """
+
+    indptr: NDArray[np.int64]
+    clients: NDArray[np.int64]
+    codes: NDArray[np.int32]
+    values: Values
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, P: Any, doubles: bool = False) -> "ParticipationMatrix":
+        """From a (J, N) array of non-negative weights, dense or scipy-sparse; ``doubles`` as in ``multi_round``.
+
+        Raises:
+            SimflError: not two-dimensional, not numbers, negative, infinite or NaN.
+        """
+        if hasattr(P, "tocsr"):
+            P = P.tocsr()
+            if not P.has_canonical_format:
+                P = P.copy()
+                P.sum_duplicates()
+            indptr, clients, weights, shape = P.indptr, P.indices, P.data, P.shape
+        else:
+            P = np.asarray(P)
+            if P.ndim != 2:
+                raise SimflError(f"a participation matrix has two dimensions (rounds, clients), not {P.ndim}")
+            rows, clients = np.nonzero(P)
+            weights, shape = P[rows, clients], P.shape
+            indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
+        if weights.dtype.kind not in "biuf":
+            raise SimflError(f"participation weights must be real numbers, not {weights.dtype}")
+        bits = {2: 11, 4: 24}.get(weights.dtype.itemsize, 53) if weights.dtype.kind == "f" else 53
+        weights = weights.astype(np.float64)
+        _check(indptr, clients, weights)
+        if not np.all(weights):
+            positive = weights > 0
+            indptr = np.append(0, np.cumsum(positive))[indptr]
+            clients, weights = clients[positive], weights[positive]
+        values, codes = Values.of(weights, indptr, None if doubles else bits)
+        return cls(indptr.astype(np.int64), clients.astype(np.int64), codes, values, (int(shape[0]), int(shape[1])))
+
+    @cached_property
+    def sure(self) -> NDArray[np.bool_]:
+        """Whether each round is certain to mean what it was read as, but for a common factor; shape (J,).
+
+        A round of one weight for all is, whatever the weight (if enough digits of it are known).
+        """
+        sure = np.ones(self.shape[0], dtype=bool)
+        doubtful = np.flatnonzero(~self.values.sure[self.codes])
+        for t in np.unique(np.searchsorted(self.indptr, doubtful, side="right") - 1).tolist():
+            row = self.codes[self.indptr[t] : self.indptr[t + 1]]
+            sure[t] = bool(np.all(row == row[0]) and not self.values.rough[row[0]])
+        return sure
+
+    @property
+    def rough(self) -> NDArray[np.bool_]:
+        """Whether any round so far has weights of too few digits to tell them apart, shape (J,)."""
+        counts = np.append(0, np.cumsum(self.values.rough[self.codes]))
+        return counts[self.indptr[1:]] > 0
+
+    def certain(self) -> "ParticipationMatrix":
+        """The same rounds without those that are not sure, which become empty."""
+        sure = np.repeat(self.sure, np.diff(self.indptr))
+        indptr = np.append(0, np.cumsum(np.where(self.sure, np.diff(self.indptr), 0)))
+        return replace(self, indptr=indptr, clients=self.clients[sure], codes=self.codes[sure])
+
+    def fewest_clients(self) -> NDArray[np.int64]:
+        """The fewest clients of any round so far, N + 1 before there is one; shape (J,)."""
+        counts = np.diff(self.indptr)
+        return np.minimum.accumulate(np.where(counts > 0, counts, self.shape[1] + 1))
+
+    def ratios(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The least ratio of sum to largest weight of one round, among the rounds so far, and whose it is; (J,)."""
+        weights = self.values.floats[self.codes]
+        filled = np.flatnonzero(np.diff(self.indptr))
+        ratio = np.full(self.shape[0], np.inf)
+        if len(filled):
+            start = self.indptr[filled]
+            peaks = np.maximum.reduceat(weights, start)
+            ratio[filled] = np.add.reduceat(weights / np.repeat(peaks, np.diff(self.indptr)[filled]), start)
+        least = np.minimum.accumulate(ratio)
+        new = np.append(True, least[1:] < least[:-1])
+        return least, np.maximum.accumulate(np.where(new, np.arange(len(ratio)), 0))
+
+    def dense(self, rounds: NDArray[np.integer]) -> NDArray[np.int32]:
+        """The weights' numbers of some rounds as a matrix, shape (len(rounds), N)."""
+        table = np.zeros((len(rounds), self.shape[1]), dtype=np.int32)
+        for row, t in zip(table, rounds, strict=True):
+            span = slice(self.indptr[t], self.indptr[t + 1])
+            row[self.clients[span]] = self.codes[span]
+        return table
+
+
+def _check(indptr: NDArray[np.integer], clients: NDArray[np.integer], weights: NDArray[np.float64]) -> None:
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        t = int(np.searchsorted(indptr, bad[0], side="right")) - 1
+        raise SimflError(
+            f"round {t}, client {clients[bad[0]]}: weight {weights[bad[0]]:g} is not a finite number of at least 0"
+        )
+
+
+def with_samples(P: object, samples: NDArray[np.integer]) -> Any:
+    """The participation matrix, CSR (J, N), in units of single updates, where a sum weights each by its client's
+    samples.
+
+    With ``weighting: samples`` a sum is sum s(i) n_i update(i). A row of ``P``, (J, N), that holds only s(i) speaks of
+    the clients' own products n_i update(i). The rank, the weak guarantee and who is exposed are the same for both,
+    since n_i > 0 scales a column; how much a client weighs in a combination (semi-strong), and which columns are
+    identical (strong), is not.
+    """
+    from scipy.sparse import csr_array
+
+    weighted = csr_array(P, dtype=np.float64, copy=True)
+    weighted.data *= np.asarray(samples, dtype=np.float64)[weighted.indices]
+    return weighted

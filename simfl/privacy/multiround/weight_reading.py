@@ -1,0 +1,199 @@
+"""Which number a weight is: a double is the trace of a number, and not always the number itself.
+
+n_i / sum(n), 1 / (1 + staleness) and its square root are rounded when they are written down. Taken as binary numbers
+such weights look independent where they are not, so the number that was rounded is looked for, and taken only if
+chance would hardly make a number like it. Decimals are meant as they stand if each of them has one digit or is a short
+binary number: .5, .25, .2, but not .5, .33, .2. What remains is taken as it stands, and is not sure.
+"""
+
+from dataclasses import dataclass
+from math import lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.privacy.multiround.number_formats import Format
+from simfl.privacy.multiround.roots import GENERATORS, Root, root
+
+EVIDENCE = 2.0**-12
+"""Greatest chance with which any number would be read as a fraction so simple."""
+
+CREDIBLE = 2.0**-7
+"""The same for one of several numbers that support each other."""
+
+DEGREES = range(2, 11)
+ROOTS = 10_000  # numbers that roots are looked for in
+
+KINDS = ("whole", "fraction", "shared", "root", "as written", "unsure", "rough")
+"""How a number was read: a whole number, a simple fraction, a fraction with the common denominator of its round (n per
+row), a root of a fraction, the binary or decimal number that it is, or that for want of better: known to many digits,
+or to so few that equal numbers may stand for unequal weights."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers as numerator / denominator * 2**shift, times a root where there is one.
+
+    Attributes:
+        numerator, denominator, shift: int64, shape (u,).
+        roots: by position.
+        kind: int8, shape (u,): positions in :data:`KINDS`.
+    """
+
+    numerator: NDArray[np.int64]
+    denominator: NDArray[np.int64]
+    shift: NDArray[np.int64]
+    roots: dict[int, Root]
+    kind: NDArray[np.int8]
+
+
+def read(
+    x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.integer], bits: int | None = 53
+) -> Numbers:
+    """Reads the weights of a participation matrix.
+
+    A fraction n/d is taken for x where it is the only one with so small a denominator that x can be the rounding of
+    (Legendre: then error * 2 d^2 < 1, and n/d is a convergent of x), and either that product is below ``EVIDENCE`` or
+    the denominators of a whole round have a common multiple so small that chance is excluded by all of it together.
+
+    Args:
+        x: the distinct positive weights, ascending.
+        indptr, codes: the weights of each round as positions in x, in compressed rows.
+        bits: of the array's own number format; None = doubles with all their digits.
+    """
+    form = Format() if bits is None else Format.of(x, bits)
+    error = form.error(x)
+    n, d = _simplest(x, error)
+    with np.errstate(over="ignore"):
+        chance = np.where(d > 0, 2 * error * d.astype(float) ** 2, np.inf)
+    numbers, short = _as_written(x, form), form.short(x)
+    if form.bits < 24:  # so few bits that even a short number may be the rounding of another
+        short &= (d == 0) | ((numbers.numerator == n) & (numbers.denominator == d))
+    if form.decimals is not None:  # one long number tells that all of them may be rounded
+        short[:] = short.all()
+    numbers.kind[short] = KINDS.index("as written")
+    fixed = np.all(x == np.rint(x)) and x.max(initial=0.0) < 2.0 ** (form.bits - 3)
+    _take(numbers, np.full(len(x), fixed) | (chance <= EVIDENCE), n, d, "fraction")
+    _take(numbers, _common_denominators(x, error, d, chance, indptr, codes, numbers.kind), n, d, "shared")
+    _roots(x, error, numbers)
+    unsure = numbers.kind == KINDS.index("unsure")
+    numbers.kind[unsure & (error > EVIDENCE * x)] = KINDS.index("rough")
+    numbers.kind[(numbers.kind == KINDS.index("fraction")) & (numbers.denominator == 1)] = KINDS.index("whole")
+    return numbers
+
+
+def _take(numbers: Numbers, where: NDArray[np.bool_], n: NDArray[np.int64], d: NDArray[np.int64], kind: str) -> None:
+    where = where & (d > 0)
+    numbers.numerator[where], numbers.denominator[where], numbers.shift[where] = n[where], d[where], 0
+    numbers.kind[where] = KINDS.index(kind)
+
+
+def _as_written(x: NDArray[np.float64], form: Format) -> Numbers:
+    """The decimal or binary numbers themselves, in lowest terms; unsure."""
+    shift = np.zeros(len(x), dtype=np.int64)
+    if form.decimals is not None:
+        numerator = np.rint(x * 10.0**form.decimals).astype(np.int64)
+        denominator = np.full(len(x), 10**form.decimals, dtype=np.int64)
+        common = np.gcd(numerator, denominator)
+        numerator, denominator = numerator // common, denominator // common
+    else:
+        mantissa, exponent = np.frexp(x)
+        numerator = np.ldexp(mantissa, 53).astype(np.int64)
+        lowest = numerator & -numerator
+        numerator //= np.maximum(lowest, 1)
+        shift = exponent.astype(np.int64) - 53 + np.frexp(lowest.astype(float))[1] - 1
+        denominator = np.ones(len(x), dtype=np.int64)
+        broken, large = (shift < 0) & (shift >= -62), (shift > 0) & (x < 2.0**62)
+        denominator[broken] = np.int64(1) << -shift[broken]
+        numerator[large] <<= shift[large]
+        shift[broken | large] = 0
+    return Numbers(numerator, denominator, shift, {}, np.full(len(x), KINDS.index("unsure"), dtype=np.int8))
+
+
+def _simplest(x: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The only fraction n/d within the error of x that obeys 2 * error * d**2 < 1; where there is none d = 0.
+
+    By Legendre such a fraction is a convergent of the continued fraction of x.
+    """
+    numerator, denominator = np.zeros(len(x), np.int64), np.zeros(len(x), np.int64)
+    open_ = np.flatnonzero((x < 2.0**53) & (2 * error < 1))
+    rest = x[open_]
+    h0, h1, k0, k1 = (np.full(len(open_), v) for v in (0.0, 1.0, 1.0, 0.0))
+    while len(open_):
+        whole = np.floor(rest)
+        h0, h1 = h1, whole * h1 + h0
+        k0, k1 = k1, whole * k1 + k0
+        fits = (2 * error[open_] * k1 * k1 < 1) & (h1 < 2.0**53)
+        fractions = fits & (h1 > 0) & (np.abs(h1 / k1 - x[open_]) <= error[open_])
+        numerator[open_[fractions]] = h1[fractions].astype(np.int64)
+        denominator[open_[fractions]] = k1[fractions].astype(np.int64)
+        keep = fits & ~fractions & (rest > whole)
+        open_, rest, whole = open_[keep], rest[keep], whole[keep]
+        h0, h1, k0, k1 = h0[keep], h1[keep], k0[keep], k1[keep]
+        rest = 1.0 / (rest - whole)
+    return numerator, denominator
+
+
+def _common_denominators(
+    x: NDArray[np.float64],
+    error: NDArray[np.float64],
+    d: NDArray[np.int64],
+    chance: NDArray[np.float64],
+    indptr: NDArray[np.integer],
+    codes: NDArray[np.integer],
+    kind: NDArray[np.int8],
+) -> NDArray[np.bool_]:
+    """The numbers of rounds whose fractions have a common denominator D that chance does not explain.
+
+    Any w numbers have a common denominator of at most D within their errors with a chance of about D times the product
+    of 2 * error * D. Numbers that are sure by themselves say nothing about D, and in a round with a whole sum one
+    follows from the others. Numbers may depend on each other in other ways, so each must be credible by itself as well.
+    """
+    accepted = np.zeros(len(x), dtype=bool)
+    open_ = kind == KINDS.index("unsure")
+    credible = chance <= CREDIBLE
+    concerned = np.searchsorted(indptr, np.flatnonzero(open_[codes]), side="right") - 1
+    for t in np.unique(concerned):
+        row = codes[indptr[t] : indptr[t + 1]]
+        some = np.unique(row[open_[row]])
+        if not np.all(credible[some]):
+            continue
+        common = 1
+        for value in d[some].tolist():
+            common = lcm(common, value)
+            if common > 2**31:
+                break
+        chances = 2 * error[some] * common
+        if chances.max() * common >= 1:
+            continue
+        total = x[row].sum()
+        if abs(total - np.rint(total)) <= error[row].sum() + 1e-12:
+            chances = np.delete(chances, np.argmax(chances))
+        if len(chances) and np.log2(common) + np.log2(chances).sum() <= np.log2(EVIDENCE):
+            accepted[some] = True
+    return accepted
+
+
+def _roots(x: NDArray[np.float64], error: NDArray[np.float64], numbers: Numbers) -> None:
+    """Reads what is left as roots of fractions."""
+    left = np.flatnonzero(numbers.kind == KINDS.index("unsure"))
+    if len(left) > ROOTS:
+        return
+    known: set[int] = set()
+    for degree in DEGREES:
+        with np.errstate(over="ignore", under="ignore"):
+            power = x[left] ** degree
+            spread = power * degree * (error[left] / x[left] + 2.0**-52)
+        usable = (power < 2.0**53) & (power > 2.0**-500)
+        power, spread = np.where(usable, power, 1.0), np.where(usable, spread, 1.0)
+        n, d = _simplest(power, spread)
+        sure = (d > 0) & (2 * spread * d.astype(float) ** 2 <= EVIDENCE / 16)
+        for place, top, bottom in zip(left[sure].tolist(), n[sure].tolist(), d[sure].tolist(), strict=True):
+            whole, fraction, rest = root(top, bottom, degree)
+            needed = known | {ell for ell, _ in rest or ()}
+            if rest is not None and max(whole, fraction) < 2**53 and len(needed) <= GENERATORS:
+                numbers.numerator[place], numbers.denominator[place], numbers.shift[place] = whole, fraction, 0
+                numbers.roots[place] = rest
+                numbers.kind[place] = KINDS.index("root")
+                known = needed
+        left = left[numbers.kind[left] == KINDS.index("unsure")]

@@ -1,0 +1,182 @@
+"""What a privacy stage is: a mechanism that changes what is summed, e.g. clipping or noise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.columns import Column
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
+from simfl.core.types import Arrays, Job
+
+Facts = Mapping[str, NDArray[np.float64]]
+"""What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
+
+
+NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
+                    "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
+                    shown=False)  # fmt: skip
+"""Stages that make 0 of such updates list it; the servers fill it in."""
+
+
+class Members(NamedTuple):
+    """Whose updates one aggregate holds.
+
+    Attributes:
+        number: of the aggregation, from 0; with its name the address of a stage's draws.
+        jobs: the jobs they come from, n, by ascending client.
+        weights: float64 (n,): what each counted.
+        divisor: what the sum was divided by.
+        opened: of each job the last of its secrets, those that were opened after the upload; empty where none were.
+        examples: int64 (n,): training samples of each job's client; None where they are not known, as of a log.
+        fixed: the divisor where it is the same in every round, whoever came; else None.
+        follows_data: whether a client is in it may have depended on its data.
+    """
+
+    number: int
+    jobs: tuple[Job, ...]
+    weights: NDArray[np.float64]
+    divisor: float
+    opened: tuple[tuple[bytes, ...], ...] = ()
+    examples: NDArray[np.int64] | None = None
+    fixed: float | None = None
+    follows_data: bool = False
+
+    @property
+    def n_summed(self) -> int:
+        """How many of them are in the sum."""
+        return int((self.weights > 0).sum())
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What each round's aggregate tells about a client that is in it: its update against none, the zero-out adjacency.
+
+    Attributes:
+        mu: of Gaussian noise, sensitivity over standard deviation, (rounds,).
+        pure: a pure epsilon, (rounds,).
+        rdp: bounds of the Renyi divergences of the orders :data:`simfl.privacy.dp.losses.ORDERS`, (rounds, orders).
+        weighted: mu is of an update of weight 1 and grows with it; else the weight is no matter.
+        span: what was noised in a round is the sum of so many of the last aggregates that there were, (rounds,); None
+            = its own alone.
+    """
+
+    mu: NDArray[np.float64] | None = None
+    pure: NDArray[np.float64] | None = None
+    rdp: NDArray[np.float64] | None = None
+    weighted: bool = False
+    span: NDArray[np.int64] | None = None
+
+
+class Stage(Plugin, Protocol):
+    """A privacy mechanism, e.g. clipping or noise: a frozen dataclass whose methods are pure.
+
+    Stages work in the order of the scenario at the clients and in the reverse order at the server. A client's vector
+    may grow there (a bit beside it, a padded length); the server's part of the same stage takes that away again.
+
+    Two clients send (3, 4), of norm 5, and (0.3, 0.4), of norm 0.5. Central Gaussian noise clips to norm 1, which
+    shortens the first. Noise of standard deviation 1 in the sum is one of 1/2 in the mean, and one client moves the sum
+    by at most 1, so that the mechanism is Gaussian with mu = sensitivity / std = 1:
+
+    >>> from simfl.core.types import JobId
+    >>> from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
+    >>> stage, streams = CentralGaussian(clip_norm=1.0, noise_multiplier=1.0), Streams(0)
+    >>> jobs = tuple(Job(JobId.of(0, client), client, 0, 0.0) for client in (0, 1))
+    >>> state, updates = stage.start(2), np.array([[3.0, 4.0], [0.3, 0.4]], dtype=np.float32)
+    >>> sent = stage.client(updates, jobs, state, streams)
+    >>> sent.round(3).tolist() == np.float32([[0.6, 0.8], [0.3, 0.4]]).tolist()
+    True
+    >>> members = Members(number=0, jobs=jobs, weights=np.ones(2), divisor=2.0)
+    >>> stage.facts(members, state)
+    {'sensitivity': 1.0, 'std': 1.0, 'noise_std': 0.5}
+    >>> noised, _ = stage.server(sent.mean(axis=0), members, state, streams)
+    >>> noised.round(3) - sent.mean(axis=0).round(3)
+    array([-0.631,  0.339], dtype=float32)
+
+    Attributes:
+        columns: the facts that are columns of rounds.csv, too.
+        observer: against whom it protects: ``server`` = also against the server, which sees who takes part; ``outside``
+            = those who see the models only; empty = nobody, it adds no noise.
+        gaussian: its loss is that of Gaussian noise, ``mu``.
+        amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
+        whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
+            part gets what the sum is there, divided as any other. Only the last stage can.
+        seeds: secrets that each client shares with others so that they can be opened after the upload.
+        at_client: each client adds noise that protects its update by itself; shares of noise do not.
+        covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
+            it does not cover pass it as they are.
+        certificate: its column that holds an epsilon of its own; empty = none does.
+    """
+
+    columns: tuple[Column, ...] = ()
+    observer: Literal["", "server", "outside"] = ""
+    gaussian: bool = False
+    amplifies: bool = False
+    whole: bool = False
+    seeds: int = 0
+    at_client: bool = False
+    covers: frozenset[str] = frozenset({"update"})
+    certificate: str = ""
+
+    @property
+    def changes_coordinates(self) -> bool:
+        """Whether what clients send is in other coordinates than the model's: whole numbers, or another length."""
+        return self.whole or self.length(3) != 3
+
+    def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
+        """The :attr:`seeds` secrets of a job, of 32 bytes each; the server's part gets those that were opened."""
+        return ()
+
+    def length(self, dimension: int) -> int:
+        """Coordinates of what it makes of a vector of so many."""
+        return dimension
+
+    def start(self, dimension: int) -> Arrays:
+        """Its state before the first aggregation; where nothing is learned, vectors are empty all the same."""
+        return {}
+
+    def client(
+        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
+    ) -> NDArray[np.float32]:
+        """What n clients send, (n, d'), of their vectors, (n, d)."""
+        return vectors
+
+    def server(
+        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
+    ) -> tuple[NDArray[np.float32], Arrays]:
+        """What the server makes of the aggregate, (d',) -> (d,), and the stage's next state."""
+        return vector, state
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        """What accountants need to know of this aggregation, e.g. the noise multiplier and who shared it."""
+        return {}
+
+    def loss(self, facts: Facts) -> Loss | None:
+        """What its facts mean for a client; None = nothing is protected."""
+        return None
+
+
+STAGES = Registry[Stage](
+    "stage",
+    protocol=Stage,
+    modules=modules_of(
+        "simfl.privacy.dp.stages",
+        "adaptive_gaussian",
+        "central_gaussian",
+        "clipping",
+        "discrete_gaussian",
+        "discrete_laplace",
+        "laplace_shares",
+        "local_gaussian",
+        "local_laplace",
+        "local_staircase",
+        "output_perturbation",
+        "skellam",
+        "tree_gaussian",
+        "xnoise",
+    ),
+)

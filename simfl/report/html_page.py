@@ -1,0 +1,250 @@
+"""The report: one HTML file that needs nothing else, and asks nobody for anything."""
+
+import base64
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfl.core.json_data import JsonObject
+from simfl.report import style
+from simfl.report.advice import Advice, advise, cautions, compare_with_baseline, family_level
+from simfl.report.attack_summary import attack_summary, enumerate_words
+from simfl.report.equal_budget import equal_table
+from simfl.report.figures import Kind, NothingToDraw, figures
+from simfl.report.measures import StudyMeasure, with_values
+from simfl.report.page_tables import csv_of, group_table, round_table, run_table
+from simfl.report.saving import csv_text
+from simfl.report.secagg_overhead import beside_table, in_clear
+from simfl.report.study import Group, Study
+from simfl.report.summary_text import describe
+from simfl.report.svg import inline
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+TILES = (
+    "test_accuracy",
+    "time_to_target_s",
+    "time_s",
+    "privacy_semi_strong",
+    "mean_cardinality",
+    "fairness_gap",
+    "bytes",
+)
+GUARANTEE = "privacy_semi_strong", "guarantee_semi_strong"
+"""The guarantee on a tile: what the runs came to, and what theory knows."""
+
+MOST_TILES = 6
+SHORT = 14
+"""Letters of a baseline's name that fit on a tile."""
+
+
+@dataclass(frozen=True)
+class PageFigure:
+    """A figure on the page; ``lone`` = it has a line for itself though it is narrow."""
+
+    kind: Kind
+    svg: str
+    download: str
+    lone: bool = False
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number at a glance."""
+
+    label: str
+    value: str
+    unit: str
+    note: str
+    about: str
+    verdict: int = 0
+
+
+def page(study: Study) -> str:
+    """The report of a study as HTML; the same bytes for the same results."""
+    environment = page_environment(TEMPLATES)
+    environment.filters |= {"listed": enumerate_words, "csv_link": lambda table: _data("text/csv", csv_of(table))}
+    template = environment.get_template("report.html")
+    return template.render(study=study, **_findings_context(study), **_tables_context(study), **_page_context(study))
+
+
+def page_environment(templates: Path) -> "Environment":
+    """What makes pages of the templates in a folder."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(templates)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+def _findings_context(study: Study) -> JsonObject:
+    """What the template says of the study's findings: advice, sentences, tiles and figures."""
+    advice = advise(study)
+    page_figures = list(_figures(study))
+    sections = dict.fromkeys(figure.kind.section for figure in page_figures)
+    return {
+        "advice": advice,
+        "sentences": describe(study),
+        "cautions": [*cautions(study), *in_clear(study)],
+        "attacked": attack_summary(study),
+        "facts": _facts(study),
+        "tiles": _tiles(study, advice),
+        "sections": {name: _section(page_figures, name) for name in sections},
+    }
+
+
+def _tables_context(study: Study) -> JsonObject:
+    groups = group_table(study)
+    return {
+        "groups": groups,
+        "censored": any(cell.censored for row in groups.rows for cell in row.cells),
+        "equal": equal_table(study),
+        "beside": beside_table(study),
+        "rows": round_table(study.groups[0].first) if study.kind == "run" else run_table(study),
+        "rows_title": "Rounds" if study.kind == "run" else "Runs",
+    }
+
+
+def _page_context(study: Study) -> JsonObject:
+    """The scenario, and what the page itself is made of."""
+    from simfl.core.version import VERSION
+
+    text = study.groups[0].first.text
+    return {
+        "version": VERSION,
+        "scenario": _highlight(text),
+        "scenario_file": _data("text/yaml", text),
+        "style": (TEMPLATES / "report.css").read_text(encoding="utf-8"),
+        "script": "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "hover.js")),
+        "keys": {group.label: _key(group.number) for group in study.groups if group.number is not None},
+        "replications": study.seeds,
+        "slug": re.sub(r"[^A-Za-z0-9._-]+", "-", study.title),
+    }
+
+
+def _figures(study: Study) -> Iterator[PageFigure]:
+    for kind in figures():
+        try:
+            with style.settings(svg_fonttype="none"):
+                fig, table = kind.draw_in_place(study)
+                svg = inline(fig, kind.name, f"{kind.title}. {kind.caption}")
+        except NothingToDraw:
+            continue
+        yield PageFigure(kind, svg, _data("text/csv", csv_text(table)))
+
+
+def _section(page_figures: list[PageFigure], section: str) -> list[PageFigure]:
+    """The figures of a section; of an odd number of narrow ones, the last has a line for itself."""
+    in_section = [figure for figure in page_figures if figure.kind.section == section]
+    narrow = [figure for figure in in_section if not figure.kind.wide]
+    return [replace(f, lone=True) if len(narrow) % 2 and f is narrow[-1] else f for f in in_section]
+
+
+def _data(kind: str, text: str) -> str:
+    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _facts(study: Study) -> list[str]:
+    """What was simulated, in a few words each."""
+    seeds = {run.seed for run in study.runs}
+    runs = [f"{len(list(study.runs))} runs"] if not study.single or len(seeds) > 1 else []
+    failed = sum(member.status != "done" for member in study.members)
+    first = study.groups[0].first
+    learning = first.scenario.get("learning", {})
+    words = [_name(learning.get(key)) for key in ("data", "partition", "model")]
+    selections = {_name(group.first.scenario.get("selection")) for group in study.groups}
+    return [
+        *runs,
+        *([f"{failed} failed or unfinished"] if failed else []),
+        f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {min(seeds)}",
+        _span([run.clients for run in study.runs], "clients"),
+        _span([int(run.summary["rounds"]) for run in study.runs], "rounds"),
+        *([" · ".join(word for word in words if word)] if any(words) else []),
+        *([next(iter(selections))] if study.single and selections else []),
+    ]
+
+
+def _name(choice: object) -> str:
+    return str(choice.get("name", "")) if isinstance(choice, dict) else ""
+
+
+def _span(values: list[int], noun: str) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,} {noun}" if low == high else f"{low:,}–{high:,} {noun}"
+
+
+def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
+    """The numbers of the run, or of the group to choose; none where there is no choice."""
+    group = advice.pick if advice else study.groups[0] if study.single else None
+    tiles: list[Tile] = []
+    if group is None:
+        return tiles
+    baseline, level = study.group(study.baseline), family_level(study)
+    known = {measure.name: measure for measure in with_values(study)}
+    for measure in known.values():
+        if measure.name not in TILES or (measure.name == "time_to_target_s" and study.single):
+            continue
+        value, before = measure.over(group), measure.over(baseline).estimate
+        scale = measure.scale([value.estimate, before])
+        notes, verdict = [], 0
+        guarantee = measure.name == GUARANTEE[0]
+        if guarantee:
+            notes.append(_long_run(group, known.get(GUARANTEE[1])))
+        if group is not baseline and (effect := compare_with_baseline(measure, group, baseline, level)):
+            name = baseline.label if len(baseline.label) <= SHORT else "baseline"
+            notes.append(f"{name}: {scale.quantity(before)}")
+            verdict = effect.verdict
+        elif measure.name == "mean_cardinality" and (expected := group.first.summary.get("expected_cardinality")):
+            notes.append(f"theory: {scale.text(expected)}")
+        elif value.count > 1 and not guarantee:
+            notes.append(f"± {scale.text(value.half_width)} over {value.count} seeds")
+        if value.count < len(group.runs):
+            notes.append(f"{value.count} of {len(group.runs)} seeds")
+        if guarantee and group is not baseline:  # only what holds for any number of rounds is better or worse
+            lasting = known.get(GUARANTEE[1]) and compare_with_baseline(known[GUARANTEE[1]], group, baseline, level)
+            verdict = lasting.verdict if lasting else 0
+        label = f"{measure.label} guarantee" if guarantee else measure.label
+        unit = "clients" if guarantee else scale.unit
+        tiles.append(Tile(label, scale.text(value.estimate), unit, "; ".join(notes), measure.column.sentence, verdict))
+    return tiles[:MOST_TILES]
+
+
+def _long_run(group: Group, lasting: StudyMeasure | None) -> str:
+    """After how many rounds a guarantee was computed, and what becomes of it."""
+    rounds = _span([int(run.summary["rounds"]) for run in group.runs], "rounds")
+    if lasting is None or math.isnan(ends := lasting.over(group).estimate):
+        return f"after {rounds}"
+    return f"after {rounds}, {ends:g} for any number of rounds"
+
+
+def _key(number: int) -> JsonObject:
+    """A group's line for the names above the figures: colour, dashes and marker of :mod:`simfl.report.style`."""
+    dashes = style.DASHES[number % len(style.DASHES)]
+    return {
+        "number": number,
+        "color": f"var(--s{number % len(style.SERIES)})",
+        "dashes": "none" if dashes == "-" else " ".join(f"{1.5 * part:g}" for part in dashes[1]),
+        "marker": _outline(style.MARKERS[number % len(style.MARKERS)]),
+    }
+
+
+def _outline(marker: str) -> str:
+    """A marker of matplotlib as the path of an SVG of 26 x 8, in its middle."""
+    from matplotlib.markers import MarkerStyle
+
+    shape = MarkerStyle(marker)
+    polygons: Any = shape.get_path().transformed(shape.get_transform()).to_polygons()
+    (corners, *_) = polygons
+    return "M" + "L".join(f"{13 + 6 * x:.2f} {4 - 6 * y:.2f}" for x, y in corners) + "Z"
+
+
+def _highlight(text: str) -> Any:
+    """YAML with its keys marked."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"(?m)^(\s*(?:- )?)([\w.-]+)(?=:)", r"\1<b>\2</b>", str(escape(text))))  # noqa: S704 (escaped)

@@ -1,0 +1,1 @@
+"""Runs that are watched while they go on."""

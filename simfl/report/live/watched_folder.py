@@ -1,0 +1,217 @@
+"""How far a running run, sweep or comparison has come, read from the tables that grow on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simfl.core.columns import Column, columns_by_name, document, order_columns, unknown
+from simfl.core.errors import SimflError
+from simfl.core.json_data import JsonObject
+from simfl.report.axes import JOINT, labels
+from simfl.report.live.live_clients import LiveClients
+from simfl.report.live.tail_reader import RoundsTail
+from simfl.report.study_reader import index_of, place_of, runs_below
+from simfl.results.file_names import BEGUN, SCENARIO, is_finished, is_swept
+from simfl.results.folder import ResultsFolder
+from simfl.results.sealed_files import read_failure
+from simfl.results.tables import SEALS
+
+ACROSS = "round", "time_s"
+"""What curves are drawn against."""
+
+OVERLAID = 8
+"""Runs whose curves are drawn over one another at most."""
+
+
+@dataclass
+class WatchedFolder:
+    """A folder of a run, a sweep or a comparison, or one that holds runs, that is looked at again and again.
+
+    What is finished is read once.
+    """
+
+    folder: Path
+    _done: dict[Path, JsonObject] = field(default_factory=dict)
+    _tables: dict[Path, RoundsTail] = field(default_factory=dict)
+    _live_clients: dict[str, LiveClients] = field(default_factory=dict)
+    _scenarios: dict[Path, JsonObject] = field(default_factory=dict)
+
+    def look(self, chosen: Sequence[str] = ()) -> JsonObject:
+        """The state now, as JSON data: ``title``, ``finished``, ``runs``, those ``shown`` with their curves, the
+        ``columns`` that the curves show and, where one run is shown, its ``clients``.
+
+        Shown are the runs of the ``chosen`` digests, OVERLAID at most; where there is none, the last running one.
+
+        Raises:
+            SimflError: there is no run, finished or not.
+        """
+        members = self._members()
+        if not members:
+            raise SimflError(f"{self.folder}: no run here, finished or not")
+        runs = [dict(self._run(path, label)) for path, label in members]
+        places = {path.name: (path, label) for path, label in members}
+        shown = [digest for digest in dict.fromkeys(chosen) if digest in places][:OVERLAID] or [_latest(runs)]
+        known: dict[str, Column] = {}
+        for digest in shown:
+            known |= _columns(places[digest][0])
+        curves = {digest: self._curves(places[digest][0]) for digest in shown}
+        clients = self._clients(places[shown[0]][0], runs) if len(shown) == 1 else []
+        columns = _shown_columns(list(curves.values()), known)
+        names = (*ACROSS, *(column.name for column in columns))
+        return {
+            "title": self._title(members[0][0]),
+            "finished": all(run["state"] in ("done", "failed") for run in runs),
+            "runs": runs,
+            "shown": [
+                {"digest": digest, "label": places[digest][1], "curves": {name: its.get(name, []) for name in names}}
+                for digest, its in curves.items()
+            ],
+            "columns": document(columns),
+            "clients": clients,
+        }
+
+    def _clients(self, path: Path, runs: Sequence[JsonObject]) -> list[JsonObject]:
+        """The clients of a run; what of them is damaged is added to its row of ``runs``."""
+        live_clients = self._live_clients.setdefault(path.name, LiveClients(path))
+        clients = live_clients.look()
+        _add_damages(next(run for run in runs if run["digest"] == path.name), live_clients.damages)
+        return clients
+
+    def _members(self) -> list[tuple[Path, str]]:
+        """Folders of runs, and their names."""
+        if is_swept(self.folder):
+            axes, rows = index_of(self.folder)
+            names = labels(axes, rows)
+            return [
+                (place_of(self.folder, row["digest"]), JOINT.join(filter(None, (name, f"seed {row['seed']}"))))
+                for row, name in zip(rows, names, strict=True)
+            ]
+        return [(path, path.name) for path in runs_below(self.folder, SCENARIO)]
+
+    def _run(self, path: Path, label: str) -> JsonObject:
+        if path in self._done:
+            return self._done[path]
+        run: JsonObject = {"label": label, "digest": path.name, "state": "waiting", "round": 0, "rounds": None,
+                               "ending": False, "accuracy": None, "time_s": None, "error": None,
+                               "diverged": None}  # fmt: skip
+        if is_finished(path):
+            run |= _final_state(path)
+            self._done[path] = run
+            return run
+        try:
+            failure = read_failure(path)
+            if failure is None and (path / SCENARIO).exists() and not (path / BEGUN).exists():
+                ResultsFolder.open_begun(path)  # says what is gone
+        except SimflError as error:
+            if is_finished(path):  # by now
+                return self._run(path, label)
+            return run | {"state": "failed", "error": str(error)}
+        if failure is not None:
+            run |= {"state": "failed", "error": str(failure.get("error", ""))}
+        elif any((path / f"rounds.csv{ending}").exists() for ending in (".part", SEALS)):
+            run["state"] = "running"
+            try:
+                planned = self._planned_rounds(path)
+                table = self._table(path)
+            except SimflError as error:
+                return run | {"error": str(error)}
+            run |= {"state": "running", "rounds": planned, "round": table.rows, "ending": table.rows == planned,
+                    "time_s": table.last("time_s"), "accuracy": table.last("test_accuracy"),
+                    "diverged": table.diverged}  # fmt: skip
+        return run
+
+    def _table(self, path: Path) -> RoundsTail:
+        table = self._tables.setdefault(path, RoundsTail(path))
+        table.look()
+        return table
+
+    def _title(self, path: Path) -> str:
+        try:
+            return str(self._scenario(path).get("name") or self.folder.resolve().parent.name)
+        except SimflError:  # its row says so
+            return self.folder.resolve().parent.name
+
+    def _planned_rounds(self, path: Path) -> int | None:
+        """The rounds that the scenario asks for, None where something else ends the run."""
+        training = self._scenario(path).get("training")
+        rounds = training.get("rounds") if isinstance(training, dict) else None
+        return rounds if isinstance(rounds, int) else None
+
+    def _scenario(self, path: Path) -> JsonObject:
+        if path not in self._scenarios and (scenario := scenario_of(path)):
+            self._scenarios[path] = scenario
+        return self._scenarios.get(path, {})
+
+    def _curves(self, path: Path) -> dict[str, list[float | None]]:
+        """The curves of a run; none where its table is damaged, which its row says."""
+        try:
+            return self._table(path).curves()
+        except SimflError:
+            return {}
+
+
+def _latest(runs: Sequence[JsonObject]) -> str:
+    """The digest of the last running one, else of the last one."""
+    unfinished = [run for run in runs if run["state"] == "running"]
+    return str((unfinished or runs)[-1]["digest"])
+
+
+def _final_state(path: Path) -> JsonObject:
+    """The end of a run that is complete, or what is damaged in it."""
+    try:
+        results = ResultsFolder.open(path)
+        results.check()
+    except SimflError as error:
+        return {"state": "failed", "error": str(error)}
+    summary = results.summary
+    return {"state": "done", "round": summary["rounds"], "rounds": summary["rounds"],
+            "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s"),
+            "diverged": summary.get("diverged_round")}  # fmt: skip
+
+
+def _shown_columns(curves: Sequence[dict[str, list[float | None]]], known: dict[str, Column]) -> list[Column]:
+    """Every column of ``rounds.csv`` that is shown and has changed in one of the runs."""
+    names = dict.fromkeys(name for its in curves for name in its)
+    columns = order_columns(known.get(name) or unknown(name) for name in names)
+    return [
+        column
+        for column in columns
+        if column.shown
+        and column.name not in ACROSS
+        and any(len(set(its.get(column.name, ())) - {None}) > 1 for its in curves)
+    ]
+
+
+def scenario_of(path: Path) -> JsonObject:
+    """The data of a run's ``scenario.yaml``; nothing where no run has begun.
+
+    Raises:
+        IntegrityError: it is damaged.
+    """
+    from simfl.scenario.yaml.reader import read
+
+    if is_finished(path):
+        results = ResultsFolder.open(path)
+    elif any((path / name).exists() for name in (SCENARIO, BEGUN)):
+        results = ResultsFolder.open_begun(path)
+    else:
+        return {}
+    try:
+        value = read(results.read(SCENARIO).decode(), SCENARIO).value
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _columns(path: Path) -> dict[str, Column]:
+    """What describes a run's columns; of all runs while it is running, or where it is damaged, which its row says."""
+    try:
+        return ResultsFolder.open(path).columns() if is_finished(path) else columns_by_name()
+    except SimflError:
+        return columns_by_name()
+
+
+def _add_damages(run: JsonObject, damages: Sequence[str]) -> None:
+    """Adds to a run's row what else of it is damaged."""
+    if damages:
+        run["error"] = "; ".join(dict.fromkeys(filter(None, (run["error"], *damages))))

@@ -1,0 +1,62 @@
+"""What happened, in sentences computed from the numbers, where there is nothing to choose."""
+
+from simfl.report.measures import StudyMeasure, with_values
+from simfl.report.secagg_overhead import describe_masking
+from simfl.report.study import Group, Study
+
+
+def describe(study: Study) -> list[str]:
+    """Two or three sentences about a run, its replications or a sweep."""
+    known = {measure.name: measure for measure in with_values(study)}
+    return _one(study, known) if study.single else _many(study, known)
+
+
+def _one(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
+    group = study.groups[0]
+
+    def value(name: str) -> str:
+        interval = known[name].over(group)
+        return known[name].scale([interval.estimate]).quantity(interval.estimate)
+
+    sentences = [f"The run took {value('time_s')} of simulated time."]
+    if "test_accuracy" in known:
+        right = f"the model is right on {value('test_accuracy')} of the test samples"
+        sentences = [f"After {value('time_s')} of simulated time {right}."]
+    hidden = describe_masking(study)
+    if "privacy_weak_lower" in known and not hidden:
+        sentences.append(_guarantee(group) if len(group.runs) == 1 else
+                         f"Its weak multi-round guarantee ends at {value('privacy_weak_lower')} clients.")  # fmt: skip
+    return [*sentences, *hidden]
+
+
+def _guarantee(group: Group) -> str:
+    rounds = group.first.rounds[["round", "privacy_weak_lower"]].dropna()
+    last = rounds["privacy_weak_lower"].iloc[-1]
+    since = int(rounds.loc[rounds["privacy_weak_lower"] == last, "round"].iloc[0])
+    if last <= 1:
+        return f"After {since + 1} rounds, the server can single out one client by combining the aggregates."
+    return f"Combining all aggregates, the server can narrow nothing down to fewer than {last:g} clients."
+
+
+def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
+    sentences = []
+    if not study.comparable:
+        sentences.append("Groups that learn from different data are not ranked against one another.")
+    for name in ("test_accuracy", "privacy_semi_strong", "time_s"):
+        if name in known:
+            noun = known[name].noun
+            sentences.append(f"{noun[0].upper()}{noun[1:]} {_range(study, known[name])}.")
+    if study.comparable and study.seeds < 2:
+        sentences.append("There is one seed only, so chance is not excluded.")
+    return sentences
+
+
+def _range(study: Study, measure: StudyMeasure) -> str:
+    means = {group.label: measure.over(group).estimate for group in study.groups}
+    means = {label: mean for label, mean in means.items() if mean == mean}
+    low, high = min(means, key=lambda label: means[label]), max(means, key=lambda label: means[label])
+    scale = measure.scale(means.values())
+    if scale.text(means[low]) == scale.text(means[high]):
+        return f"is {scale.quantity(means[low])} everywhere"
+    text = f"ranges from {scale.quantity(means[low])} to {scale.quantity(means[high])}"
+    return f"{text} (mean of {high if measure.better > 0 else low})" if study.comparable else text

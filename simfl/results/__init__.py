@@ -1,0 +1,1 @@
+"""A run's folder: its files, tables, checkpoints, and the reader that checks them."""

@@ -1,0 +1,58 @@
+"""Names of the files of a results folder: of a run, a sweep or a comparison."""
+
+from pathlib import Path
+
+from simfl.core.errors import SimflError
+from simfl.results.tables import VECTORS
+
+SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
+ACCURACIES, MACHINE, FINDINGS = "accuracies.csv", "machine.json", "findings.json"
+BEGUN, CONTENTS, FAILURE = "begun.json", "contents.json", "failed.json"
+"""What a run in progress began with; the files of a sweep or comparison; why a run failed."""
+
+PRIVACY = "privacy.csv"
+"""What accountants say of each client."""
+
+UPDATES = "updates.csv"
+"""What remote clients have sent: a row an update, which names the SHA-256 of its file."""
+
+UPDATES_FOLDER, JOINED = "updates", "joined"
+"""Folders: of the files ``SHA-256.npy`` that updates.csv names; and of who has joined, during the run."""
+
+JOINED_LIST = "clients.json"
+"""In ``joined``: the clients that have a file there."""
+
+OWN = (
+    SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
+    "phases.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", UPDATES,
+    "model.npy", "columns.json", MACHINE, BEGUN, FAILURE, SUMMARY,
+)  # fmt: skip
+"""Names of the files that a run may write; nothing else in its folder is its own."""
+
+SWEEPS = (
+    CONTENTS, "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv",
+    "equal_paired.csv", "beside_plain.csv",
+)  # fmt: skip
+"""Names of the files of sweeps and comparisons."""
+
+
+def is_finished(path: Path) -> bool:
+    """Whether a folder holds the results of a run, sound or not."""
+    return (path / SUMMARY).exists()
+
+
+def is_swept(path: Path) -> bool:
+    """Whether a folder holds the files of a sweep or comparison, sound or not."""
+    return any((path / name).exists() for name in SWEEPS)
+
+
+def refuse_result_files(*targets: Path) -> None:
+    """Before a figure, a page or a trace is written somewhere.
+
+    Raises:
+        SimflError: a target is a file of results themselves.
+    """
+    for path in targets:
+        results = any((path.parent / name).exists() for name in (SCENARIO, SUMMARY, "sweep.yaml"))
+        if results and path.name in (*OWN, *SWEEPS):
+            raise SimflError(f"{path}: holds results; choose another name")

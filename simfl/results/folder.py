@@ -1,0 +1,190 @@
+"""A folder of results. Nothing in it is believed before it has been checked.
+
+``summary.json`` holds in ``sha256`` the digest of every other file of the results, and its own: that of the document
+without that entry. ``machine.json`` alone is left out; it may differ between reruns, and holds its own digest alone.
+
+A run in progress, a sweep and a comparison are read in the same way. ``begun.json`` holds the digests of what a
+run writes before its first round; ``NAME.seals.part`` a line for each time that a table was handed to the operating
+system, its bytes then and their SHA-256; ``contents.json`` the digests of a sweep's files. Small files that stand
+alone (``failed.json``, ``joined/CLIENT.json``) hold their own digest as the summary does, and that of the run.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256 as sha256_of
+from pathlib import Path
+
+from simfl.core.columns import FILE as COLUMNS
+from simfl.core.columns import Column, columns_by_name
+from simfl.core.errors import IntegrityError, SimflError
+from simfl.core.json_data import JsonObject
+from simfl.core.storage.disk import sha256, write_atomically
+from simfl.results.file_names import BEGUN, CONTENTS, MACHINE, SCENARIO, SUMMARY, UPDATES, UPDATES_FOLDER, is_swept
+from simfl.results.sealed_files import AGAIN, check_seal, read_sealed, write_sealed
+
+NEVER = "only the client that sent it can send it again (simfl serve --force)"
+GOES_ON = "the command that began it writes it anew"
+AGAIN_BY = {SUMMARY: AGAIN}
+
+LOOKS = 5
+"""A file that does not fit its digest is read so often while the digests change: somebody is writing both."""
+
+
+@dataclass(frozen=True)
+class ResultsFolder:
+    """A folder of results, of which nothing is handed out unchecked: of a finished run, a run in progress, a sweep.
+
+    ``summary`` is what the document that holds the digests says, ``seal`` its name.
+    """
+
+    path: Path
+    summary: JsonObject
+    seal: str = SUMMARY
+
+    @classmethod
+    def open(cls, path: Path | str) -> "ResultsFolder":
+        """
+        Raises:
+            SimflError: there is no finished run.
+            IntegrityError: its summary is damaged.
+        """
+        return cls._read(Path(path), SUMMARY, "no finished run here")
+
+    @classmethod
+    def open_begun(cls, path: Path) -> "ResultsFolder":
+        """What a run that is not finished began with.
+
+        Raises:
+            SimflError: no run has begun.
+            IntegrityError: what it began with is damaged.
+        """
+        if (path / SCENARIO).exists() and not (path / BEGUN).exists():
+            raise IntegrityError(
+                f"{path / BEGUN}: gone, or {SUMMARY} is, if the run was finished, or it is of an older simfl; {GOES_ON}"
+            )
+        return cls._read(path, BEGUN, "no run has begun here")
+
+    @classmethod
+    def open_sweep(cls, path: Path) -> "ResultsFolder":
+        """The files of a sweep or comparison.
+
+        Raises:
+            SimflError: there is none.
+            IntegrityError: they are damaged, or of an older simfl that did not seal them.
+        """
+        if is_swept(path) and not (path / CONTENTS).exists():
+            raise IntegrityError(f"{path / CONTENTS}: gone, or the sweep is of an older simfl; {GOES_ON}")
+        return cls._read(path, CONTENTS, "no sweep or comparison here")
+
+    @classmethod
+    def _read(cls, path: Path, seal: str, none: str) -> "ResultsFolder":
+        try:
+            data = (path / seal).read_bytes()
+        except OSError as error:
+            raise SimflError(f"{path}: {none} ({seal}: {error.strerror})") from None
+        return cls(path, check_seal(data, path / seal), seal)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """SHA-256 of each file of the results but the summary, by name."""
+        return {name: digest for name, digest in self.summary["sha256"].items() if name != self.seal}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+    def file(self, name: str) -> Path:
+        """The path of a file that is what the run wrote.
+
+        Raises:
+            SimflError: the run wrote no such file.
+            IntegrityError: it is damaged, or gone.
+        """
+        path, known = self.path / name, self
+        again = AGAIN_BY.get(self.seal, GOES_ON)
+        if name not in known:
+            raise SimflError(f"{path}: the run wrote no such file")
+        for _ in range(LOOKS):
+            try:
+                digest = sha256(path)
+            except OSError as error:
+                raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {again}") from None
+            if digest in known.files.get(name, "").split():
+                return path
+            newer = self._read(self.path, self.seal, "gone")
+            if newer == known:
+                break
+            known = newer
+        raise IntegrityError(f"{path}: damaged (its SHA-256 is not the one in {self.seal}); {again}")
+
+    def read(self, name: str) -> bytes:
+        """The content of a file; arguments and errors as of :meth:`file`."""
+        return self.file(name).read_bytes()
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """What the run was made of besides its scenario, see :attr:`simfl.scenario.Scenario.origins`, as far as its
+        ``machine.json`` tells; nothing where it does not fit its own digest, or is of another run.
+        """
+        try:
+            machine = read_sealed(self.path / MACHINE) or {}
+        except IntegrityError:
+            return {}
+        if machine.get("digest", digest := self.summary["digest"]) != digest:
+            return {}
+        return {str(what): str(content) for what, content in machine.get("origins", {}).items()}
+
+    def columns(self) -> dict[str, Column]:
+        """Every column that the run may have, by name.
+
+        Raises:
+            IntegrityError: ``columns.json`` is damaged.
+        """
+        return columns_by_name(self.read(COLUMNS) if COLUMNS in self else None)
+
+    def check(self) -> None:
+        """Looks at every file.
+
+        Raises:
+            IntegrityError: a file is damaged or gone.
+        """
+        for name in self.files:
+            self.file(name)
+        if UPDATES in self:
+            with open(self.path / UPDATES, newline="") as file:
+                for row in csv.DictReader(file):
+                    read_update(self.path, row["update"])
+
+
+def read_update(folder: Path, digest: str) -> bytes:
+    """The .npy file of a remote client's update, by its SHA-256.
+
+    Raises:
+        IntegrityError: it is damaged or gone.
+    """
+    path = folder / UPDATES_FOLDER / f"{digest}.npy"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {NEVER}") from None
+    if sha256_of(data).hexdigest() != digest:
+        raise IntegrityError(f"{path}: damaged (its SHA-256 is not its name); {NEVER}")
+    return data
+
+
+def write_contents(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Writes files of a sweep's folder, and their digests before and after: whenever a kill comes, all fits.
+
+    Whoever calls it holds the folder's lock. Files that are not named stay as they are.
+    """
+    try:
+        known = ResultsFolder.open_sweep(folder).files
+    except SimflError:
+        known = {}
+    digests = {name: sha256_of(data).hexdigest() for name, data in files.items()}
+    before = {name: sha256(folder / name) for name in files if name in known and (folder / name).is_file()}
+    either = {name: " ".join({digest: 0, before.get(name, digest): 0}) for name, digest in digests.items()}
+    write_sealed(folder / CONTENTS, {}, known | either)
+    for name, data in files.items():
+        write_atomically(folder / name, data)
+    write_sealed(folder / CONTENTS, {}, known | digests)

@@ -1,0 +1,147 @@
+"""The message-level trace as a Chrome/Perfetto timeline: one track an agent.
+
+Format: the Trace Event Format's complete ("X") and metadata ("M") events, times in microseconds.
+"""
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from simfl.core.json_data import JsonObject
+from simfl.core.storage.disk import write_atomically
+from simfl.core.types import SERVER
+
+Span = JsonObject
+
+
+def write_timeline(
+    events: Path, target: Path, names: tuple[str, ...] | None = None, phases: Path | None = None
+) -> None:
+    """Writes the timeline of an ``events.jsonl`` to ``target``, a JSON file that Perfetto's viewer opens.
+
+    ``names`` of clients None numbers them. The ``phases.csv`` of an aggregation protocol gets tracks of its own.
+    """
+    with open(events, encoding="utf-8") as lines:
+        spans = list(timeline(json.loads(line) for line in lines))
+    clients = {track: _agent(track - 1, names) for track in sorted({span["tid"] for span in spans})}
+    first = max(clients, default=0) + 1
+    if phases is not None:
+        with open(phases, newline="", encoding="utf-8") as table:
+            spans += protocol_phases(csv.DictReader(table), first)
+    for number, track in enumerate(sorted({span["tid"] for span in spans} - clients.keys()), 1):
+        clients[track] = f"secure aggregation {number}"
+    labels = [
+        {"ph": "M", "pid": 0, "tid": track, "name": "thread_name", "args": {"name": name}}
+        for track, name in clients.items()
+    ]
+    document = {"traceEvents": [*labels, *spans], "displayTimeUnit": "ms"}
+    write_atomically(target, json.dumps(document, separators=(",", ":")).encode())
+
+
+def protocol_phases(rows: Iterable[dict[str, str]], first: int) -> Iterator[Span]:
+    """Spans of the rows of ``phases.csv`` on as few tracks, from number ``first`` on, as there are phases at a time."""
+    free_s: list[float] = []
+    for row in sorted(rows, key=lambda row: (float(row["started_s"]), float(row["ended_s"]))):
+        start_s, end_s = float(row["started_s"]), float(row["ended_s"])
+        track = next((place for place, until_s in enumerate(free_s) if until_s <= start_s), len(free_s))
+        free_s[track:] = [end_s, *free_s[track + 1 :]]
+        counts = {name: int(row[name]) for name in ("round", "asked", "answered", "failed", "bytes_down", "bytes_up")}
+        failure = {"failure": row["failure"]} if row["failure"] else {}
+        yield _span(row["phase"], first + track - 1, start_s, end_s, **counts, **failure)
+
+
+def _agent(address: int, names: tuple[str, ...] | None) -> str:
+    if address == SERVER:
+        return "server"
+    return names[address] if names else f"client {address}"
+
+
+MESSAGES = {"model": "download", "update": "upload", "failure": "connection lost"}
+"""What these messages are on the clients' tracks; announcements and those of a protocol's phases keep their names."""
+
+
+class _Track:
+    """A client's latest span, and its latest wait, which end when it is known what came next."""
+
+    def __init__(self) -> None:
+        self.span: Span | None = None
+        self.since_s: float | None = None
+        self.until_s: float | None = None
+
+    def end_span(self, at_s: float) -> None:
+        """The latest span goes on no longer, and there is nothing to wait for."""
+        if self.span is not None:
+            self.span["dur"] = min(self.span["dur"], max(0.0, at_s * 1e6 - self.span["ts"]))
+        self.since_s = None
+
+    def begin_span(self, span: Span | None) -> Iterator[Span]:
+        """What is known now that ``span`` begins."""
+        if self.span is not None:
+            yield self.span
+        self.span = span
+
+    def end_wait(self, at_s: float | None) -> Iterator[Span]:
+        """The wait that a message of the server ends, or nothing any more."""
+        ends = [time_s for time_s in (self.until_s, at_s) if time_s is not None]
+        if self.since_s is not None and ends and self.since_s < min(ends):
+            assert self.span is not None
+            yield _span("wait", self.span["tid"] - 1, self.since_s, min(ends))
+        self.since_s = self.until_s = None
+
+
+def timeline(events: Iterable[JsonObject]) -> Iterator[Span]:
+    """Spans of download, compute, upload, phases and wait on the clients' tracks, and of rounds on the server's.
+
+    A client waits from the arrival of its answer until the round ends or the server sends it something. What it was
+    told to give up ends there, so that it does not lie over its next job.
+    """
+    tracks: defaultdict[int, _Track] = defaultdict(_Track)
+    begin = 0.0
+    for event in events:
+        match event["event"]:
+            case "round_start":
+                begin = event["time_s"]
+            case "message":
+                yield from _message(event, tracks)
+            case "compute":
+                name = "compute (fails)" if event["completed"] is False else "compute"
+                span = _span(name, event["client"], event["start_s"], event["end_s"], job=event["job"])
+                yield from tracks[event["client"]].begin_span(span)
+            case "cancel":
+                track = tracks[event["client"]]
+                if track.span is not None and track.span["name"] != "cancel":
+                    track.end_span(event["time_s"])
+                yield _span("cancelled", event["client"], event["time_s"], event["time_s"])
+            case "round_end":
+                end = event["time_s"]
+                yield _span(f"round {event['round']}", SERVER, begin, end, aggregated=event["cardinality"])
+                for track in tracks.values():
+                    if track.since_s is not None and track.until_s is None:
+                        track.until_s = end
+    for track in tracks.values():
+        yield from track.end_wait(None)
+        yield from track.begin_span(None)
+
+
+def _message(event: JsonObject, tracks: defaultdict[int, _Track]) -> Iterator[Span]:
+    kind: str = event["kind"]
+    sent_s = event["sent_s"]
+    down = event["from"] == SERVER
+    client = event["to"] if down else event["from"]
+    track = tracks[client]
+    if kind == "cancel" or track.span is not None and track.span["name"] == "cancel":
+        track.end_span(sent_s)
+    if down:
+        yield from track.end_wait(sent_s)
+    yield from track.begin_span(
+        _span(MESSAGES.get(kind, kind), client, sent_s, event["arrives_s"], bytes=event["bytes"])
+    )
+    if not down and kind != "failure":
+        track.since_s = event["arrives_s"]
+
+
+def _span(name: str, agent: int, start_s: float, end_s: float, **args: object) -> Span:
+    return {"ph": "X", "pid": 0, "tid": agent + 1, "name": name, "ts": start_s * 1e6, "dur": (end_s - start_s) * 1e6,
+            "args": args}  # fmt: skip

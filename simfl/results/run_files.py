@@ -1,0 +1,172 @@
+"""What a finished run leaves on disk.
+
+``results/<scenario name>/<digest>/``: ``scenario.yaml`` (fully resolved), ``rounds.csv``, ``participation.csv``,
+``evaluation.csv`` and ``events.jsonl`` where asked for, ``model.npy``, ``summary.json`` (final values and the
+SHA-256 of each table) and ``machine.json``, the one file that may differ between reruns.
+"""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from math import isnan, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column
+from simfl.core.errors import SimflError
+from simfl.core.json_data import JsonObject
+from simfl.core.types import SERVER, job_ids
+from simfl.metrics.participation import mean_concurrency, staleness_histogram
+from simfl.results.tables import PARTICIPATION
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LOSSES = ("train_loss", "test_loss")
+
+DIVERGED = "nan"
+"""Stands in ``rounds.csv`` for a loss that was measured and is not finite; an empty cell does not apply."""
+
+
+def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
+    """The server's participation matrix of a ``participation.csv``, scipy CSR array of shape (rounds, clients).
+
+    Where clients aggregate, too, it holds the largest weight with which anybody aggregated a client.
+    """
+    matrices = participation_matrices(path, rounds, clients)
+    if set(matrices) == {SERVER}:
+        return matrices[SERVER]
+    return reduce(lambda one, other: one.maximum(other), matrices.values())
+
+
+def participation_matrices(path: Path, rounds: int, clients: int) -> dict[int, Any]:
+    """The participation matrix of each aggregator of a ``participation.csv``, scipy CSR arrays (rounds, clients)."""
+    import pandas
+    from scipy.sparse import csr_array
+
+    table = pandas.read_csv(path)
+    whose = table.groupby("aggregator") if "aggregator" in table and len(table) else [(SERVER, table)]
+    matrices = {}
+    for who, rows in whose:
+        round, client, weight = (rows[name].to_numpy() for name in PARTICIPATION)
+        places = round.astype(np.int64), client.astype(np.int64)
+        matrices[int(who)] = csr_array((weight.astype(np.float64), places), shape=(rounds, clients))
+    return matrices
+
+
+def read_table(path: Path) -> "DataFrame":
+    """A CSV file as a DataFrame; digests stay text, though some look like numbers.
+
+    Raises:
+        SimflError: it cannot be read.
+    """
+    import pandas
+
+    try:
+        return pandas.read_csv(path, dtype={"digest": str, "error": str, "choice": str, "baseline": str})
+    except (OSError, ValueError) as error:
+        raise SimflError(f"{path}: cannot be read ({error})") from None
+
+
+def fill_columns(table: str, columns: dict[str, Iterable[object]]) -> tuple[str, list[dict[str, str]]]:
+    """A CSV text with whole columns replaced; the new text and its rows as mappings."""
+    rows = list(csv.DictReader(io.StringIO(table)))
+    for name, values in columns.items():
+        for row, value in zip(rows, values, strict=True):
+            row[name] = "" if value is None else value
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue(), rows
+
+
+def summarise(rows: Sequence[Mapping[str, object]], columns: Sequence[Column] = ROUND_COLUMNS) -> JsonObject:
+    """Final values of a run from the rows of its ``rounds.csv``, each as its column's ``final`` says.
+
+    Cells are text or numbers. Where a loss was not finite, ``diverged_round`` is the first such round; a final loss or
+    accuracy that there is not is NaN, whatever went before. None where no round has a value; sums of whole numbers are
+    whole.
+    """
+    finals = [column for column in (*columns, *SUMMARY_COLUMNS) if column.final]
+    finals.sort(key=lambda column: column.final != "count")  # what says how many rounds there were comes first
+    summary: JsonObject = {column.name: _final(column, rows) for column in finals}
+    diverged = next((i for i, row in enumerate(rows) if DIVERGED in (row.get(name) for name in LOSSES)), None)
+    if diverged is not None:
+        summary["diverged_round"] = diverged
+        summary["test_accuracy"] = nan if isnan(summary["test_loss"] or 0) else summary["test_accuracy"]
+    return summary
+
+
+def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | None:
+    cells = [row.get(column.source or column.name) for row in rows]
+    values = [value for value in cells if value not in ("", None)]
+    if column.final == "count":
+        return len(values)
+    if column.final == "sum":
+        return sum(_number(value) for value in values)
+    numbers = [float(value) for value in values]
+    if not numbers:
+        return None
+    return {"last": numbers[-1], "max": max(numbers), "min": min(numbers)}[str(column.final)]
+
+
+def _number(value: object) -> float | int:
+    """A cell as a number, whole where it is written so."""
+    text = str(value)
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def summarise_jobs(folder: Path, until_s: float) -> JsonObject:
+    """Final values of an asynchronous run from its ``jobs.csv`` and ``participation.csv``.
+
+    ``client_updates`` in a sum, ``wasted_updates`` (failed, late, forfeited or stale), the number of jobs of each
+    outcome, the mean concurrency and the histogram of the staleness of the updates in a sum: a job that was
+    aggregated though its client holds no samples is in none.
+    """
+    outcomes: Counter[str] = Counter()
+    started_s, ended_s, staleness = [np.empty(0)], [np.empty(0)], [np.empty(0, np.int64)]
+    members = np.sort(np.concatenate([_places(rows) for rows in _pieces(folder / "participation.csv", _MEMBER)]))
+    for jobs in _pieces(folder / "jobs.csv", (*_MEMBER, "started_s", "ended_s", "outcome", "staleness")):
+        outcomes.update(jobs.outcome)
+        started_s.append(jobs.started_s.to_numpy(np.float64))
+        ended_s.append(jobs.ended_s.to_numpy(np.float64))
+        aggregated = jobs[jobs.outcome == "aggregated"]
+        ids = _places(aggregated)
+        summed = np.searchsorted(members, ids, "right") > np.searchsorted(members, ids, "left")
+        staleness.append(aggregated.staleness.to_numpy()[summed].astype(np.int64))
+    ages = np.concatenate(staleness)
+    return {
+        "client_updates": len(ages),
+        "wasted_updates": outcomes.total() - outcomes["aggregated"] - outcomes["open"],
+        "jobs": dict(sorted(outcomes.items())),
+        "mean_concurrency": mean_concurrency(np.concatenate(started_s), np.concatenate(ended_s), until_s),
+        "staleness_histogram": staleness_histogram(ages),
+    }
+
+
+_MEMBER = ("round", "client")
+_PIECE = 2**16
+"""Rows of a long table that are in memory at once."""
+
+
+def _pieces(path: Path, columns: Sequence[str]) -> Iterator["DataFrame"]:
+    """Some columns of a long table, piece by piece; at least one piece, which may be empty."""
+    import pandas
+
+    yield pandas.read_csv(path, usecols=[*columns], nrows=0)
+    with pandas.read_csv(path, usecols=[*columns], chunksize=_PIECE) as pieces:
+        yield from pieces
+
+
+def _places(table: Any) -> NDArray[np.int64]:
+    """Round and client of each row as one number."""
+    return job_ids(table["round"].to_numpy().astype(np.int64), table["client"].to_numpy())

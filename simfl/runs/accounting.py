@@ -1,0 +1,81 @@
+"""What a run's accountants are told, and what they say."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.coverage import exposing, sent
+from simfl.core.types import Arrays
+from simfl.privacy.accountant import History
+from simfl.results.run_files import participation_matrices
+from simfl.scenario import Scenario
+from simfl.scenario.column_owners import accountants
+
+
+def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
+    """What the accountants say, column by column, a value a round."""
+    columns: dict[str, Iterable[Any]] = {}
+    for accountant in accountants(scenario):
+        columns |= accountant.accounts(seen)
+    return columns
+
+
+def of_clients(scenario: Scenario, seen: History) -> Arrays:
+    """What the accountants say of each client, by name, (clients,)."""
+    return {name: values for each in accountants(scenario) for name, values in each.clients(seen).items()}
+
+
+def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
+    """All that accountants see of a run.
+
+    Args:
+        scenario: what was run.
+        folder: its folder, with participation.csv and, where there are stages, facts.csv.
+        rounds: how many it had.
+        samples: training samples of each client, shape (clients,); None = not known.
+    """
+    participation = _Matrices(folder / "participation.csv", rounds, scenario.clients)
+    facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
+    rule = scenario.training
+    weighing = samples if rule.by_samples else None
+    exposed = tuple(part.name for part in exposing(scenario))
+    single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
+    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario))
+
+
+@dataclass(frozen=True)
+class _Matrices(Mapping[int, Any]):
+    """The participation matrix of each aggregator, read when the first is asked for: not every accountant asks."""
+
+    path: Path
+    rounds: int
+    clients: int
+
+    @cached_property
+    def by_aggregator(self) -> dict[int, Any]:
+        return participation_matrices(self.path, self.rounds, self.clients)
+
+    def __getitem__(self, aggregator: int) -> Any:
+        return self.by_aggregator[aggregator]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.by_aggregator)
+
+    def __len__(self) -> int:
+        return len(self.by_aggregator)
+
+
+def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
+    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
+    if stages:
+        import pandas
+
+        table = pandas.read_csv(path, dtype={"round": np.int64, "stage": np.int64, "value": np.float64})
+        for round, stage, name, value in table.itertuples(index=False):
+            facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
+    return facts

@@ -1,0 +1,218 @@
+"""The end of a run: tables completed and renamed, the summary written last."""
+
+import csv
+import io
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.final_attacks import document as document_of
+from simfl.agents.aggregation.metric_runner import checked_values
+from simfl.attacks.base import Finding
+from simfl.core.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
+from simfl.core.coverage import clear
+from simfl.core.json_data import JsonObject
+from simfl.core.registration import packages
+from simfl.core.storage.disk import sha256, write_atomically
+from simfl.privacy.accountant import History
+from simfl.results.file_names import ACCURACIES, FINDINGS, MACHINE, PRIVACY, SUMMARY, UPDATES
+from simfl.results.folder import ResultsFolder
+from simfl.results.run_files import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
+from simfl.results.sealed_files import seal_document, write_sealed
+from simfl.results.tables import TableWriter
+from simfl.runs.accounting import accounts, history, of_clients
+from simfl.scenario import Scenario
+from simfl.scenario.digest import foreign_plugins
+from simfl.selection.theory.expected_cardinality import guarantee
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def finish(
+    folder: Path,
+    scenario: Scenario,
+    tables: dict[str, TableWriter],
+    rounds: int,
+    model: NDArray[np.float32] | None,
+    expected_cardinality: float | None,
+    columns: Sequence[Column] = ROUND_COLUMNS,
+    no_skill_accuracy: float | None = None,
+    samples: NDArray[np.int64] | None = None,
+    attack_results: Sequence[Finding] = (),
+) -> JsonObject:
+    """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
+
+    Args:
+        folder: the run's folder.
+        scenario: what was played.
+        tables: every table by file name, still open.
+        rounds: rounds played.
+        model: the final global model, shape (d,), or None.
+        expected_cardinality: what theory says, to stand beside the simulated value.
+        columns: those of ``rounds.csv``: simfl's, then those of plugins.
+        no_skill_accuracy: test accuracy without training, where something is learned.
+        samples: training samples of each client, shape (clients,).
+        attack_results: of each attack, in the order of the scenario.
+
+    Returns:
+        The summary.
+    """
+    digests = {
+        name: table.finish()
+        for name, table in tables.items()
+        if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty)
+    }
+    run_history = history(scenario, folder, rounds, samples)
+    rows, privacy_digests = _fill_privacy(folder, scenario, tables["rounds.csv"], run_history)
+    digests |= privacy_digests
+    if model is not None:
+        digests["model.npy"] = _write(folder / "model.npy", _npy(model))
+    jobs = summarise_jobs(folder, float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
+    finals = summarise(rows, columns)
+    summary = {
+        "name": scenario.name,
+        "digest": scenario.digest,
+        "seed": scenario.seed,
+        "clients": scenario.clients,
+        "expected_cardinality": cell(expected_cardinality),
+        "no_skill_accuracy": cell(no_skill_accuracy),
+        **{name: cell(value) for name, value in finals.items()},
+        **_guarantee(scenario, finals),
+        "in_clear": clear(scenario),
+        **jobs,
+    }
+    _describe_columns(folder, scenario, columns, summary)
+    summary |= _attack_numbers(folder, scenario, attack_results)
+    summary |= _metric_numbers(folder, scenario)
+    return _seal(folder, scenario, summary, digests)
+
+
+def _fill_privacy(
+    folder: Path, scenario: Scenario, table: TableWriter, run_history: History
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Writes what the accountants say of each round and of each client; the rows of the rounds, the files' digests."""
+    text, rows = fill_columns(table.check().read_text(), accounts(scenario, run_history))
+    digests = {"rounds.csv": _write(folder / "rounds.csv", text.encode())}
+    if client_accounts := of_clients(scenario, run_history):
+        digests[PRIVACY] = _write(folder / PRIVACY, _clients(client_accounts).encode())
+    return rows, digests
+
+
+def _npy(values: NDArray[np.float32]) -> bytes:
+    """An array as the content of a .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue()
+
+
+def _describe_columns(folder: Path, scenario: Scenario, columns: Sequence[Column], summary: JsonObject) -> None:
+    """Writes what the columns of the tables and the numbers of the summary mean."""
+    numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
+    plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
+    write_atomically(folder / FILE, _json(document((*columns, *numbers, *plugin_numbers))))
+
+
+def _attack_numbers(folder: Path, scenario: Scenario, attack_results: Sequence[Finding]) -> JsonObject:
+    """What the attacks add to the summary; their findings are written if there are any."""
+    if any(finding.numbers for finding in attack_results):
+        names = [attack.name for attack in scenario.attacks]
+        write_atomically(folder / FINDINGS, _json(document_of(attack_results, names)))
+    return {
+        column.name: cell(finding.numbers.get(column.name))
+        for attack, finding in zip(scenario.attacks, attack_results, strict=True)
+        for column in attack.finals
+    }
+
+
+def _metric_numbers(folder: Path, scenario: Scenario) -> JsonObject:
+    """What the metrics add to the summary."""
+    numbers: JsonObject = {}
+    for metric in scenario.metrics:
+        values = checked_values(metric, metric.end(lambda name: _table(folder / name)), metric.finals, "end")
+        numbers |= {column.name: cell(values.get(column.name)) for column in metric.finals}
+    return numbers
+
+
+def _seal(folder: Path, scenario: Scenario, summary: JsonObject, digests: dict[str, str]) -> JsonObject:
+    """Writes the summary, with the digests of all files; the run is complete then."""
+    started = ResultsFolder.open_begun(folder)
+    digests |= {name: sha256(started.file(name)) for name in started.files}
+    others = (ACCURACIES, FILE, FINDINGS, UPDATES)
+    digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
+    summary, data = seal_document(summary, digests)
+    write_sealed(folder / MACHINE, _versions(scenario))
+    write_atomically(folder / SUMMARY, data)
+    return summary
+
+
+def _write(path: Path, data: bytes) -> str:
+    """Writes a file; its digest."""
+    write_atomically(path, data)
+    return sha256(path)
+
+
+def _table(path: Path) -> "DataFrame":
+    """A finished table as a DataFrame, empty where the run has none."""
+    import pandas
+
+    return read_table(path) if path.exists() else pandas.DataFrame()
+
+
+def cell(value: object) -> Any:
+    """A number as CSV and JSON hold it: None where it is not finite, integers without a point."""
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value
+
+
+def round_cells(row: Mapping[str, object]) -> JsonObject:
+    """A round's values as :func:`cell`; a loss that is there but not finite becomes
+    :data:`simfl.results.run_files.DIVERGED`."""
+    cells = {name: cell(value) for name, value in row.items()}
+    diverged_losses = {name: DIVERGED for name in LOSSES if row.get(name) is not None and cells[name] is None}
+    return cells | diverged_losses
+
+
+def _guarantee(scenario: Scenario, finals: JsonObject) -> dict[str, int | None]:
+    """What theory knows beside the guarantees that were computed; nothing where none was."""
+    known = None
+    if finals["privacy_strong"] is not None:
+        known = guarantee(scenario)
+    if known is not None and known["weak"] > scenario.selection.unit_size:
+        known = None  # everyone in every round: it holds only until somebody fails
+    return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
+
+
+def _clients(values: Mapping[str, NDArray[np.generic]]) -> str:
+    """A CSV text with a row a client; what is infinite says so."""
+    rows = zip(*(column.tolist() for column in values.values()))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["client", *values])
+    writer.writerows([client, *row] for client, row in enumerate(rows))
+    return text.getvalue()
+
+
+def _json(content: object) -> bytes:
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _versions(scenario: Scenario) -> JsonObject:
+    versions: JsonObject = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    for cls in foreign_plugins(scenario):
+        if about := packages.loaded.get(cls.__module__):
+            name, _, release = about.rpartition(" ")
+            versions[name] = release
+    return versions | {"digest": scenario.digest, "origins": scenario.origins}

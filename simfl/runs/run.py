@@ -1,0 +1,245 @@
+"""Wires a scenario into a world, runs it and writes its results; resumes what was interrupted."""
+
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from simfl.agents import Components
+from simfl.core.errors import BusyError, IntegrityError, ScenarioError
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.storage.cache import bypass_cache
+from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
+from simfl.results.client_updates import UpdateReplay
+from simfl.results.file_names import BEGUN, JOINED, MACHINE, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
+from simfl.results.folder import ResultsFolder
+from simfl.results.perfetto import write_timeline
+from simfl.results.sealed_files import write_sealed
+from simfl.runs.clients_table import clients_files
+from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
+from simfl.scenario import Scenario, data_files
+from simfl.scenario.trust import Trust
+from simfl.scenario.yaml.places import dotted_key
+from simfl.selection.base import shuffle_clients
+from simfl.training.base import Rule
+
+LOCK = ".lock"
+"""In a run's folder; whoever executes the run holds it."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run whose results are on disk.
+
+    Attributes:
+        path: the results folder.
+        digest: the scenario's digest, also the folder's name.
+        summary: the contents of ``summary.json``.
+        reused: True if the folder was there already and nothing was run.
+    """
+
+    path: Path
+    digest: str
+    summary: JsonObject
+    reused: bool
+
+
+def build(scenario: Scenario) -> Components[Rule]:
+    """Everything drawn or loaded before the first round.
+
+    Raises:
+        SimflError: a data file, extra or network path is missing or impossible.
+    """
+    streams = Streams(scenario.seed)
+    devices, n = scenario.devices, scenario.clients
+    policy = scenario.selection
+    if policy.shuffle:
+        policy = shuffle_clients(policy, streams("assignment").permutation(n))
+    links = scenario.network.build(scenario, streams)
+    return Components(
+        clients=n,
+        streams=streams,
+        links=links,
+        available=devices.availability.build(scenario, streams, links.names),
+        computing=devices.computation.build(scenario, streams),
+        failing=devices.failure.build(scenario, streams),
+        policy=policy,
+        rule=scenario.training,
+        learner=scenario.learning.build(scenario, streams),
+        evaluate_every=scenario.learning.evaluate_every,
+        protocol=scenario.secagg,
+        stages=scenario.privacy.stages,
+        observers=scenario.attacks,
+        metrics=scenario.metrics,
+        records=scenario.trace == "aggregates",
+    )
+
+
+def run(
+    scenario: Scenario,
+    out: Path,
+    *,
+    resume: bool = True,
+    force: bool = False,
+    timeline: Path | None = None,
+    progress: Progress | None = None,
+    phase: Phase | None = None,
+) -> FinishedRun:
+    """Runs a scenario into ``out/<name>/<digest>/``; a complete folder is reused.
+
+    Args:
+        scenario: what to run.
+        out: root of all results.
+        resume: go on from the last checkpoint of an interrupted run, if there is one; else start anew.
+        force: run again even if the folder is complete.
+        timeline: also write a Chrome/Perfetto trace to this file.
+        progress: called with (rounds done, rounds, simulated seconds) after every round; 0 rounds = not known.
+        phase: called with "building", "running" and "finishing" (what the sums gave away, the summary) when that
+            begins, and the rounds done by then.
+
+    Raises:
+        IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
+        BusyError: another process is running it.
+        SimflError: the scenario cannot be built, or its clients are processes of their own and nobody asks them.
+        RemoteClientError: a remote client has failed.
+    """
+    folder = out / scenario.name / scenario.digest
+    events = scenario.trace == "events" or timeline is not None
+    refuse_link(folder.parent)
+    refuse_link(folder)
+    finished = None if force else _complete(folder, scenario, events)
+    if finished is None:
+        _refuse_alone(scenario)
+        begins = phase or (lambda name, done: None)
+        begins("building", 0)
+        parts = build(scenario)
+        make_folder(folder, out)
+        with file_lock(folder / LOCK, f"{folder}: another process is running this run"):
+            finished = None if force else _complete(folder, scenario, events)  # by now, by another process
+            if finished is None:
+                finished = _simulate(scenario, parts, folder, events, force or not resume, progress, begins)
+    elif list(leftovers(folder)):  # of a kill between the summary and the tidying
+        with suppress(BusyError, OSError), file_lock(folder / LOCK, f"{folder}: its run is being finished"):
+            remove_leftovers(folder)
+    if timeline is not None:
+        names = scenario.network.build(scenario, Streams(scenario.seed)).names
+        phases = folder / "phases.csv"
+        write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
+    return finished
+
+
+def _refuse_alone(scenario: Scenario) -> None:
+    """
+    Raises:
+        ScenarioError: clients are processes of their own, and nobody asks them.
+    """
+    if scenario.learning.external and scenario.means.remote_clients is None:
+        raise ScenarioError(
+            "learning.backend", "clients of this scenario are processes of their own; simfl serve runs it with them"
+        )
+
+
+def verify(folder: Path, trust_plugins: bool = False) -> dict[str, bool]:
+    """Repeats a finished run elsewhere, from the sources of its data; for every file, whether it came out the same.
+
+    Where clients were processes of their own, what they sent then is taken from the folder.
+
+    Args:
+        folder: of the run.
+        trust_plugins: execute plugin files that its scenario names, whatever they are.
+
+    Raises:
+        SimflError: the folder holds no finished run, or names plugin files that have not been executed here before.
+        IntegrityError: a stored file does not match the digest in its summary.
+    """
+    results = ResultsFolder.open(folder)
+    results.check()
+    scenario = Scenario.load(folder / SCENARIO, trust=Trust(trust_plugins))
+    with tempfile.TemporaryDirectory() as scratch, bypass_cache():
+        if scenario.learning.external:
+            scenario = scenario.using(
+                remote_clients=UpdateReplay(folder, Path(scratch, scenario.name, scenario.digest))
+            )
+        timeline = Path(scratch) / "timeline.json" if "events.jsonl" in results else None
+        again = ResultsFolder.open(run(scenario, Path(scratch), timeline=timeline).path)
+    unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, MACHINE}
+    tables = sorted((results.files.keys() | again.files.keys() | unnamed) - {SCENARIO})
+    return {
+        SUMMARY: _values(results) == _values(again),
+        SCENARIO: (folder / SCENARIO).read_bytes() == scenario.to_yaml(folder).encode(),
+        **{name: results.files.get(name) == again.files.get(name) and name in again for name in tables},
+    }
+
+
+def changed_inputs(folder: Path, trust_plugins: bool = False) -> list[str]:
+    """What a finished run was made of that is something else today: why :func:`verify` cannot give the same; in words.
+
+    Args, Raises: as for :func:`verify`.
+    """
+    results = ResultsFolder.open(folder)
+    scenario = Scenario.load(folder / SCENARIO, trust=Trust(trust_plugins))
+    if results.summary["digest"] == scenario.digest:
+        return []
+    before, now = results.origins, scenario.origins
+    files = {dotted_key(path): f"{dotted_key(path)}: {name}" for path, name in data_files.names(scenario)}
+    changes = [
+        f"{files.get(what, what)} has changed since the run"
+        for what, content in now.items()
+        if before.get(what, content) != content
+    ]
+    return changes or ["a file, plugin or version of simfl that it is made of has changed since the run"]
+
+
+def _values(run: ResultsFolder) -> JsonObject:
+    return {key: value for key, value in run.summary.items() if key != "sha256"}
+
+
+def _complete(folder: Path, scenario: Scenario, events: bool) -> FinishedRun | None:
+    """The run that is complete already; None where there is none, or no events though they are asked for.
+
+    Raises:
+        IntegrityError: a file of it is damaged.
+    """
+    if not is_finished(folder):
+        return None
+    results = ResultsFolder.open(folder)
+    if results.summary["digest"] != scenario.digest:
+        raise IntegrityError(f"{folder / SUMMARY}: of another run, {results.summary['digest']}; --force replaces it")
+    results.check()
+    if events and "events.jsonl" not in results:
+        return None
+    return FinishedRun(folder, scenario.digest, results.summary, True)
+
+
+def _simulate(
+    scenario: Scenario,
+    parts: Components[Rule],
+    folder: Path,
+    events: bool,
+    anew: bool,
+    progress: Progress | None,
+    begins: Phase,
+) -> FinishedRun:
+    for name in ("checkpoint", JOINED, UPDATES_FOLDER):
+        refuse_link(folder / name)
+    if anew or is_finished(folder):
+        _clear(folder)
+    files = {SCENARIO: scenario.to_yaml(folder).encode(), **clients_files(parts)}
+    write_sealed(
+        folder / BEGUN, {"digest": scenario.digest}, {name: sha256(data).hexdigest() for name, data in files.items()}
+    )
+    for name, data in files.items():
+        write_atomically(folder / name, data)
+    return FinishedRun(
+        folder, scenario.digest, Simulation(scenario, parts, folder, events, progress, begins).play(), False
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Removes a run's own files, and nothing that somebody else has put beside them."""
+    (folder / SUMMARY).unlink(missing_ok=True)  # first: without it the run is not complete
+    remove_leftovers(folder)
+    for name in OWN:
+        (folder / name).unlink(missing_ok=True)

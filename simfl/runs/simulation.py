@@ -1,0 +1,248 @@
+"""One run of a scenario: the server in its world, the tables it fills, the checkpoints it leaves."""
+
+import csv
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, server_of
+from simfl.agents.aggregation.state import under
+from simfl.agents.world import World
+from simfl.attacks.base import Finding, ServerView
+from simfl.core.columns import ROUND_COLUMNS
+from simfl.core.errors import IntegrityError
+from simfl.core.json_data import JsonObject
+from simfl.core.storage.disk import remove_folder
+from simfl.metrics.participation import Tally
+from simfl.results import checkpoint
+from simfl.results.file_names import BEGUN, JOINED, OWN, UPDATES
+from simfl.results.tables import (
+    AGGREGATES,
+    ATTACKS,
+    FACTS,
+    JOBS,
+    PARTICIPATION,
+    PEERS,
+    PHASES,
+    ROUNDS,
+    VECTORS,
+    TableWriter,
+)
+from simfl.runs.clients_table import write_accuracies
+from simfl.runs.finalise import cell, finish, round_cells
+from simfl.scenario import Scenario
+from simfl.scenario.column_owners import plugin_columns
+from simfl.selection.theory.expected_cardinality import theory
+from simfl.training.base import Rule
+
+CHECKPOINTS = 50
+"""The next checkpoint is due after one in so many rounds: of all or, where only something else ends the run (a target
+accuracy, say) and nobody knows their number, of those so far; but after one at the earliest.
+"""
+
+KEPT = "outside_kept"
+"""In a checkpoint: the updates of remote clients that were on disk."""
+
+Progress = Callable[[int, int, float], None]
+Phase = Callable[[str, int], None]
+
+
+class Simulation:
+    """One run of a scenario: the server in its world, the tables it fills, the checkpoints it leaves."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        parts: Components[Rule],
+        folder: Path,
+        events: bool,
+        progress: Progress | None,
+        begins: Phase,
+    ) -> None:
+        self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
+        self.begins = begins
+        self.rounds = parts.rule.most_rounds
+        self.row = (*ROUNDS, *(column.name for column in plugin_columns(scenario)))
+        self.columns = _tables(parts, self.row, events)
+        self.tables: dict[str, TableWriter] = {}
+        self.measuring = MetricRunner(parts)
+        self.server = self._start()
+        self.next_checkpoint = self._next(self.server.tally.rounds)
+
+    def play(self) -> JsonObject:
+        """Runs to the end; the summary."""
+        try:
+            self.begins("running", self.server.tally.rounds)
+            self.server.world.run(self.server.world.spawn(self.server.play()))
+            self.begins("finishing", self.server.tally.rounds)
+            return self._finish()
+        finally:
+            for table in self.tables.values():
+                table.close()
+
+    # -- beginning: anew, or where the last sound checkpoint lies ----------------------------------
+
+    def _start(self) -> Server[Rule]:
+        paths = checkpoint.checkpoint_files(self.folder / "checkpoint")
+        for path in paths:
+            try:
+                state, marks = checkpoint.load(path)
+                if set(marks) != set(self.columns):
+                    raise IntegrityError(f"{path}: belongs to a run with other tables; run it again with --force")
+                self._check_remote(int(state.get(KEPT, 0)))
+                self.tables = {name: self._table(name, marks[name]) for name in self.columns}
+            except IntegrityError as error:
+                which = "" if path.name in str(error) else f"checkpoint {path.name} is not used: "
+                print(f"warning: {which}{error}", file=sys.stderr)
+                continue
+            try:
+                server = self._server(float(state["time_s"]))
+                server.restore(state, self._tally(int(state["rounds"])))
+                self.measuring.restore(state)
+            except KeyError as error:
+                message = f"{path}: has no {error}, it is of another version of simfl"
+                raise IntegrityError(f"{message}; --force starts the run anew") from None
+            return server
+        if paths:
+            raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force starts the run anew")
+        self.tables = {name: self._table(name, None) for name in self.columns}
+        return self._server(0.0)
+
+    def _check_remote(self, expected: int) -> None:
+        """
+        Raises:
+            IntegrityError: updates that came before a checkpoint are gone; nobody would be asked for them again.
+        """
+        remote = self.scenario.means.remote_clients
+        if remote is not None and (on_disk := remote.stored_updates()) < expected:
+            raise IntegrityError(
+                f"{self.folder / UPDATES}.part: {on_disk} updates, {expected} at the checkpoint; its end is gone"
+            )
+
+    def _table(self, name: str, keep: tuple[int, str] | None) -> TableWriter:
+        return TableWriter(self.folder / name, self.columns[name], keep)
+
+    def _server(self, start_s: float) -> Server[Rule]:
+        log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
+        return server_of(self.parts.rule)(self.parts, World(start_s), self._round, log)
+
+    def _tally(self, rounds: int) -> Tally:
+        """Participation so far, from the table that records it."""
+        with open(self.folder / "participation.csv.part", newline="") as file:
+            pairs = {(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)}
+        clients = np.fromiter((client for _, client in pairs), dtype=np.int64, count=len(pairs))
+        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds)
+
+    # -- while it runs -----------------------------------------------------------------------------
+
+    def _round(self, done: RoundResult) -> None:
+        tables, t = self.tables, done.number
+        row = round_cells(done.row | self.measuring.after(done, self.server.model))
+        tables["rounds.csv"].append([[row.get(column) for column in self.row]])
+        tables["rounds.csv"].mark()  # so that who watches the run sees every round
+        who = [] if done.aggregators is None else [done.aggregators.tolist()]
+        tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
+        tables["participation.csv"].mark()
+        tables["evaluation.csv"].append(
+            (t, name, value) for name, value in row.items() if name not in self.row and value is not None
+        )
+        for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
+            if rows:
+                tables[name].append(rows)
+        if done.seen is not None:
+            self._record(done.seen)
+        for name, values in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
+            if values:
+                tables[name].append((t, i, key, cell(it)) for i, each in enumerate(values) for key, it in each.items())
+        if done.number + 1 >= self.next_checkpoint and not done.last:
+            self.next_checkpoint = self._next(done.number + 1)
+            marks = {name: table.mark() for name, table in self.tables.items()}
+            state = self.server.state() | self.measuring.state()
+            if (remote := self.scenario.means.remote_clients) is not None:
+                state[KEPT] = np.int64(remote.stored_updates())
+            checkpoint.save(self.folder / "checkpoint", done.number + 1, state, marks)
+        if self.progress is not None:
+            self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
+
+    def _record(self, seen: ServerView) -> None:
+        """What the server saw, so that it can be attacked later."""
+        total, jobs = seen.total, {job.client: job for job in seen.jobs}
+        members = [jobs[client] for client in total.clients.tolist()]
+        assert total.shares is not None, "who sums fills them in"
+        shares = total.shares.tolist()
+        self.tables["aggregates.csv"].append(
+            (seen.round, job.id, job.client, job.version, share) for job, share in zip(members, shares, strict=True)
+        )
+        shown: Any = () if seen.vectors is None else seen.vectors[np.isin(list(jobs), total.clients)]
+        self.tables[VECTORS].append_vectors((seen.before, seen.read, *shown))
+
+    def _next(self, rounds: int) -> int:
+        """After how many rounds the next checkpoint is due, if there is one after so many."""
+        return rounds + max(1, (self.rounds or rounds) // CHECKPOINTS)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _finish(self) -> JsonObject:
+        by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators)
+        theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
+        model = self.server.model if self.parts.learner.dimension else None
+        no_skill = self.parts.learner.evaluator.no_skill_accuracy()
+        write_accuracies(self.folder, self.parts)
+        if (remote := self.scenario.means.remote_clients) is not None:
+            remote.finalise()
+        columns, attack_results = (*ROUND_COLUMNS, *plugin_columns(self.scenario)), self._attack_results()
+        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
+                         no_skill, self.parts.learner.samples, attack_results)  # fmt: skip
+        remove_leftovers(self.folder)
+        return summary
+
+    def _attack_results(self) -> list[Finding]:
+        """What the observers find out after the last round."""
+        observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
+        seen = [under(f"observed/{i}", state) for i in range(len(observers))]
+        return finalise_attacks(observers, seen, self.parts.learner, self.parts.streams)
+
+
+def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
+    """The tables of a run, by file name, with their columns; None = JSON lines."""
+    tables: dict[str, tuple[str, ...] | None] = {
+        "rounds.csv": row,
+        "participation.csv": PEERS if parts.rule.many_aggregators else PARTICIPATION,
+        "evaluation.csv": ("round", "name", "value"),
+    }
+    if parts.rule.asynchronous:
+        tables["jobs.csv"] = JOBS
+    if parts.protocol.phases or parts.protocol.joint:
+        tables["phases.csv"] = PHASES
+    if parts.stages:
+        tables["facts.csv"] = FACTS
+    if parts.observers:
+        tables["attacks.csv"] = ATTACKS
+    if parts.records:
+        tables |= {"aggregates.csv": AGGREGATES, VECTORS: None}
+    if events:
+        tables["events.jsonl"] = None
+    return tables
+
+
+def leftovers(folder: Path) -> Iterator[Path]:
+    """What only an unfinished run needs."""
+    yield from folder.glob("checkpoint")
+    yield from folder.glob(JOINED)
+    yield from folder.glob("*.part")
+    yield from folder.glob(BEGUN)
+    for name in OWN:
+        yield from folder.glob(f"{name}.*.tmp")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes what only an unfinished run needs; a kill may have come before."""
+    for left in list(leftovers(folder)):
+        if left.name in ("checkpoint", JOINED):
+            remove_folder(left)
+        else:
+            left.unlink()

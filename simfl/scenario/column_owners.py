@@ -1,0 +1,60 @@
+"""Which plugin fills which column of the results; no two fill one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.scenario.yaml.places import KeyPath, dotted_key
+
+RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear")
+"""What stands in summaries and in ``index.csv`` beside the columns."""
+
+
+def accountants(scenario: Any) -> tuple[Any, ...]:
+    """Whoever fills columns of rounds.csv after the last round."""
+    return scenario.privacy, *(scenario.privacy.accountants or ())
+
+
+def plugin_columns(scenario: Any) -> tuple[Column, ...]:
+    """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
+    owners = (owner for _, owner in _others(scenario))
+    known = {column.name for column in ROUND_COLUMNS}
+    columns = (column for owner in (*owners, *scenario.attacks, *scenario.metrics) for column in owner.columns)
+    columns_by_name = {column.name: column for column in columns if column.name not in known}
+    return tuple(columns_by_name.values())
+
+
+def clashes(scenario: object) -> Iterator[tuple[KeyPath, str]]:
+    """Plugins whose columns have the name of another's, or of one of simfl's.
+
+    Others than metrics and attacks may fill one column together, if all of them mean the same by it.
+    """
+    simfl_columns = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)
+    shared = {column.name: column for column in simfl_columns}
+    owner_of = dict.fromkeys((*RESERVED, *shared), "simfl's")
+    for path, owner in _others(scenario):
+        for column in owner.columns:
+            if shared.setdefault(column.name, column) != column or column.name in RESERVED:
+                yield path, _clash(column, owner_of[column.name])
+            owner_of.setdefault(column.name, f"also that of {dotted_key(path)}")
+    for key in ("attacks", "metrics"):
+        for i, plugin in enumerate(getattr(scenario, key)):
+            for column in (*plugin.columns, *plugin.finals):
+                if column.name in owner_of:
+                    yield (key, i), _clash(column, owner_of[column.name])
+                owner_of.setdefault(column.name, f"also that of {key}.{i}")
+
+
+def _clash(column: Column, whose: str) -> str:
+    return f"the name of its column '{column.name}' is {whose}; choose another name, or leave one of the two out"
+
+
+def _others(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
+    yield ("training", "aggregate"), scenario.training.aggregate
+    yield ("training", "personal"), scenario.training.personal
+    yield ("learning",), scenario.learning
+    yield ("secagg",), scenario.secagg
+    yield ("privacy",), scenario.privacy
+    for key in ("accountants", "stages"):
+        for i, plugin in enumerate(getattr(scenario.privacy, key) or ()):
+            yield ("privacy", key, i), plugin

@@ -1,0 +1,1 @@
+"""What is wrong in a scenario, in plain words."""

@@ -1,0 +1,282 @@
+"""What pydantic found, in plain words and with places: one problem a mistake, with the nearest valid name or value."""
+
+import json
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, get_args, get_origin
+
+from simfl.core.errors import nearest
+from simfl.scenario.extends import EXTENDS
+from simfl.scenario.fields import annotation_at, describe, homes, key_homes, keys_of, options, owner, registry_of
+from simfl.scenario.messages.pydantic_errors import (
+    TYPES,
+    UNKNOWN_KEY,
+    TranslatedError,
+    alternatives,
+    leads_on,
+    translate,
+)
+from simfl.scenario.messages.suggestions import (
+    BOOLEANS,
+    is_number,
+    like_name,
+    name_suggestion,
+    nearest_number,
+    same_name,
+)
+from simfl.scenario.messages.unit_suffixes import as_number, key_in_unit
+from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
+from simfl.scenario.yaml.reader import Document
+
+MISTYPED = 0.8
+"""Likeness from which on a key at the top is a mistyped one, and not one of a section."""
+
+SEVERAL = "; simfl sweep and simfl compare take several values"
+EXPLAINED = 1000
+"""A file with more mistakes than this is not a scenario; further ones are not looked at."""
+
+
+def problems(errors: list[Any], document: Document, top: object) -> list[Problem]:
+    """pydantic's errors about a document's data as problems, without those that repeat what reading found.
+
+    Args:
+        errors: ``ValidationError.errors()``.
+        document: the data that was validated, with its places.
+        top: its type, i.e. Scenario.
+    """
+    translated = [translate(error, document.value, top) for error in errors[:EXPLAINED]]
+    explained = _Explained(document, top)
+    unknown = [one.path for one in translated if one.error["type"] == UNKNOWN_KEY]
+    mistyped = {(*path[:-1], explained.nearest_key(path)) for path in unknown}
+    for group in alternatives(translated):
+        path = group[0].path
+        repeats = group[0].error["type"] == "missing" and path in mistyped
+        if not repeats and not any(path[: len(bad)] == bad for bad in document.spoiled):
+            explained.add(group)
+    return explained.problems
+
+
+class _Explained:
+    def __init__(self, document: Document, top: object) -> None:
+        self.document = document
+        self.top = top
+        self.problems: list[Problem] = []
+
+    def add(self, group: list[TranslatedError]) -> None:
+        one = group[0]
+        kind = one.error["type"]
+        if (number := self.quantity(group)) is not None:
+            written = self.at(one.path, None)
+            written = written["name"] if isinstance(written, dict) else written
+            text = f"a number without a unit is needed (got {shown(written)}); write {number}"
+            self.note(one.path, text)
+        elif kind == UNKNOWN_KEY:
+            self.note(one.path, self.unknown_key(one.path), key=True)
+        elif kind == "missing":
+            self.note(one.path, self.missing(one.path))
+        elif kind == "plugin_name" and (key := like_name(self.at(one.path, None))):
+            self.note((*one.path, key), f"unknown key {shown(key)}; did you mean 'name'?", key=True)
+        elif kind == "plugin_unknown" and len(group) == 1:
+            self.unknown_plugin(one)
+        elif kind == "plugin_broken":
+            self.note(one.path, one.error["msg"])
+        else:
+            value = one.error["input"] if kind == "plugin_name" else self.at(one.path, one.error["input"])
+            words = list(dict.fromkeys(self.expectation(each) for each in group))
+            text = " or ".join([words[0], *(other.removeprefix("Input should be ") for other in words[1:])])
+            got = "" if kind == "plugin_name" else f" (got {shown(value)})"
+            self.note(one.path, text + got + self.nearest(group, value))
+
+    def note(self, path: KeyPath, message: str, key: bool = False) -> None:
+        self.problems.append(Problem(self.document.places.of(path, key), dotted_key(path), message))
+
+    def at(self, path: KeyPath, default: object) -> Any:
+        """The value as the user wrote it."""
+        data = self.document.value
+        for step in path:
+            if not leads_on(data, step):
+                return default
+            data = data[step]
+        return data
+
+    def around(self, path: KeyPath) -> tuple[Any, Any]:
+        return annotation_at(self.top, self.document.value, path), self.at(path, None)
+
+    # -- keys ----------------------------------------------------------------------------------
+
+    def nearest_key(self, path: KeyPath) -> str | None:
+        return nearest(str(path[-1]), keys_of(*self.around(path[:-1])))
+
+    def unknown_key(self, path: KeyPath) -> str:
+        annotation, value = self.around(path[:-1])
+        word = str(path[-1])
+        if path == (EXTENDS,) and self.document.places.of(path).source.startswith("override "):
+            return f"{shown(EXTENDS)} stands in files only; no override changes it"
+        known = keys_of(annotation, value) | ({} if path[:-1] else {EXTENDS: str})
+        written = value.get(word) if isinstance(value, dict) else None
+        if (converted := key_in_unit(word, written, known)) is not None:
+            guess = f"; did you mean {converted!r}?"
+        else:
+            guess = (
+                self.other_plugins(path, written) or self.other_section(path, written) or name_suggestion(word, known)
+            )
+        return f"unknown key {shown(word)}{self.of(path)}{guess or self.list_keys(known)}"
+
+    def other_plugins(self, path: KeyPath, written: object) -> str:
+        """Plugins of the same family that have the key."""
+        registry, word = registry_of(self.around(path[:-1])[0]), str(path[-1])
+        names = [name for where, name in key_homes(registry, word) if not where] if registry else []
+        return self.with_plugin(path, path[:-1], word, names, written) if names else ""
+
+    def other_section(self, path: KeyPath, written: object) -> str:
+        """For a key at the top, one of the sections that has it, or a plugin that may stand there."""
+        top, word = keys_of(self.top, self.document.value), str(path[-1])
+        if len(path) > 1 or same_name(word, top) or get_close_matches(word, top, cutoff=MISTYPED):
+            return ""
+        inside = [(section, keys_of(annotation, self.at((section,), {}))) for section, annotation in top.items()]
+        for section, keys in inside:
+            if (key := same_name(word, keys)) is not None:
+                return f"; did you mean {f'{section}.{key}'!r}?"
+        for section, keys in inside:
+            if (key := next((key for key in keys if key.startswith(f"{word}_")), None)) is not None:
+                return f"; did you mean {f'{section}.{key}'!r}?"
+        places = sorted(key_homes(self.top, word), key=lambda home: len(home[0]))
+        names = [name for where, name in places if where == places[0][0]]
+        return self.with_plugin(path, places[0][0], word, names, written) if places else ""
+
+    def with_plugin(self, path: KeyPath, home: KeyPath, word: str, names: list[str], written: object) -> str:
+        """How to choose a plugin that has the key, as it is written where the mistake is."""
+        if isinstance(written, (dict, list)) or written is None:
+            return f"; it is a key of {', '.join(names)}"
+        if self.document.places.of(path).source.startswith("override "):
+            example = f"{dotted_key(home)}={names[0]}:{word}=..."
+        else:
+            example = f"{dotted_key(home)}: {{name: {names[0]}, {word}: {json.dumps(written)}}}"
+        others = f" (or with {', '.join(names[1:])})" if len(names) > 1 else ""
+        return f"; did you mean {example!r}?{others}"
+
+    def missing(self, path: KeyPath) -> str:
+        annotation, value = self.around(path[:-1])
+        if isinstance(path[-1], int):
+            count = len(value) if isinstance(value, list) else 0
+            return f"has too few items (got {count})"
+        cls = owner(annotation, value)
+        about = {field.name: field.description or field.type for field in describe(cls)} if cls else {}
+        text = f" ({about[path[-1]]})" if about.get(path[-1]) else ""
+        return f"key {path[-1]!r}{self.of(path)} is missing{text}"
+
+    def of(self, path: KeyPath) -> str:
+        """The plugin that a key belongs to, in words."""
+        annotation, value = self.around(path[:-1])
+        registry = registry_of(annotation)
+        cls = registry.chosen(value) if registry else None
+        return f" of {registry.family} {cls.name!r}" if registry and cls else ""
+
+    @staticmethod
+    def list_keys(known: Iterable[str]) -> str:
+        names = list(known)
+        more = ", ..." if len(names) > 20 else ""
+        return f"; the keys are {', '.join(names[:20])}{more}" if names else ""
+
+    def inside(self, path: KeyPath, name: str) -> str:
+        """Where in this section, or elsewhere, a plugin of this name may stand."""
+        places = [where for where in homes(self.top, name) if where != path]
+        places.sort(key=lambda where: (where[: len(path)] != path, len(where)))
+        return f"; did you mean {f'{dotted_key(places[0])}: {name}'!r}?" if places else ""
+
+    # -- values --------------------------------------------------------------------------------
+
+    def unknown_plugin(self, one: TranslatedError) -> None:
+        annotation, value = self.around(one.path)
+        registry = registry_of(annotation)
+        inside = isinstance(value, dict)
+        name = value.get("name", registry.default if registry else None) if inside else value
+        known = one.error["ctx"]["known"]
+        guess = ""
+        if registry and isinstance(name, str):
+            guess = (
+                name_suggestion(name, registry)
+                if same_name(name, registry)
+                else self.inside(one.path, name) or name_suggestion(name, registry)
+            )
+            if {part.partition(":")[0] for part in re.split("[,;]", name)} <= {*registry}:
+                guess = SEVERAL
+        message = f"unknown {one.error['ctx']['family']} {shown(name)} (one of {known}){guess}"
+        place = self.document.places.of((*one.path, "name") if inside else one.path)
+        self.problems.append(Problem(place, dotted_key(one.path), message))
+
+    def expectation(self, one: TranslatedError) -> str:
+        error = one.error
+        kind, context = error["type"], error.get("ctx", {})
+        if kind in TYPES:
+            return f"Input should be {TYPES[kind]}"
+        if kind == "plugin_unknown":
+            return f"Input should be one of {context['known']}"
+        if kind in ("too_short", "too_long"):
+            bound = context.get("min_length", context.get("max_length"))
+            return f"Input should have at {'least' if kind == 'too_short' else 'most'} {bound} item{'s'[: bound != 1]}"
+        if kind == "string_pattern_mismatch":
+            rule = next((field.description for field in self.siblings(one.path) if field.name == one.path[-1]), "")
+            return f"Input does not fit ({rule})" if rule else error["msg"]
+        return str(error["msg"]).removeprefix("Value error, ")
+
+    def quantity(self, group: list[TranslatedError]) -> float | None:
+        """The number that a text with a unit stands for, where a number may stand."""
+        kinds = {one.error["type"] for one in group}
+        if not kinds & {"float_type", "int_type", "plugin_unknown"}:
+            return None
+        path = group[0].path
+        annotation, value = self.around(path)
+        registry = registry_of(annotation)
+        if isinstance(value, dict) and value.keys() == {"name"}:  # as overrides write what may be a plugin
+            value = value["name"]
+        takes = "plugin_unknown" not in kinds or registry is not None and registry.number is not None
+        takes = takes or float in options(annotation)
+        number = as_number(path, value) if takes and isinstance(value, str) else None
+        whole = "int_type" in kinds and "float_type" not in kinds
+        return None if whole and (not float(number or 0).is_integer() or "%" in str(value)) else number
+
+    def siblings(self, path: KeyPath) -> list[Any]:
+        annotation, value = self.around(path[:-1])
+        cls = owner(annotation, value) or annotation
+        return describe(cls) if path and isinstance(cls, type) else []
+
+    def nearest(self, group: list[TranslatedError], value: object) -> str:
+        """The valid value that lies nearest, where there is one."""
+        kinds = {one.error["type"]: one.error.get("ctx", {}) for one in group}
+        if not isinstance(value, bool) and isinstance(value, (int, float)):
+            return nearest_number(kinds, value)
+        if isinstance(value, str):
+            if kinds.keys() & {"int_type", "float_type"}:
+                if is_number(value):
+                    return "; remove the quotes" if isfinite(float(value)) else "; it must be finite"
+                if all(map(is_number, re.split("[,;:]", value.removeprefix("log:")))):
+                    return SEVERAL
+            if "bool_type" in kinds and value.lower() in BOOLEANS:
+                return f"; did you mean {BOOLEANS[value.lower()]}?"
+            annotation, _ = self.around(group[0].path)
+            return name_suggestion(value, _words_of(annotation))
+        return ""
+
+
+def _words_of(annotation: object) -> list[str]:
+    """The words that may stand at a place of this type."""
+    words: list[str] = []
+    for option in options(annotation):
+        if registry_of(option):
+            words += option
+        elif get_origin(option) is not None:
+            words += [part for part in get_args(option) if isinstance(part, str)]
+    return words
+
+
+def in_order(problems_found: Iterable[Problem]) -> list[Problem]:
+    """Without repetitions, in the order of the file; overrides last."""
+
+    def position(problem: Problem) -> tuple[Any, ...]:
+        place: Place = problem.place
+        return (place.source.startswith("override "), place.line, place.column)
+
+    return sorted(dict.fromkeys(problems_found), key=position)

@@ -1,0 +1,1 @@
+"""Strict YAML: text in, data with places out, and back."""

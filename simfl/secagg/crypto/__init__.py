@@ -1,0 +1,1 @@
+"""Cryptography of the protocols: fields, shares of secrets, keys, whole numbers."""

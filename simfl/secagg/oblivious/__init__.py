@@ -1,0 +1,1 @@
+"""Distributed noise that nobody can read."""

@@ -1,0 +1,208 @@
+"""Noise that nobody can read: distributed differential privacy whose shares are chosen obliviously.
+
+Every party adds to its vector one of two masked noises of every other party; see
+:mod:`simfl.secagg.oblivious.noise_messages` for the messages and their source.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf, log, sqrt
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.columns import MASKED_COLUMNS, Column, failing
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Aggregate
+from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.crypto.keys import ELEMENT, KEY
+from simfl.secagg.crypto.quantise import Grid
+from simfl.secagg.masked_protocol import CryptoRates, MaskedProtocol
+from simfl.secagg.oblivious.grid_noise import Noise
+from simfl.secagg.oblivious.guesses import guesses
+from simfl.secagg.oblivious.noise_messages import ObliviousPlan, run_round
+from simfl.secagg.oblivious.pair_masks import masks
+from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.updates import ClientUpdates
+
+TAIL = 40
+"""The noise leaves its room in the field with a probability below 2^-TAIL."""
+
+
+class ObliviousRecord(NamedTuple):
+    """All that a replay needs: the round, its parties, and the largest total weight of a sum with its noise."""
+
+    number: int
+    clients: NDArray[np.int32]
+    limit: float
+
+
+@PROTOCOLS("oblivious")
+@dataclass(frozen=True, kw_only=True)
+class Oblivious(MaskedProtocol):
+    """Each party's noise comes from all others, masked, two to choose from; a missing party fails the round.
+
+    n (n - 1) differences of Gamma(1/n, scale) are in the sum: n - 1 Laplace variables. The scale is that of
+    ``output_perturbation``: 2 R / (n k alpha epsilon) as published, n times that if calibrated. Reference: Byrd et al.,
+    ICAIF 2022. With ``execute: cost_only`` the noise is drawn at once, as two Gamma(n - 1, scale).
+    """
+
+    epsilon: Annotated[float, Field(gt=0, le=1e9, description="of a weight and a round, as stated by the publication")]
+    samples: Annotated[int, Field(ge=1, le=10**9, description="samples of the smallest client, k")]
+    alpha: Annotated[float, Field(gt=0, le=1e9, description="strong convexity of the local loss, its L2 penalty")] = 1.0
+    radius: Annotated[float, Field(gt=0, le=1e9, description="largest Euclidean norm of a sample, R")] = 1.0
+    noise_scale: Annotated[
+        Literal["published", "calibrated"], Field(description="how the scale of the noise follows from epsilon")
+    ] = "published"
+    variant: Annotated[
+        Literal["protocol_1", "kept_share"],
+        Field(description="a party takes the masks that it has dealt off its vector, or adds a share it has kept"),
+    ] = "protocol_1"
+    noise: Annotated[
+        Literal["every_round", "once"],
+        Field(description="when noise is dealt; once: before the first round, and then the same again and again"),
+    ] = "every_round"
+    term_s: Annotated[float, Field(ge=0, le=1e9, description="seconds that a party needs for one term of noise")] = 1e-7
+
+    joint = True
+    phases = ("noise",)
+    certificate: ClassVar[str] = "epsilon_weight"
+    columns: ClassVar[tuple[Column, ...]] = (
+        *MASKED_COLUMNS,
+        failing("noise"),
+        Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
+        Column("epsilon_weight", "ε of a weight", "number",
+               "Pure epsilon of one weight of this round's mean, for one replaced sample, as the noise really is, of "
+               "clients that hold the protocol's samples and train with its alpha; empty where it is infinite.", -1,
+               "sum", shown=False),
+    )  # fmt: skip
+    example: ClassVar[JsonObject] = {"epsilon": 1.0, "samples": 50}
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = [problem for problem in super().check(setting) if problem[0] != "weight_channel"]
+        if self.weight_channel:
+            problems.append(("weight_channel", "noise is for clients that weigh the same; use weighting: equal"))
+        if any(stage.whole for stage in setting.privacy.stages):
+            problems.append(("", "has a grid of its own, but a stage sends whole numbers; leave that stage out"))
+        if self.noise == "once" and setting.selection.k != setting.clients:
+            problems.append(("noise", "is dealt once among all clients, but not all are selected; use every_round"))
+        return problems
+
+    def cautions(self, setting: ScenarioView) -> list[str]:
+        cautions, real = super().cautions(setting), setting.training.weight_decay
+        if real < self.alpha:
+            penalty = f"an L2 penalty (alpha) of {self.alpha:g}, but training.weight_decay is {real:g}"
+            cautions.append(f"epsilon_weight is of clients that train with {penalty}")
+        if self.noise == "once":
+            cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
+                         "the second sum on (left empty)")  # fmt: skip
+        return cautions
+
+    # -- the noise -----------------------------------------------------------------------------------
+
+    def sensitivity(self) -> float:
+        """By how much one sample moves a party's model in the Euclidean norm."""
+        return 2 * self.radius / (self.samples * self.alpha)
+
+    def noise_of(self, parties: int) -> float:
+        """The scale of each term's two Gamma variables, among so many parties."""
+        scale = self.sensitivity() / self.epsilon
+        return scale / parties if self.noise_scale == "published" else scale
+
+    def noise_bound(self, cohort: Cohort) -> float:
+        """What the noise of any coordinate hardly ever exceeds: its sum is sub-gamma, as that of Laplace variables."""
+        parties, rare = cohort.units.size, log(2 * max(1, cohort.dimension)) + TAIL * log(2)
+        return self.noise_of(parties) * (2 * sqrt((parties - 1) * rare) + rare)
+
+    def limit(self, cohort: Cohort) -> float:
+        return super().limit(cohort) + ceil(self.noise_bound(cohort) / self.clip)
+
+    # -- what theory knows ---------------------------------------------------------------------------
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        return {"colluding": max(0, cohort.units.size - 2), "dropouts": 0}
+
+    def counting(self) -> JsonObject:
+        protocols = {kind: replace(each, term_s=0.0) for kind, each in super().counting().items()}
+        free = CryptoRates(agreement_s=0, element_s=0, product_s=0, share_s=0)
+        return protocols | {"terms": replace(self, rates=free, term_s=1.0)}
+
+    # -- the sessions --------------------------------------------------------------------------------
+
+    def setup(self, cohort: Cohort, streams: Streams) -> Session[Any]:
+        peers, everybody = cohort.clients - 1, cohort.units.ravel()
+        yield PhaseRequest("setup", everybody, KEY * peers, KEY * peers, peers * self.rates.agreement_s)
+        if self.noise == "once":
+            yield self._noise_request(cohort)
+
+    def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
+        n, d = cohort.units.size, cohort.dimension
+        if (hiding := cohort.hiding(np.ones(n, dtype=bool))) < (self.min_sum or 2):
+            return SessionFailure(f"noise: {hiding} clients, a sum needs {self.min_sum}")
+        if no_room := self.no_room(cohort):
+            return SessionFailure(no_room)
+        every_unit, encrypts_s = np.ones(len(cohort.units), dtype=bool), 2 * (n - 1) * d * self.rates.element_s
+        if self.noise == "once":
+            return PreparedUnits(every_unit, compute_s=encrypts_s)
+        responded = yield self._noise_request(cohort)
+        if not responded.all():
+            return SessionFailure(f"noise: {int((~responded).sum())} of {n} clients are missing")
+        return PreparedUnits(every_unit, down_bytes=2 * ELEMENT * (n - 1) * d, compute_s=encrypts_s)
+
+    def _noise_request(self, cohort: Cohort) -> PhaseRequest:
+        """Two masked noises for each of the others; where they are dealt once, those of the others come back."""
+        n, d = cohort.units.size, cohort.dimension
+        size, seconds = 2 * ELEMENT * (n - 1) * d, (n - 1) * d * (2 * self.term_s + self.rates.element_s)
+        return PhaseRequest("noise", cohort.units.ravel(), size if self.noise == "once" else 0, size, seconds)
+
+    def recover(
+        self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams
+    ) -> Session[SessionResult | SessionFailure]:
+        missing, n = int((~uploaded).sum()), uploaded.size
+        if missing:
+            return SessionFailure(f"upload: {missing} of {n} clients are missing, and their masks stay in the sum")
+        record = ObliviousRecord(cohort.number, np.sort(cohort.units.ravel()), self.limit(cohort))
+        scale = self.noise_of(n)
+        repeated = self.noise == "once" and cohort.number > 0  # noise that is there again cancels between two sums
+        epsilon = inf if repeated else self.sensitivity() / scale
+        row = {"noise_std": scale * sqrt(2 * (n - 1)) / n, "epsilon_weight": epsilon}
+        return SessionResult(
+            np.ones(len(uploaded), dtype=bool), record, n * cohort.dimension * self.rates.element_s, row
+        )
+        yield
+
+    # -- the mathematics -----------------------------------------------------------------------------
+
+    def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
+        divisor, record = updates.divisor(updates.weights), result.secret
+        if not self.computes(updates):
+            mean = updates.combine(updates.vectors, updates.weights, divisor, updates.mask)
+            n, rng = len(record.clients), streams("oblivious/sum", record.number)
+            pair = rng.standard_gamma(n - 1, (2, len(mean)))
+            noise = (pair[0] - pair[1]) * (self.noise_of(n) / divisor)
+            return Aggregate((mean + noise).astype(np.float32), updates.clients, updates.row)
+        quantised = self.quantise_updates(updates, updates.weights, record.limit, streams)
+        vectors = np.stack(quantised.vectors) + masks(streams, record.clients, record.number, len(quantised.vectors[0]))
+        total = run_round(self.plan(record, quantised.grid, len(vectors[0])), record.number, vectors, streams).total
+        return self.mean(total, quantised, updates, divisor)
+
+    def plan(self, record: ObliviousRecord, grid: Grid, elements: int) -> ObliviousPlan:
+        """The noise of a round."""
+        n = len(record.clients)
+        noise = Noise(1 / n, self.noise_of(n) * grid.scale)
+        number = 0 if self.noise == "once" else record.number
+        return ObliviousPlan(number, record.clients, elements, noise, self.variant == "kept_share")
+
+    def known_to(
+        self, result: SessionResult, updates: ClientUpdates, coalition: NDArray[np.int32], streams: Streams
+    ) -> Mapping[str, NDArray[Any]]:
+        if not self.computes(updates):
+            return {}
+        grid = self.grid(result.secret.limit)
+        assert grid is not None, "the session before has looked"
+        plan = self.plan(result.secret, grid, updates.vectors.shape[1])
+        return guesses(plan, result.secret.number, coalition, grid.scale, streams)

@@ -1,0 +1,116 @@
+"""What a session of a protocol takes, yields and returns: its cohort, its phases, and the result."""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.json_data import JsonObject
+from simfl.core.types import Units
+
+
+class PhaseRequest(NamedTuple):
+    """One phase of a session with a whole cohort: sizes and times, no tensors.
+
+    Attributes:
+        kind: names the phase in traces, timelines and failure models, e.g. ``"share"``.
+        to: who is asked, int32 (n,), distinct.
+        down_bytes, up_bytes: sizes of the request and of the answer, a number or (n,).
+        compute_s: seconds each needs for its answer, a number or (n,).
+        quorum: answers after which the server goes on; None = all that can come.
+        deadline_s: seconds after which it goes on with what it has; None = it waits.
+    """
+
+    kind: str
+    to: NDArray[np.int32]
+    down_bytes: Any = 0
+    up_bytes: Any = 0
+    compute_s: Any = 0.0
+    quorum: int | None = None
+    deadline_s: float | None = None
+
+
+class Cohort(NamedTuple):
+    """Whom a protocol serves.
+
+    Attributes:
+        number: of the aggregation; with "secagg" the address of the protocol's random streams.
+        units: int32 (units, size): clients that are summed together or not at all.
+        dimension: coordinates of an update, d.
+        clients: of the scenario; some protocols have all of them help.
+        heaviest: the largest weight that any client's update can carry; public, so that sums can be sized for it.
+        empty: bool (clients,): who holds no samples, whose update is 0 and hides nobody; None = nobody is known to.
+        seeds: further secrets of each client, of which those after the first D are opened where D clients drop out.
+    """
+
+    number: int
+    units: Units
+    dimension: int
+    clients: int = 0
+    heaviest: float = 1.0
+    empty: NDArray[np.bool_] | None = None
+    seeds: int = 0
+
+    def hiding(self, members: NDArray[np.bool_]) -> int:
+        """How many of the members, (n,), hide the others in a sum."""
+        clients = self.units.ravel()[members]
+        return len(clients) if self.empty is None else int((~self.empty[clients]).sum())
+
+    def opened_seeds(self, summed: int) -> int:
+        """How many seeds of each client are opened after the upload: those of as many drops as did not happen."""
+        dropped = self.units.size - summed
+        return self.seeds - dropped if dropped <= self.seeds else 0
+
+
+@dataclass(frozen=True)
+class PreparedUnits:
+    """The units whose preparation, before the upload, has succeeded.
+
+    Attributes:
+        kept_units: bool (units,): the units that go on; only they receive the model.
+        secret: what :meth:`simfl.secagg.base.Protocol.recover` needs of it.
+        down_bytes: what goes out with each model, a number or (units, size); of joint protocols.
+        compute_s: what each client computes besides its training, a number or (units, size); of joint protocols.
+    """
+
+    kept_units: NDArray[np.bool_]
+    secret: Any = None
+    down_bytes: Any = 0
+    compute_s: Any = 0.0
+
+
+@dataclass(frozen=True)
+class SessionResult:
+    """The result of a session after the upload: there is a sum.
+
+    Attributes:
+        kept_units: bool (units,): the units that are in the sum.
+        secret: what :meth:`simfl.secagg.base.Protocol.add` needs of the sessions, e.g. who responded to which phase.
+        row: values of the protocol's columns in rounds.csv.
+        compute_s: seconds the server then computes.
+    """
+
+    kept_units: NDArray[np.bool_]
+    secret: Any = None
+    compute_s: float = 0.0
+    row: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SessionFailure:
+    """The result of a session that failed: nothing is summed.
+
+    Attributes:
+        reason: what failed, in words; it is reported.
+        row: values of the protocol's columns in rounds.csv.
+    """
+
+    reason: str
+    row: JsonObject = field(default_factory=dict)
+
+
+R = TypeVar("R")
+Session = Generator[PhaseRequest, NDArray[np.bool_], R]
+"""A protocol session: yields phases, is sent who responded to each in time, bool (n,), and returns its result."""

@@ -1,0 +1,1 @@
+"""What is known of a policy before the first round."""

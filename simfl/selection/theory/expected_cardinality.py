@@ -1,0 +1,152 @@
+"""What theory says about a scenario's selection, beside which simulated values are put."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simfl.core.coverage import exposing, sent
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.selection.base import resolved_policy
+from simfl.selection.theory.families import Family
+
+LARGEST = 10**6
+"""Most rows that :func:`rows` lists."""
+
+LARGEST_LOG10 = 100
+"""Families of more rows are told by the logarithm of their size only."""
+
+
+def theory(setting: ScenarioView) -> JsonObject:
+    """What follows from the family of a scenario's policy, before the first round.
+
+    Returns:
+        ``policy, clients, k, T`` (the unit), ``mode``; ``family_size`` (None from 10^100 on) and its logarithm
+        ``family_size_log10``; ``expected_selected``: clients selected in a round, before failures (None where dropout
+        rates are not known or clients do not drop out independently of each other); ``expected_cardinality``: those
+        of them that are aggregated after failures (None where rates of failure are not known, or differ and a policy
+        looks at the past; asynchronous rules: None); ``left_out``: what that number knows nothing of; ``guarantee``:
+        the strong, semi-strong and weak multi-round privacy that holds for any number of rounds;
+        ``full_rank_probability`` after as many rounds as clients (bernoulli with equal dropout only). None for all
+        that is not known: everything about a policy that declares no family.
+    """
+    policy = resolved_policy(setting)
+    n = setting.clients
+    about = {"policy": policy.name, "clients": n, "k": policy.k, "T": policy.unit_size, "mode": policy.mode}
+    known = ("family_size", "family_size_log10", "expected_selected", "expected_cardinality", "left_out", "guarantee",
+             "full_rank_probability")  # fmt: skip
+    result: JsonObject = about | dict.fromkeys(known)
+    family = policy.family(n)
+    if family is None:
+        return result
+    result["family_size_log10"] = family.size_log10()
+    if result["family_size_log10"] < LARGEST_LOG10:
+        result["family_size"] = family.size()
+    streams = Streams(setting.seed)
+    availability = setting.devices.availability
+    dropout = availability.build(setting, streams).dropout
+    here = None if dropout is None else _present(dropout, n)
+    if here is not None:
+        order = streams("assignment").permutation(n) if policy.shuffle else np.arange(n)
+        here = here[order]
+        if availability.independent or not family.independent:
+            result["expected_selected"] = family.cardinality(here)
+        result["expected_cardinality"] = _aggregated_cardinality(setting, family, here, order)
+        result["full_rank_probability"] = family.full_rank(here)
+    if result["expected_cardinality"] is not None:
+        result["left_out"] = _left_out(setting)
+    result["guarantee"] = _guarantee(setting, family, here)
+    return result
+
+
+def _aggregated_cardinality(
+    setting: ScenarioView, family: Family, here: NDArray[np.float64], order: NDArray[np.integer]
+) -> float | None:
+    """Mean number of clients aggregated in a round, in twelve digits (further ones are the processor's), or None.
+
+    ``here`` is the probability that the client in each place of the family, ``order``, is available.
+    """
+    losses = setting.training.losses
+    rates = setting.devices.failure.rates(setting, Streams(setting.seed))
+    if losses is None or rates is None:
+        return None
+    independent = family.independent or losses.on_failure == "abort"
+    if independent and not setting.devices.availability.independent:
+        return None
+    policy = resolved_policy(setting)
+    mean = family.aggregated_cardinality(here, 1.0 - rates[order], losses.on_failure, policy.uniform)
+    return None if mean is None else float(f"{mean:.12g}")
+
+
+def _left_out(setting: ScenarioView) -> list[str]:
+    """What the expected cardinality knows nothing of, as keys of the scenario."""
+    losses, poor = setting.training.losses, not setting.learning.everybody_holds_samples
+    late = losses is not None and losses.deadline_s is not None
+    factors = {"training.deadline_s": late, "learning (clients without samples)": poor, "secagg": setting.secagg.phases}
+    return [what for what, there in factors.items() if there]
+
+
+def guarantee(setting: ScenarioView) -> dict[str, int] | None:
+    """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds.
+
+    None where the policy declares no family, or the rule breaks up its units: it rests on units that are aggregated
+    whole, with one weight. 1 where the rule needs single updates, or more leaves the clients than updates that are
+    summed.
+    """
+    policy = resolved_policy(setting)
+    family = policy.family(setting.clients)
+    if family is None:
+        return None
+    dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
+    return _guarantee(setting, family, None if dropout is None else _present(dropout, setting.clients))
+
+
+def _guarantee(setting: ScenarioView, family: Family, present: NDArray[np.float64] | None) -> dict[str, int] | None:
+    if not sent(setting):
+        return None
+    if not setting.training.aggregate.sum_only or exposing(setting):
+        return {"strong": 1, "semi_strong": 1, "weak": 1}
+    if not setting.training.keeps_units:
+        return None
+    strong, weak = family.guarantee(present)
+    return {"strong": strong, "semi_strong": weak, "weak": weak}
+
+
+def rows(family: Family) -> NDArray[np.uint8]:
+    """Every row of a small family, 0/1, shape (size, clients); rows in the order of their first units.
+
+    Raises:
+        ValueError: the family has more than a million rows.
+    """
+    if (size := family.size()) > LARGEST:
+        raise ValueError(f"the family has more than {LARGEST:.0e} rows")
+    result = np.zeros((size, family.clients), dtype=np.uint8)
+    for row, clients in zip(result, family.rows(), strict=True):
+        row[clients] = 1
+    return result
+
+
+def expected_cardinality(family: Family, dropout: ArrayLike) -> float:
+    """Mean number of clients selected in a round: K times the probability that some row is available.
+
+    Clients are available independently of each other; who took part before does not matter. Exact but for rounding.
+    ``dropout`` is the probability of being unavailable, a number or float (clients,), client 0 first.
+
+    Raises:
+        ValueError: ``dropout`` is no probability for each client.
+    """
+    return family.cardinality(_present(dropout, family.clients))
+
+
+def _present(dropout: ArrayLike, clients: int) -> NDArray[np.float64]:
+    """Each client's probability of being available, float64 (clients,).
+
+    Raises:
+        ValueError: ``dropout`` is no probability for each client.
+    """
+    here = 1.0 - np.asarray(dropout, dtype=np.float64)
+    if here.ndim > 1 or (here.ndim == 1 and len(here) != clients):
+        raise ValueError(f"dropout must be a number or {clients} numbers, not of shape {here.shape}")
+    if not ((here >= 0) & (here <= 1)).all():
+        raise ValueError("dropout probabilities must lie between 0 and 1")
+    return np.broadcast_to(here, clients)

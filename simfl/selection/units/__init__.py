@@ -1,0 +1,1 @@
+"""How units of clients are laid out and drawn."""

@@ -1,0 +1,80 @@
+"""Choosing among disjoint blocks of consecutive clients: what random, weighted, partition and batches share.
+
+A block of size 1 is a client, of size T a batch, of size K a group. The family is never listed: rows of
+available blocks chosen uniformly are a sample without replacement.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.types import Units, View
+from simfl.selection.base import Mode, nobody
+
+
+def choose(view: View, size: int, k: int, mode: Mode, rng: np.random.Generator) -> Units:
+    """``k`` clients in whole available blocks of ``size``, shape (k // size, size), or no row; an unresolved mode
+    ``auto`` is ``uniform``.
+
+    The view's clients and ``k`` are multiples of ``size``.
+    """
+    need = count(k, size)
+    usable = whole(view.available, size)
+    blocks = np.flatnonzero(usable)
+    if len(blocks) < need:
+        return nobody(size)
+    if mode == "least_total":
+        chosen = blocks[least(totals(view.participation, size)[blocks], need, rng)]
+    elif mode == "fair":
+        first = least_used(view.participation, np.repeat(usable, size), rng) // size
+        rest = rng.choice(blocks[blocks != first], need - 1, replace=False, shuffle=False)
+        chosen = np.append(rest, first)
+    else:
+        chosen = rng.choice(blocks, need, replace=False, shuffle=False)
+    return members(np.sort(chosen), size)
+
+
+def count(k: int, size: int) -> int:
+    """How many units of ``size`` make ``k`` clients."""
+    if k <= 0 or k % size:
+        raise ValueError(f"k is {k}, no positive multiple of the unit size {size}")
+    return k // size
+
+
+def whole(available: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
+    """Blocks all of whose clients are available, bool (clients // size,)."""
+    table = available.reshape(-1, size)
+    if size > 16:
+        return np.asarray(table.all(axis=1))
+    result = table[:, 0]
+    for column in range(1, size):  # numpy reduces a short last axis several times slower
+        result = result & table[:, column]
+    return result
+
+
+def totals(participation: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Summed participation of each block, int64 (clients // size,)."""
+    table = participation.reshape(-1, size)
+    if size > 16:
+        return table.sum(axis=1)
+    return sum((table[:, column] for column in range(1, size)), start=table[:, 0])
+
+
+def members(blocks: NDArray[np.integer], size: int) -> Units:
+    """The clients of each block, int32 (len(blocks), size)."""
+    return (blocks[:, None] * size + np.arange(size)).astype(np.int32)
+
+
+def least(cost: NDArray[np.int64], need: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Positions of the ``need`` smallest costs, ties broken uniformly."""
+    threshold = np.partition(cost, need - 1)[need - 1]
+    below = np.flatnonzero(cost < threshold)
+    tied = np.flatnonzero(cost == threshold)
+    return np.append(below, rng.choice(tied, need - len(below), replace=False, shuffle=False))
+
+
+def least_used(participation: NDArray[np.int64], among: NDArray[np.bool_], rng: np.random.Generator) -> int:
+    """The client of least participation where ``among`` is true, ties broken uniformly."""
+    clients = np.flatnonzero(among)
+    used = participation[clients]
+    tied = clients[used == used.min()]
+    return int(tied[rng.integers(len(tied))])

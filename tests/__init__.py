@@ -1,0 +1,1 @@
+"""Tests of simfl, a folder for each of its packages."""

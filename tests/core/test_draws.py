@@ -1,0 +1,120 @@
+"""What a distribution may give: bounded ones are refused before a run, others at the first impossible draw, by name."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from simfl.core.distributions import DISTRIBUTIONS, checked_draws, per_client, reaching
+from simfl.core.errors import ScenarioError
+from simfl.core.rng import Address, Streams
+from simfl.devices.computation import RandomTime
+from simfl.network import NETWORKS
+from simfl.network.star import Star
+from simfl.scenario import InvalidScenario, Scenario
+
+WORLD = """
+clients: 4
+selection: {name: random, k: 2}
+training: {name: fedavg, rounds: 2}
+learning: none
+"""
+CLIENTS = np.arange(4)
+WHERE = Address(0, CLIENTS, 4)
+
+
+@dataclass(frozen=True)
+class Gives:
+    """A distribution of somebody's own."""
+
+    value: float
+    name = "gives"
+
+    def sample(self, rng, size):
+        return np.where(np.arange(size) == 1, self.value, 1.0)
+
+
+@pytest.mark.parametrize(
+    "key", ["devices.availability.dropout", "devices.failure.probability", "devices.availability.group_dropout"]
+)
+@pytest.mark.parametrize(
+    ("text", "high"),
+    [
+        ("{name: uniform, low: 0, high: 1.5}", 1.5),
+        ("{name: empirical, values: [0.1, 2]}", 2),
+        ("{name: constant, value: 1.25}", 1.25),
+    ],
+)
+def test_a_probability_beyond_one_is_refused_wherever_it_is_drawn(key, text, high):
+    choice, _, field = key.rpartition(".")
+    plugin = {"dropout": "bernoulli", "probability": "bernoulli", "group_dropout": "correlated"}[field]
+    groups = [f"{choice}.groups=2"] if plugin == "correlated" else []
+    with pytest.raises(InvalidScenario) as error:
+        Scenario.parse(WORLD, "s.yaml", [f"{choice}={{name: {plugin}, {field}: {text}}}", *groups])
+    assert str(error.value).endswith(f"{key}: the distribution reaches up to {high:g}; the nearest valid value is 1"), (
+        error.value
+    )
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "{name: star, bandwidth_bytes_per_s: {name: empirical, values: [0, 100]}}",
+        "{name: star, up_bandwidth_bytes_per_s: {name: uniform, low: 0, high: 100}}",
+        "{name: ring, latency_s: 1, bandwidth_bytes_per_s: 0}",
+        "{name: cities, server: Boston, rtt: great_circle, bandwidth_bytes_per_s: {name: uniform, low: 0, high: 9}}",
+    ],
+)
+def test_a_bandwidth_that_reaches_zero_is_refused(network):
+    message = "network.*bandwidth_bytes_per_s: the distribution reaches down to 0; the nearest valid value is 1e-09"
+    with pytest.raises(InvalidScenario, match=message):
+        Scenario.parse(WORLD, "s.yaml", [f"network={network}"])
+
+
+def test_what_stays_within_is_taken():
+    assert reaching("dropout", DISTRIBUTIONS.of({"name": "uniform", "low": 0, "high": 1}), most=1) == []
+    assert reaching("dropout", DISTRIBUTIONS.of({"name": "exponential", "mean": 3}), most=1) == []
+    assert reaching("dropout", 0.3, most=1) == reaching("dropout", None, most=1) == []
+
+
+@pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
+def test_the_ends_of_a_distribution_hold_its_draws(name):
+    fields = {"uniform": {"low": 2, "high": 5}, "empirical": {"values": [3, 8]}, "constant": {"value": 4}}
+    rest = {"exponential": {"mean": 1}, "half_normal": {"sigma": 1}, "log_normal": {"median": 1, "sigma": 1}}
+    distribution = DISTRIBUTIONS.of({"name": name} | (fields | rest)[name])
+    assert (distribution.ends is not None) == (name in fields)
+    low, high = distribution.ends or (0, np.inf)
+    draws = distribution.sample(np.random.default_rng(0), 10_000)
+    assert low <= draws.min() and draws.max() <= high
+    if name in fields:
+        assert draws.min() == pytest.approx(low, abs=0.01) and draws.max() == pytest.approx(high, abs=0.01)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5])
+def test_impossible_draws_are_refused_by_name_and_key(wrong):
+    gives, scenario, streams = Gives(wrong), SimpleNamespace(clients=4), Streams(0)
+    said = f"the distribution 'gives' gave {wrong:g}, but a finite number from 0 is needed"
+
+    def refused(key):
+        return pytest.raises(ScenarioError, match=f"^{key}: {said}")
+
+    with refused("some.key"):
+        per_client(gives, 4, streams("x"), "some.key")
+    with refused("latency_s"):
+        Star(latency_s=gives).build(scenario, streams)
+    with refused("bandwidth_bytes_per_s"):
+        Star(bandwidth_bytes_per_s=gives).build(scenario, streams)
+    with refused("latency_s"):
+        NETWORKS["ring"](latency_s=gives).build(scenario, streams)
+    with refused("network.jitter_s"):
+        Star(jitter_s=gives).build(scenario, streams).up_s(CLIENTS, 1.0, WHERE)
+    with refused("speed"):
+        RandomTime(DISTRIBUTIONS.of(1), speed=gives).build(scenario, streams)
+    with refused("devices.computation.distribution"):
+        RandomTime(gives).build(scenario, streams).duration_s(CLIENTS, np.ones(4), 1.0, WHERE)
+
+
+def test_possible_draws_pass_unchanged():
+    values = np.array([0.0, 1e300])
+    assert checked_draws("key", None, values) is values and checked_draws("key", None, np.empty(0)).size == 0

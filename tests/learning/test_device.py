@@ -1,0 +1,105 @@
+"""The way a graphics processor takes, walked on the CPU: one cohort of any width, pieces by memory, TF32 when asked."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from simfl.core.errors import MissingError
+from simfl.learning.backends import BACKENDS
+from simfl.learning.backends.choices import Auto
+from simfl.learning.backends.cohort_engine import CohortEngine
+from simfl.learning.backends.grouped_network import GroupedNetwork
+from simfl.learning.backends.memory_budget import fitting, numbers, replica_count
+from simfl.learning.device import device
+from tests.learning.test_backends import MODELS_HERE, SETTINGS, prepare
+
+TOLERANCE = 1e-5
+
+
+def engine(task, width):
+    """As on a GPU: a cohort is as wide as it has works, whereas a CPU fills it up with idle copies."""
+    return CohortEngine(task, GroupedNetwork(task.module, task.bf16), width, fixed=False)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("model", ["conv", "lenet5", "residual", "dropout"])
+def test_cohorts_of_any_width_agree_with_one_by_one(model, setting):
+    expected, losses = BACKENDS["sequential"]().build(prepare(model, setting)[0]).train(prepare(model, setting)[1])
+    for width in (1, 2, 64):
+        task, works = prepare(model, setting)
+        deltas, loss = engine(task, width).train(works)
+        np.testing.assert_allclose(deltas, expected, atol=TOLERANCE)
+        np.testing.assert_allclose(loss, losses, atol=TOLERANCE)
+
+
+def test_bfloat16_rounds_products_and_nothing_else():
+    task, works = prepare("conv", "momentum")
+    exact, _ = engine(task, 64).train(works)
+    rough, _ = engine(replace(prepare("conv", "momentum")[0], bf16=True), 64).train(works)
+    error = np.abs(rough - exact).max() / np.abs(exact).max()
+    assert 1e-5 < error < 0.1 and rough.dtype == np.float32
+
+
+@pytest.mark.parametrize("model", MODELS_HERE)
+def test_sizes_are_those_of_a_pass(model):
+    task, works = prepare(model, "plain")
+    parameters, outputs = numbers(task)
+    assert parameters >= len(works[0].start) and all(p.device.type == "cpu" for p in task.module.parameters())
+    if model not in ("residual", "dropout"):
+        x, by_hand = task.x[:1], task.x[0].numel()
+        for layer in task.module:
+            x = layer(x)
+            by_hand += x.numel()
+        assert (parameters, outputs) == (len(works[0].start), by_hand)
+
+
+def test_as_many_copies_as_fit():
+    task, works = prepare("lenet5", "plain")
+    parameters, outputs = numbers(task)
+    one = 4 * (8 * len(works[0].start) + 3 * outputs * task.batch_size)
+    for n in (1, 5, 63):
+        assert fitting(2 * n * one, parameters, outputs, task.batch_size, 64) == n
+        assert fitting(2 * n * one - 2, parameters, outputs, task.batch_size, 64) == max(1, n - 1)
+    assert fitting(10**12, parameters, outputs, task.batch_size, 64) == 64
+
+
+def elsewhere(model, monkeypatch, memory):
+    """A task whose samples are on a device that is not the CPU, of so much memory."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=memory))
+    task, _ = prepare(model, "plain")
+    return replace(task, x=task.x.to("meta"), y=task.y.to("meta"))
+
+
+@pytest.mark.parametrize(("model", "backend"), [("conv", "grouped"), ("mlp", "dense"), ("lenet5", "grouped")])
+def test_a_device_trains_cohorts_that_fit_into_it(model, backend, monkeypatch):
+    task = elsewhere(model, monkeypatch, 10**12)
+    assert Auto().choose(task) == BACKENDS[backend]()
+    large = Auto().build(task)
+    assert large.limit == {"grouped": 64, "dense": 256}[backend] and not large.fixed
+    parameters, outputs = numbers(task)
+    small = Auto().build(elsewhere(model, monkeypatch, 7 * 8 * (8 * parameters + 3 * outputs * task.batch_size)))
+    assert small.limit == replica_count(task, 64) == 7
+    assert large.x.device.type == "meta"
+
+
+@pytest.mark.parametrize("backend", ["processes", "dask"])
+def test_backends_of_processors_refuse_a_device(backend, monkeypatch):
+    pytest.importorskip("distributed")
+    with pytest.raises(Exception, match="learning.device to cpu"):
+        BACKENDS[backend]().build(elsewhere("conv", monkeypatch, 10**12))
+
+
+def test_tf32_only_where_it_is_asked_for(monkeypatch):
+    with pytest.raises(MissingError, match="device: cpu"):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        device("cuda_tf32")
+    assert device("auto").type == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
+    for name, rounded in (("cuda", False), ("cuda_tf32", True), ("auto", False)):  # and so they are left as they were
+        assert device(name).type == "cuda"
+        assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is rounded
+    assert device("cpu").type == "cpu"

@@ -1,0 +1,274 @@
+"""No number says more than is known: many kinds of matrices against exhaustion in fractions; how numbers are read."""
+
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+import pytest
+
+from simfl.audit import audit
+from simfl.core.prime_field import PRIMES
+from simfl.privacy.multiround.analysis import trace
+from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, with_samples
+from simfl.privacy.multiround.primes import primes
+from tests.support.privacy_brute import isolated, rank, semi_strong, strong, weak
+from tests.support.privacy_kinds import KINDS, SURE
+
+TRIALS = 8
+
+
+def holds(P, truth, name=""):
+    """Checks everything that is claimed about P; whether the weights were read for sure."""
+    found = multi_round(P)
+    least = weak(truth)
+    assert found.weak_lower <= least <= found.weak_upper
+    assert found.rank in (None, rank(truth))
+    if found.semi_strong is not None:
+        assert found.semi_strong == pytest.approx(float(semi_strong(truth)), abs=1e-6)
+    assert found.semi_strong_bound <= semi_strong(truth) + Fraction(1, 10**6)
+    if found.sure:
+        assert found.rank is not None and found.weak_exact and found.strong == strong(truth)
+    for witness in (found.weak_witness, found.semi_strong_witness):
+        if witness is not None and not {"unsure", "rough"} & set(found.read):
+            v = [sum(z * truth[t][i] for t, z in witness.coefficients.items()) for i in range(len(truth[0]))]
+            assert all(abs(x - witness.values.get(i, 0)) < Fraction(1, 10**100) for i, x in enumerate(v))
+    columns = trace(P)
+    assert columns.weak_lower[-1] <= least <= columns.weak_upper[-1]
+    for t in range(len(truth)):
+        value = columns.rank[t]
+        assert np.isnan(value) or value == rank(truth[: t + 1])
+    return found.sure
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_is_claimed_that_is_not_so(name):
+    rng = np.random.default_rng(2026)
+    sure = 0
+    for _ in range(TRIALS):
+        P, truth = KINDS[name](rng)
+        if np.any(P):
+            certain = holds(P, truth)
+            sure += certain
+            assert certain or name not in SURE
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_is_claimed_that_is_not_so_of_many(name):
+    rng = np.random.default_rng(42)
+    for _ in range(400):
+        P, truth = KINDS[name](rng)
+        if np.any(P):
+            assert holds(P, truth) or name not in SURE
+
+
+@pytest.mark.parametrize("name", ["prime_collisions", "reals", "dependent_reals", "square_roots", "decimals"])
+def test_who_is_exposed_is_exposed(name):
+    rng = np.random.default_rng(5)
+    for _ in range(TRIALS):
+        P, truth = KINDS[name](rng)
+        if np.any(P):
+            report = audit(P)
+            for exposure in report.exposed:
+                assert isolated(truth[: exposure.round + 1], exposure.client)
+            if not report.doubtful:
+                found = {exposure.client for exposure in report.exposed}
+                assert found == {i for i in range(P.shape[1]) if isolated(truth, i)}
+
+
+# -- the cases that were wrong --------------------------------------------------------------------
+
+
+def test_samples_over_the_rounds_samples():
+    n = np.array([232279, 880877, 414301, 862849, 588130, 620927])
+    P = np.zeros((3, 6))
+    for row, members in zip(P, ([0, 1, 2, 3], [0, 1, 4, 5], [2, 3, 4, 5]), strict=True):
+        row[members] = n[members] / n[members].sum()
+    found = multi_round(P)
+    assert (found.weak_lower, found.weak_upper, found.rank, found.read) == (2, 2, 3, {"shared": 12})
+
+
+@pytest.mark.parametrize(
+    "P",
+    [
+        np.array([[1 / 3, 1 / 9], [1 / 2, 1 / 6]], dtype=np.float32),
+        np.array([[1 / 3, 1 / 9], [1 / 2, 1 / 6]], dtype=np.float32).astype(float),
+        np.array([[0.333333, 0.111111], [0.5, 0.166667]]),
+    ],
+    ids=["float32", "float32 as double", "six digits"],
+)
+def test_fractions_in_few_digits(P):
+    found = multi_round(P)
+    assert (found.rank, found.weak_lower, found.weak_upper, found.sure) == (1, 2, 2, True)
+    assert not audit(P).exposed
+
+
+def test_large_dyadic_numbers():
+    P = np.array([[1, 1, 16384], [1, 2, 0.12899112701416016], [2, 3, 16384.128991127014]])
+    found = multi_round(P)
+    assert (found.rank, found.weak_lower, found.weak_upper, found.sure) == (2, 2, 2, True)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_vector_that_a_prime_makes_lighter(copies):
+    """Modulo the first prime a column falls in with others, and a vector of two columns looks like one of one column;
+    that one is no vector of R, but nothing heavier than it is excluded thereby."""
+    p, q = PRIMES[:2]
+    P = np.repeat(np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [2.0, 4.0, 4.0, p + 4.0, q]]), copies, axis=1)
+    found = multi_round(P)
+    assert (found.weak_lower, found.weak_upper) == (2 * copies, 2 * copies)
+    columns = trace(P)
+    assert (columns.weak_lower[-1], columns.weak_upper[-1]) == (2 * copies, 2 * copies)
+
+
+def test_a_matrix_that_meets_a_prime():
+    found = multi_round(np.array([[1, 1, 1, 1], [1, 2, 3, 4], [4294967292, 4294967292, 1, 1]]))
+    assert (found.rank, found.weak_lower, found.weak_upper) == (3, 2, 2)
+    p, q = PRIMES[:2]
+    both = np.array([[p + 1, 1], [p + q + 1, q + 1]])  # determinant p q
+    assert (multi_round(both).rank, len(audit(both).exposed)) == (2, 2)
+
+
+def test_square_roots_obey_their_relations():
+    found = multi_round(np.array([[1, 2**-0.5, 1, 0], [2**-0.5, 0.5, 0, 1]]))
+    assert (found.rank, found.weak_lower, found.weak_upper, found.sure) == (2, 2, 2, True)
+    assert multi_round(np.sqrt([[2, 3], [4, 6]])).rank == 1
+
+
+def test_numbers_that_may_be_rounded_leave_an_interval():
+    rng = np.random.default_rng(0)
+    P = np.vstack([np.ones(5), rng.random((2, 5)), np.full(5, 0.123456789012345)])
+    found = multi_round(P)
+    assert (found.sure, found.rank, found.weak_lower, found.weak_upper) == (False, None, 1, 5)
+    assert found.read == {"whole": 5, "unsure": 15}
+    taken = multi_round(P, trust=True)
+    assert (taken.rank, taken.weak_lower, taken.weak_upper) == (3, 3, 3)
+    columns = trace(P)
+    assert columns.rank[0] == 1 and np.isnan(columns.rank[1:]).all() and columns.weak_lower[0] == 5
+    assert ParticipationMatrix.of(P).sure.tolist() == [
+        True,
+        False,
+        False,
+        True,
+    ]  # one weight for all only scales the round
+
+
+# -- how numbers are read -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "weights, kinds",
+    [
+        ([1, 600, 123456789], {"whole": 3}),
+        ([0.5, 1 / 3, 1e-3], {"fraction": 3}),
+        ([1.0000001192092896, 3.0], {"whole": 1, "as written": 1}),
+        ([2**0.5, 3**-0.5, 5**0.3, 8 ** (1 / 3) * 7**0.25], {"root": 4}),
+        ([np.pi, np.e], {"unsure": 2}),
+        ([0.1, 0.3, 1], {"as written": 3}),
+        ([0.12, 0.3], {"rough": 2}),
+        ([0.5, 0.25, 0.2], {"as written": 3}),
+        ([0.5, 0.25, 0.2, 1 / 3], {"fraction": 4}),
+        ([0.5, 0.25, 0.2, 0.33], {"rough": 4}),
+        ([0.05, 0.25], {"rough": 2}),
+        ([0.271828, 0.314159], {"unsure": 2}),
+        ([0.142857, 0.076923], {"fraction": 2}),
+        ([2 / 7, 3 / 7, np.nextafter(2 / 7, 1)], {"fraction": 3}),
+    ],
+)
+def test_kinds_of_numbers(weights, kinds):
+    rounds = ParticipationMatrix.of(np.array([weights]))
+    if "as written" in kinds and 3.0 in weights:  # 1 + 2^-23 alone looks like single precision
+        rounds = ParticipationMatrix.of(np.array([[*weights, 1 / 3]]))
+        kinds = kinds | {"fraction": 1}
+    assert rounds.values.kinds(rounds.codes) == kinds
+
+
+def test_weights_of_few_digits_are_read_as_they_are_or_not_at_all():
+    """M8: .5, .25, .2 were unsure beside each other and read exactly beside 1/3.
+
+    Logs of fractions with denominators up to 9, written with one to four decimals: where the audit is sure of all
+    weights it has read those that were meant, and of those that lost nothing by being written it is sure.
+    """
+    rng, kept, lost = np.random.default_rng(3), 0, 0
+    for _ in range(1500):
+        bottom = rng.integers(1, 10, 4) if rng.random() < 0.5 else rng.choice([1, 2, 4, 5, 8], 4)
+        meant = [Fraction(int(rng.integers(1, d + 1)), int(d)) for d in bottom]
+        decimals = int(rng.integers(1, 5))
+        written = np.array([[float(f"{float(weight):.{decimals}f}") for weight in meant]])
+        if not written.all():
+            continue
+        rounds = ParticipationMatrix.of(written)
+        exact = all(Fraction(str(number)) == weight for number, weight in zip(written[0].tolist(), meant, strict=True))
+        sure = bool(rounds.values.sure[rounds.codes].all())
+        if decimals > 1:  # with one digit, 0.3 is taken for three tenths
+            assert sure >= exact, (written, meant)
+            assert not sure or [rounds.values.fraction(code) for code in rounds.codes] == meant, (written, meant)
+            kept, lost = kept + exact, lost + (not sure)
+    assert kept > 200 and lost > 200
+
+
+def test_shares_of_samples_of_two_digits_stay_unsure():
+    """n_i / sum(n), rounded: hardly ever are all of them so simple that they pass for what they are."""
+    rng = np.random.default_rng(4)
+    sure = 0
+    for _ in range(300):
+        n = rng.integers(20, 400, 6)
+        rounds = ParticipationMatrix.of(np.round(n / n.sum(), 2)[None])
+        sure += bool(rounds.values.sure[rounds.codes].all())
+    assert sure <= 1
+
+
+def test_roundings_of_one_number_are_one_weight():
+    """0.1 + 0.2 is not 0.3 as a double, but both are 3/10."""
+    found = multi_round(np.array([[0.1 + 0.2, 0.3, 1 / 3]]))
+    assert (found.strong, found.weak_lower) == (1, 3)
+    assert multi_round(np.array([[0.1 + 0.2, 0.3], [1, 1]])).strong == 2
+
+
+def test_the_weights_of_a_run_have_all_their_digits():
+    """1/25 and 1/4 could be decimals that somebody rounded, but not in a run."""
+    P = np.array([[1.0, 0.25, 0.04], [0.25, 0.0625, 0.01]])
+    assert not multi_round(P).sure
+    assert (multi_round(P, doubles=True).rank, trace(P, doubles=True).rank.tolist()) == (1, [1, 1])
+
+
+def test_primes_are_primes_and_hold_the_roots():
+    roots = [((2, Fraction(1, 2)), (5, Fraction(1, 2))), ((3, Fraction(3, 4)),), ((7, Fraction(1, 6)),)]
+    for held in ([], roots, roots[2:]):
+        drawn = primes(held, [np.arange(4)])
+        for p in (next(drawn) for _ in range(4)):
+            assert 2**31 < p < 2**32 and all(p % d for d in range(2, 2**16))
+            for ell, exponent in (part for root in held for part in root):
+                degree = exponent.denominator
+                assert pow(ell, (p - 1) // gcd(degree, p - 1), p) == 1
+    assert next(primes([], [])) == PRIMES[0]
+    first, second = (list(zip(range(3), primes([], [np.array([x])]), strict=False)) for x in (1, 2))
+    assert first[0] == second[0] and first[1:] != second[1:], "the others depend on the matrix"
+
+
+def test_real_weights_as_rows():
+    """1000 samples beside 1: of the sum nearly all is the first client's update."""
+    ones = np.array([[1.0, 1.0]])
+    P = with_samples(ones, np.array([1000, 1]))
+    assert multi_round(ones).semi_strong == 2 and multi_round(P).semi_strong == pytest.approx(1.001)
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        P = (rng.random((4, 6)) < 0.5) / rng.choice([1, 3, 7], (4, 6))
+        P[0] = 1 / 3
+        n = rng.integers(1, 1000, 6)
+        one, other = multi_round(P), multi_round(with_samples(P, n))
+        assert (one.rank, one.weak_lower, one.weak_upper) == (other.rank, other.weak_lower, other.weak_upper)
+        assert (with_samples(P, n).toarray() == P * n).all()
+
+
+def test_a_prefix_and_the_whole_never_contradict():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        P = (rng.random((8, 9)) < 0.4).astype(float)
+        P[0] = 1
+        columns = trace(P, budget=10**5)
+        for t in range(8):
+            alone = multi_round(P[: t + 1], budget=10**5)
+            assert max(alone.weak_lower, columns.weak_lower[t]) <= min(alone.weak_upper, columns.weak_upper[t])

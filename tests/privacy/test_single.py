@@ -1,0 +1,84 @@
+"""What rows of the privacy metrics hold: nothing hides from who needs every update; samples are part of it if asked."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from simfl.api.result_objects import Result
+from simfl.core.types import SERVER
+from simfl.privacy.accountant import History
+from simfl.privacy.base import COLUMNS
+from simfl.privacy.multiround.guarantees import Guarantees
+from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.privacy.multiround.participation_matrix import with_samples
+from simfl.runs.run import run
+from simfl.scenario import Scenario
+from simfl.selection.theory.expected_cardinality import theory
+
+SCENARIO = """
+clients: 12
+devices: {availability: {name: bernoulli, dropout: 0.2}, computation: 1}
+selection: {name: batch_partition, k: 4, T: 4}
+training: {name: fedavg, rounds: 4, weighting: equal, skipped_round_s: 0}
+learning: {data: {name: synthetic, samples: 120, test_samples: 20}, model: logistic}
+"""
+NAMES = [column.name for column in COLUMNS]
+
+
+def play(tmp_path, *overrides):
+    scenario = Scenario.parse(SCENARIO, "single", list(overrides))
+    return scenario, Result.open(run(scenario, tmp_path).path)
+
+
+@pytest.mark.parametrize("aggregate", ["median", "trimmed_mean", "masked"])
+@pytest.mark.parametrize("rule", ["fedavg", "fedbuff"])
+def test_who_needs_single_updates_sees_them(tmp_path, aggregate, rule):
+    change = [] if rule == "fedavg" else ["training={name: fedbuff, rounds: 4, weighting: equal}"]
+    scenario, hidden = play(tmp_path / "mean", *change)
+    assert hidden.summary["privacy_strong"] == 4 and theory(scenario)["guarantee"]["strong"] == 4
+    scenario, seen = play(tmp_path / "seen", *change, f"training.aggregate={aggregate}")
+    assert scenario.training.aggregate.name == aggregate
+    assert all(seen.summary[name] == 1 for name in NAMES)
+    assert theory(scenario)["guarantee"] == {"strong": 1, "semi_strong": 1, "weak": 1}
+    assert [seen.summary[f"guarantee_{name}"] for name in ("strong", "semi_strong", "weak")] == [1, 1, 1]
+    first = int(np.argmax(seen.rounds.skipped == 0))
+    assert seen.rounds[NAMES].iloc[:first].isna().all(axis=None) and (seen.rounds[NAMES].iloc[first:] == 1).all(
+        axis=None
+    )
+
+
+def test_from_the_first_aggregate_on_where_it_is_due():
+    sums = {SERVER: csr_array(np.vstack([np.zeros((1, 4)), np.ones((5, 4))]))}
+    found = Guarantees(every=2).accounts(History(sums, single=True))
+    assert found["privacy_strong"] == [None, 1, 1, 1, 1, 1]
+    for name in NAMES[1:]:
+        assert found[name] == [None, 1, None, 1, None, 1]
+
+
+def test_rows_of_weights_hold_the_samples():
+    rows = csr_array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    samples = np.array([1000, 1, 7])
+    history = History({SERVER: rows}, samples=samples)
+    units, weights = (Guarantees(rows=kind).accounts(history) for kind in ("units", "weights"))
+    assert units["privacy_semi_strong"] == [2.0, 1.0]
+    assert weights["privacy_semi_strong"][0] == pytest.approx(1.001, abs=1e-9)
+    assert weights["privacy_strong"] == [1, 1] and units["privacy_strong"] == [2, 1]
+    alike = Guarantees(rows="weights").accounts(History({SERVER: rows}))  # no samples weigh anything
+    assert alike == units
+
+
+@pytest.mark.parametrize("weighting", ["samples", "equal"])
+@pytest.mark.parametrize("rule", ["fedavg", "{name: fedbuff, staleness: polynomial}"])
+def test_a_run_with_rows_of_weights(tmp_path, weighting, rule):
+    _, found = play(
+        tmp_path, f"training={rule}", "training.rounds=12", f"training.weighting={weighting}",
+        "learning.partition=quantity", "privacy.rows=weights", "selection={name: random, k: 3}",
+    )  # fmt: skip
+    clients = np.loadtxt(found.path / "clients.csv", delimiter=",", skiprows=1, usecols=2).astype(int)
+    assert len(set(clients.tolist())) > 3
+    P = with_samples(found.participation, clients) if weighting == "samples" else found.participation
+    expected = multi_round(P[:3], doubles=True)
+    assert found.rounds.privacy_strong[2] == expected.strong
+    assert found.rounds.privacy_weak_upper[2] == expected.weak_upper
+    if expected.semi_strong is not None:
+        assert found.rounds.privacy_semi_strong[2] == pytest.approx(expected.semi_strong, abs=1e-6)

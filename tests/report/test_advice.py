@@ -1,0 +1,333 @@
+"""Advice against simulated studies whose truth is known: what it claims is true, and it says when it cannot tell."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simfl.experiments.compare.significance import FEWEST_PAIRS, p_value
+from simfl.report.advice import advise, cautions, family_level, fewest_pairs
+from simfl.report.html_page import _tiles
+from simfl.report.measures import measures
+from simfl.report.page_tables import group_table
+from simfl.report.study import Group
+from simfl.report.study_reader import _shorten_labels
+from tests.support.known_truth import Truth, simulated
+
+STUDIES = 200
+MOST_WRONG = 0.05 + 3 * np.sqrt(0.05 * 0.95 / STUDIES)
+
+
+def claims(truths, seed, **how):
+    """Verdicts by measure, and the group picked, of a simulated study."""
+    advice = advise(simulated(truths, np.random.default_rng(seed), **how))
+    return {c.measure.name: c.verdict for c in advice.changes}, advice.pick and advice.pick.label, advice
+
+
+@pytest.mark.parametrize(
+    ("seeds", "step_s", "reaches"), [(2, 0, 1), (2, 60, 1), (3, 20, 1), (3, 60, 0.4), (6, 0, 0.4), (6, 20, 1)]
+)
+def test_among_equals_nothing_is_chosen_or_claimed(seeds, step_s, reaches):
+    equals = [Truth(reaches=reaches)] * 3
+    wrong = 0
+    for study in range(STUDIES):
+        verdicts, pick, _ = claims(equals, study, seeds=seeds, step_s=step_s)
+        wrong += pick is not None or any(verdicts.values())
+    assert wrong <= MOST_WRONG * STUDIES
+
+
+def test_a_stronger_guarantee_is_chosen_and_claims_nothing_else_among_equals():
+    wrong = 0
+    for study in range(STUDIES):
+        verdicts, pick, _ = claims([Truth(), Truth(guarantee=4), Truth()], study, seeds=6, step_s=20.0)
+        assert verdicts.pop("guarantee_semi_strong", 1) == 1
+        wrong += pick != "group_1" or any(verdicts.values())
+    assert wrong <= MOST_WRONG * STUDIES
+
+
+def test_sums_that_hide_are_chosen_before_updates_that_are_shown():
+    """A guarantee of sums says nothing where the server sees every update."""
+    truths = [Truth(), Truth(guarantee=6), Truth(guarantee=4)]
+    shown, study = (simulated(truths, np.random.default_rng(0), seeds=6) for _ in range(2))
+    for run in study.groups[2].runs:
+        run.results.summary["secagg_bytes"] = 1.0
+    shown, advice = advise(shown), advise(study)
+    assert shown.pick.label == "group_1" and "hidden in sums" not in shown.rule
+    assert advice.pick.label == "group_2" and "hidden in sums" in advice.rule
+
+
+def test_lists_are_called_by_the_names_in_them():
+    groups = tuple(Group(label, {}, (), 0) for label in (
+        "random / []", "random / [{name: local_gaussian, clip_norm: 0.3, epsilon: 200}]",
+        "batch_partition:T=2 / [{name: clipping}, {name: skellam}]",
+        "batch_partition:T=4 / [{name: clipping}, {name: skellam}]",
+    ))  # fmt: skip
+    assert [group.label for group in _shorten_labels(groups)] == [
+        "random / none", "random / local_gaussian", "batch_partition:T=2 / clipping+skellam",
+        "batch_partition:T=4 / clipping+skellam",
+    ]  # fmt: skip
+    same = tuple(Group(f"[{{name: clipping, norm: {norm}}}]", {}, (), 0) for norm in (1, 2))
+    assert [group.label for group in _shorten_labels(same)] == [group.label for group in same]
+
+
+def test_differences_that_are_there_are_found_with_their_sign():
+    truths = [Truth(), Truth(accuracy=0.9, time_s=60.0, cardinality=6.0)]
+    signs = {"test_accuracy": 1, "time_to_target_s": 1, "mean_cardinality": -1}
+    found = 0
+    for study in range(100):
+        verdicts, pick, _ = claims(truths, study, seeds=6)
+        assert all(verdicts.get(name, 0) in (0, sign) for name, sign in signs.items())
+        found += pick == "group_1" and sum(map(abs, verdicts.values())) >= 2
+    assert found > 80
+
+
+def test_wrong_signs_are_as_rare_as_promised_where_differences_are_small():
+    truths = [Truth(), Truth(accuracy=0.81, time_s=97.0, guarantee=3)]
+    wrong = 0
+    for study in range(STUDIES):
+        verdicts, _, _ = claims(truths, study, seeds=3, step_s=20.0)
+        wrong += verdicts.get("test_accuracy", 0) < 0 or verdicts.get("time_to_target_s", 0) < 0
+    assert wrong <= MOST_WRONG * STUDIES
+
+
+def test_a_target_that_no_shared_seed_reached_gives_no_claim():
+    """A7: one run of six and three of six, none shared."""
+    study = simulated([Truth(), Truth(guarantee=4)], np.random.default_rng(0), seeds=6)
+    for group, reach in zip(study.groups, ({0}, {1, 2, 3}), strict=True):
+        for run in group.runs:
+            time_s = {"time_to_target_s": 100.0 - 9 * len(reach)} if run.seed in reach else {}
+            run.__dict__["_to_target"] = {study.target: time_s}
+    advice = advise(study)
+    (time_s,) = (c for c in advice.changes if c.measure.name == "time_to_target_s")
+    assert time_s.verdict == 0 and "(in 3 of 6 seeds)" in time_s.words and "time" not in advice.rule
+    place = [head.name for head in group_table(study).columns].index("time_to_target_s")
+    cells = [row.cells[place] for row in group_table(study).rows]
+    assert ["(1/6)" in cell.half for cell in cells] == [True, False] and "(3/6)" in cells[1].half
+    assert not any(cell.best for cell in cells)
+    assert any("3 of 6 seeds" in tile.note for tile in _tiles(study, advice))
+
+
+def test_who_reached_the_target_once_is_not_the_quickest():
+    """A7: the ranking must not use only the seeds that got there."""
+    checked = 0
+    for study in range(30):
+        lucky = Truth(time_s=20.0, reaches=0.5)
+        made = simulated([Truth(), lucky, Truth(time_s=40.0)], np.random.default_rng(study), seeds=6)
+        if len(next(m for m in measures(made) if m.name == "time_to_target_s").by_seed(made.groups[1])) < 6:
+            advice = advise(made)
+            assert advice.pick is None or advice.pick.label != "group_1"
+            checked += 1
+    assert checked > 20
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_seeds_too_few_to_tell_accuracies_apart_settle_nothing(seeds):
+    """M9: with two seeds the guarantee decided, as if an accuracy of 30 % were as good as one of 95 %."""
+    for own in ((0,), (seeds - 1,), tuple(range(seeds))):
+        apart = [Truth(seeds=tuple(range(seeds))), Truth(accuracy=0.3, guarantee=9, seeds=own)]
+        verdicts, pick, advice = claims(apart, 0, seeds=seeds)
+        assert pick is None and not any(verdicts.values())
+        assert (
+            advice.reason == "with fewer than 4 shared seeds the accuracies of 2 configurations cannot be distinguished"
+        )
+    assert claims([Truth(), Truth(accuracy=0.3, guarantee=9)], 0, seeds=6)[1] == "group_0"
+
+
+@pytest.mark.parametrize("rounds", [20, 150, 400])
+def test_the_length_of_the_run_does_not_decide(rounds):
+    """A8: random's guarantee stands high after few rounds, and ends below that of a partition."""
+    random, batch = Truth(guarantee=1, falls_until=140), Truth(guarantee=4, falls_until=5)
+    study = simulated([random, batch], np.random.default_rng(3), rounds=rounds)
+    advice = advise(study)
+    assert advice.pick.label == "group_1"
+    (tile,) = (tile for tile in _tiles(study, advice) if "guarantee" in tile.label)
+    assert (tile.label, tile.unit, tile.verdict) == ("Semi-strong guarantee", "clients", 1)
+    assert f"after {rounds} rounds, 4 for any number of rounds" in tile.note
+
+
+def test_a_guarantee_that_still_falls_and_that_theory_does_not_know_settles_nothing():
+    """A8: the same without theory; after enough rounds the curves have settled and decide."""
+    unknown = [Truth(guarantee=1, falls_until=140, known=False), Truth(guarantee=4, falls_until=5, known=False)]
+    advice = advise(simulated(unknown, np.random.default_rng(3), rounds=100))
+    assert advice.pick is None and "group_0 still falls" in advice.reason and not advice.changes
+    assert advise(simulated(unknown, np.random.default_rng(3), rounds=400)).pick.label == "group_1"
+
+
+def test_accuracies_tie_by_their_uncertainty():
+    """A8: three points below, but noisy, stays eligible; half a point below, but sure, does not."""
+    study = simulated([Truth(), Truth(guarantee=8)], np.random.default_rng(0), seeds=6)
+
+    def given(differences):
+        for run, other, difference in zip(study.groups[1].runs, study.groups[0].runs, differences, strict=True):
+            run.summary["test_accuracy"] = other.summary["test_accuracy"] + difference
+            run.__dict__.pop("finals", None)
+        return advise(study).pick.label
+
+    assert given([-0.10, 0.04, -0.09, 0.05, -0.1, 0.02]) == "group_1"
+    assert given([-0.0051, -0.0049, -0.0050, -0.0052, -0.0048, -0.0050]) == "group_0"
+
+
+def test_who_never_aggregated_anything_is_not_chosen_and_has_no_best_mark():
+    """A9: skipping every round takes no time and no traffic."""
+    study = simulated([Truth(), Truth(guarantee=9, accuracy=0.1)], np.random.default_rng(0))
+    for run in study.groups[1].runs:
+        run.summary.update(skipped=20, time_s=1.0, bytes_down=0, bytes_up=0)
+    assert advise(study).pick.label == "group_0"
+    assert cautions(study) == [
+        "group_1 skipped 100 of 100 rounds: nothing was aggregated in them; its model is untrained."
+    ]
+    table = group_table(study)
+    assert not any(cell.best for cell in table.rows[1].cells)
+
+
+def test_a_known_guarantee_comes_before_any_that_was_only_observed():
+    """M9: 4 observed after 25 rounds, and theory knows nothing, was chosen over a known 4 with a shorter mean time."""
+    truths = [Truth(guarantee=1), Truth(guarantee=4, time_s=90.0), Truth(guarantee=9, known=False, falls_until=5)]
+    picks = []
+    for study in range(40):
+        _, pick, advice = claims(truths, study, seeds=6, rounds=25)
+        assert pick != "group_1" or "one that theory knows before any that was only observed" in advice.rule
+        picks.append(pick)
+    assert "group_2" not in picks and picks.count("group_1") >= 36, "but for accuracies that differ by chance"
+
+
+def test_the_advice_agrees_with_its_printed_rule_about_every_pair():
+    """The rule of docs/how-to/report.md, read once more: for each other choice some criterion names the pick."""
+    rng, picked, unsettled, decided = np.random.default_rng(5), 0, 0, set()
+    for number in range(400):
+        study = _any_study(rng)
+        advice = advise(study)
+        if advice.pick is None:
+            unsettled += 1
+            continue
+        picked += 1
+        for other in study.groups:
+            if other is not advice.pick:
+                why = _criterion(study, advice.pick, other)
+                assert why, (number, advice.pick.label, other.label)
+                decided.add(why)
+                assert why not in PRINTED or PRINTED[why] in advice.rule, (why, advice.rule)
+    assert picked > 100 and unsettled > 50
+    assert decided == {"accuracy", "seeds", "sums", "known", "guarantee", "observed", "time", "mean"}
+
+
+PRINTED = {
+    "accuracy": "the most accurate one",
+    "sums": "hidden in sums",
+    "known": "theory knows before any that was only",
+    "guarantee": "the strongest guarantee",
+    "time": "then the shortest",
+    "mean": "the highest mean accuracy",
+}
+
+
+def _any_study(rng):
+    """Two to five choices of any kind, with five to seven seeds."""
+    seeds = int(rng.integers(5, 8))
+    few = [None] * 5 + [(0, 1)]
+    theory = rng.random() < 0.7  # of some choices, or of none
+    truths = [
+        Truth(
+            accuracy=float(rng.choice([0.4, 0.8, 0.81])),
+            time_s=float(rng.choice([20.0, 100.0, 105.0])),
+            reaches=float(rng.choice([1.0, 1.0, 1.0, 0.7])),
+            guarantee=int(rng.integers(1, 4)),
+            known=bool(theory and rng.random() < 0.7),
+            falls_until=int(rng.choice([5, 5, 5, 140])),
+            seeds=few[rng.integers(len(few))],
+        )
+        for _ in range(rng.integers(2, 6))
+    ]
+    study = simulated(truths, rng, seeds=seeds, rounds=30)
+    for group in study.groups:
+        if rng.random() < 0.4:
+            for run in group.runs:
+                run.results.summary["secagg_bytes"] = 1.0
+    return study
+
+
+def _criterion(study, pick, other):
+    """By which criterion of the printed rule the pick stands before another choice; None: it does not."""
+    level = 0.05 / (len(study.groups) * (len(study.groups) - 1) / 2 * 6)
+    accuracy = {group.label: {run.seed: run.finals["test_accuracy"] for run in group.runs} for group in study.groups}
+    times = {group.label: {run.seed: t for run in group.runs if (t := run.to_target(0.5).get("time_to_target_s"))}
+             for group in study.groups}  # fmt: skip
+
+    def p(values, a, b):
+        seeds = sorted(values[a].keys() & values[b].keys())
+        return p_value([values[a][s] for s in seeds], [values[b][s] for s in seeds])
+
+    def mean(values):
+        return sum(values.values()) / len(values)
+
+    best = max(accuracy, key=lambda label: mean(accuracy[label]))
+    if pick.label != best and p(accuracy, pick.label, best) <= level:
+        return None
+    if other.label != best and p(accuracy, other.label, best) <= level:
+        return "accuracy"
+    if other.label != best and len(accuracy[other.label].keys() & accuracy[best].keys()) < fewest_pairs(level):
+        return "seeds"
+    hides = ["secagg_bytes" in group.first.summary for group in (pick, other)]
+    if hides[0] != hides[1]:
+        return "sums" if hides[0] else None
+    known = ["guarantee_semi_strong" in group.first.summary for group in (pick, other)]
+    if known[0] != known[1]:
+        return "known" if known[0] else None
+    name = "guarantee_semi_strong" if known[0] else "privacy_semi_strong"
+    worth = [min(run.summary[name] for run in group.runs) for group in (pick, other)]
+    if worth[0] != worth[1]:
+        return ("guarantee" if known[0] else "observed") if worth[0] > worth[1] else None
+    rivals = [group.label for group in study.groups if _criterion_before_time(group, pick, best, p, accuracy, level)]
+    if all(len(times[label]) == len(study.group(label).runs) for label in rivals):
+        quickest = min(rivals, key=lambda label: mean(times[label]))
+        slow = [label != quickest and p(times, label, quickest) <= level for label in (pick.label, other.label)]
+        if slow[0] != slow[1]:
+            return "time" if slow[1] else None
+    return (
+        "mean" if mean(accuracy[pick.label]) >= mean(accuracy[other.label]) and study.baseline != other.label else None
+    )
+
+
+def _criterion_before_time(group, pick, best, p, accuracy, level):
+    """Whether a choice stands where the pick stands by all criteria before the time."""
+    summary = group.first.summary
+    name = "guarantee_semi_strong" if "guarantee_semi_strong" in pick.first.summary else "privacy_semi_strong"
+    shared = accuracy[group.label].keys() & accuracy[best].keys()
+    return (
+        (group.label == best or (p(accuracy, group.label, best) > level and len(shared) >= fewest_pairs(level)))
+        and ("secagg_bytes" in summary) == ("secagg_bytes" in pick.first.summary)
+        and ("guarantee_semi_strong" in summary) == ("guarantee_semi_strong" in pick.first.summary)
+        and min(run.summary[name] for run in group.runs) == min(run.summary[name] for run in pick.runs)
+    )
+
+
+def test_the_least_seeds_are_those_whose_p_values_can_count():
+    assert [fewest_pairs(level) for level in (0.05, 0.031, 0.0078125, 0.0078, 1e-6)] == [3, 4, 4, 5, 5]
+    two = simulated([Truth(), Truth()], np.random.default_rng(0))
+    assert FEWEST_PAIRS == 3 and family_level(two) == pytest.approx(0.05 / 6)
+
+
+def test_different_data_are_not_ranked_against_one_another():
+    """C2: a mixed study says ranges, marks nothing, advises nothing."""
+    from simfl.report.summary_text import describe
+
+    study = simulated([Truth(), Truth(accuracy=0.3)], np.random.default_rng(0), axis="learning.data")
+    assert not study.comparable and advise(study) is None
+    assert "not ranked" in describe(study)[0] and not any("mean of" in sentence for sentence in describe(study))
+    assert not any(cell.best for row in group_table(study).rows for cell in row.cells)
+    other = simulated([Truth(), Truth(accuracy=0.3)], np.random.default_rng(0), axis="devices.availability.dropout")
+    assert other.comparable and "mean of group_0" in describe(other)[0]
+    for run in other.groups[1].runs:
+        run.summary["name"] = "another scenario"
+    assert not other.comparable
+
+
+def test_one_seed_is_said_to_be_one():
+    from simfl.report.summary_text import describe
+
+    study = simulated([Truth(), Truth()], np.random.default_rng(0), seeds=1, axis="devices.availability.dropout")
+    assert "one seed" in describe(study)[-1]
+    study = simulated([Truth(), Truth()], np.random.default_rng(0), seeds=2, axis="devices.availability.dropout")
+    assert "one seed" not in describe(study)[-1]
+    assert json.dumps(describe(study)) and replace(study, target=None).seeds == 2

@@ -1,0 +1,152 @@
+"""What a run prints, held against what a recorder saw crossing the wire; nothing here asks simfl how it comes to it."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+
+from simfl.core import coverage
+from simfl.core.errors import ScenarioError
+from simfl.runs.run import run
+from simfl.scenario import Scenario
+from tests.support.kills import Killed, counted
+from tests.support.wiretap import Sum, Tape, recorded
+
+GUARANTEES = "privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper"
+EPSILONS = "epsilon_max", "epsilon_median", "epsilon_rdp", "epsilon_pld"
+OWN_EPSILONS = "epsilon_weight", "epsilon_model"
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
+    """What a finished run prints and its recording denies, in words.
+
+    Nothing here asks simfl how it comes to its certificates: they are held against what crossed the wire.
+    """
+    wrong, rows = [], table(folder / "rounds.csv")
+    declared = {part.kind for part in coverage.sent(scenario)} - {"samples"}
+    crossed = tape.kinds()
+    if crossed - declared:
+        wrong.append(f"sends {crossed - declared}, which is not declared")
+    wrong += [f"declares {kind} and never sends it" for kind in declared - crossed - {"departure"} if tape.uploads]
+    summary = json.loads((folder / "summary.json").read_text())
+    called_clear = {part.kind for part in coverage.sent(scenario) if part.name in summary["in_clear"]} - {"samples"}
+    seen_clear = (crossed - {"update"}) | ({"update"} if tape.uploads and in_clear(tape) else set())
+    if "update" in crossed and tape.sums and seen_clear - called_clear:
+        wrong.append(f"calls {called_clear} clear; on the wire {seen_clear} is")
+    if "update" in called_clear and any(found.wire for found in tape.sums):
+        wrong.append("calls updates clear that a protocol has masked")
+    alone = any(s.mask is not None and (s.mask[s.weights > 0].sum(axis=0) == 1).any() for s in tape.sums)
+    exposed = bool(crossed - {"update"}) or alone or not scenario.training.aggregate.sum_only
+    entries, members = table(folder / "participation.csv"), set()
+    for row in rows:
+        members |= {entry["client"] for entry in entries if entry["round"] == row["round"]}
+        values = [float(row[name]) for name in GUARANTEES if row[name]]
+        if exposed and any(value != 1 for value in values):
+            wrong.append(f"round {row['round']}: single clients can be told, but the columns say {values}")
+        if not crossed and values:
+            wrong.append(f"round {row['round']}: nothing was sent, but the columns say {values}")
+        said = [name for name in EPSILONS if row.get(name)]
+        own = [name for name in OWN_EPSILONS if row.get(name)]
+        if own and crossed - {"update"}:
+            wrong.append(f"round {row['round']}: {own} say {[row[name] for name in own]} beside {crossed}")
+        if said and crossed - {"update"}:
+            wrong.append(f"round {row['round']}: {said} say {[row[name] for name in said]} beside {crossed}")
+        if any(float(row[name]) for name in said) and not scenario.privacy.protects:
+            wrong.append(f"round {row['round']}: an epsilon without noise")
+        if 2 * len(members) <= scenario.clients:  # most have never been in a sum: their median is 0
+            said = [name for name in said if name != "epsilon_median"]
+        if crossed and any(float(row[name]) == 0 for name in said) and not scenario.privacy.protects and members:
+            wrong.append(f"round {row['round']}: an epsilon of 0 without noise")
+    return wrong + unequal_bytes(scenario, folder, tape, rows)
+
+
+def in_clear(tape: Tape) -> bool:
+    """Whether coordinates of some client's update crossed the wire as training made them, but for one factor."""
+    return any(
+        found.weights[i] and np.any(made) and _shown(found, i)
+        for found in tape.sums
+        for i, made in enumerate(found.made)
+    )
+
+
+def _shown(found: Sum, i: int) -> bool:
+    if found.wire:  # under masks every number is another, but for one in four billion
+        return any((before == after).mean() > 1e-3 or before[0] == after[0] for before, after in found.wire[i : i + 1])
+    made, sent = found.made[i], found.staged[i][: len(found.made[i])]
+    ratios = sent[made != 0] / made[made != 0]
+    _, counts = np.unique(np.float32([f"{ratio:.3e}" for ratio in ratios]), return_counts=True)
+    return bool(counts.max() > max(3, 0.05 * len(ratios)))
+
+
+def unequal_bytes(scenario: Scenario, folder: Path, tape: Tape, rows: list[dict[str, str]]) -> list[str]:
+    """The bytes of the updates beside those on the tape; of synchronous rounds in which nobody failed."""
+    if scenario.training.server != "synchronous" or any(int(row["failed"]) for row in rows):
+        return []
+    phases = table(folder / "phases.csv") if (folder / "phases.csv").exists() else []
+    charged = sum(int(row["bytes_up"]) for row in rows) - sum(int(row["bytes_up"]) for row in phases)
+    n = scenario.clients
+    charged -= 8 * len(tape.alone) * n + sum(size(tape, upload) for upload in tape.alone) if tape.alone else 0
+    counted_here = 0
+    for found in tape.sums:
+        for i, job in enumerate(found.jobs):
+            if found.wire:
+                counted_here += 4 * len(found.wire[i][1])
+            elif job.id in tape.uploads:
+                counted_here += tape.upload_bytes(job.id) + 4 * (found.staged.shape[1] - found.made.shape[1])
+    summed = sum(len(found.jobs) for found in tape.sums)
+    if summed != sum(int(row["cardinality"]) for row in rows):
+        return []
+    return [] if charged == counted_here else [f"{charged} bytes of updates are charged, {counted_here} crossed"]
+
+
+def size(tape, upload):
+    tape.uploads[-1] = upload
+    return tape.upload_bytes(-1)
+
+
+def played(text: str, out: Path) -> tuple[Scenario, Path, Tape]:
+    scenario = Scenario.parse(text, "pair")
+    with recorded() as tape:
+        folder = run(scenario, out).path
+    return scenario, folder, tape
+
+
+def gone_on(scenario: Scenario, out: Path) -> Path:
+    """The folder of the same run, killed in the middle of its writing and gone on with."""
+    with counted() as steps:
+        run(scenario, out / "whole")
+    try:
+        with counted(steps.done // 2):
+            run(scenario, out / "killed")
+    except Killed:
+        pass
+    return run(scenario, out / "killed").path
+
+
+def tried(text: str, out: Path, killed: bool = False) -> list[str] | None:
+    """What is wrong with a scenario that was read without complaint, in words.
+
+    Args:
+        text: YAML.
+        out: an empty folder.
+        killed: whether it is also played with a kill in the middle, to compare.
+
+    Returns:
+        None where it is refused, in one line, before its first round: only what a partition deals may be the reason.
+    """
+    try:
+        scenario, folder, tape = played(text, out / "recorded")
+    except ScenarioError as error:
+        left = [path.name for path in out.rglob("rounds.csv*")]
+        dealt = json.loads(text)["learning"]["partition"] != "iid"
+        return None if dealt and not left and "\n" not in str(error) else [f"refused after it began: {error}"]
+    wrong = judged(scenario, folder, tape)
+    if killed and (gone_on(scenario, out) / "rounds.csv").read_bytes() != (folder / "rounds.csv").read_bytes():
+        wrong.append("another rounds.csv after a kill")
+    return wrong

@@ -1,0 +1,278 @@
+"""Every two plugins of different families in one scenario: does it work, is it refused, what does it no longer promise?
+
+    python tests/support/pairs.py > docs/reference/pairs.md
+
+The plugins come from the registries: whoever registers one enters it here. A plugin stands in the first of a few small
+scenarios in which it is valid alone; two stand in the first in which both are valid together.
+"""
+
+import itertools
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simfl.core import coverage
+from simfl.core.errors import SimflError
+from simfl.core.registration.family_index import FAMILIES
+from simfl.scenario import Scenario
+
+PLACES = {
+    "client": "training.client",
+    "personal": "training.personal",
+    "stage": "privacy.stages",
+    "secagg": "secagg",
+    "aggregate": "training.aggregate",
+    "training": "training",
+    "selection": "selection",
+    "attack": "attacks",
+    "partition": "learning.partition",
+    "accountant": "privacy.accountants",
+}
+"""Family -> the key at which its plugin stands."""
+FAMILIES_HERE = tuple(PLACES)
+NEUTRAL = {
+    "client": ("plain",), "personal": ("none",), "secagg": ("plain",), "aggregate": ("mean",), "training": ("fedavg",),
+    "partition": ("iid",),
+}  # fmt: skip
+"""What a scenario has that chooses nothing of the family."""
+NEEDS_FILES = {("partition", "natural")}
+NEEDS_NORMS = {("personal", "fedbn")}
+EXTRA: dict[tuple[str, str], dict[str, Any]] = {
+    ("stage", "adaptive_gaussian"): {"bit_std": 4.0},
+    ("personal", "fedltn"): {"threshold": 0.0},
+    ("personal", "lotteryfl"): {"threshold": 0.0},
+    ("personal", "jump_start"): {"threshold": 0.0, "alone_rounds": 1},
+    ("client", "privacyfl"): {"tolerance": 1e-3},
+    ("attack", "inversion"): {"steps": 4},
+    ("partition", "bootstrap"): {"samples": 100},
+    ("partition", "quantity"): {"proportions": {"name": "uniform", "low": 1.0, "high": 2.0}},
+}
+"""What few samples and rounds ask of a plugin, beside its example."""
+LISTS = {"stage", "attack", "accountant"}
+
+SMALL: dict[str, Any] = {
+    "name": "pair",
+    "seed": 5,
+    "clients": 8,
+    "selection": {"name": "batch_partition", "k": 4, "T": 2},
+    "training": {"name": "fedavg", "rounds": 3, "weighting": "equal", "batch_size": 16, "learning_rate": 0.05},
+    "learning": {
+        "data": "digits",
+        "partition": "iid",
+        "model": {"name": "mlp", "hidden": [4]},
+        "holdout": {"validation": 0.3},
+        "evaluate": {"every": 0, "samples": 50},
+    },
+}
+RESNET = {"learning": {"model": {"name": "resnet8", "width": 4}}}
+BUFFERED = {"training": {"name": "fedbuff", "concurrency": 4, "buffer": 4, "staleness": "constant"}}
+EVERYBODY = {"selection": {"name": "all"}}
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {},
+    BUFFERED,
+    EVERYBODY,
+    {"training": {"weight_decay": 0.01}},
+    {**EVERYBODY, "training": {"name": "serverless"}},
+    RESNET,
+    RESNET | BUFFERED,
+    {"training": {"personal": {"compress": False}}},
+    {"secagg": {"name": "secagg"}},
+    {"secagg": {"name": "secagg"}, "training": {"personal": {"compress": False}}},
+    BUFFERED | {"secagg": {"name": "basecagg"}},
+    BUFFERED | {"secagg": {"name": "basecagg"}, "training": BUFFERED["training"] | {"personal": {"compress": False}}},
+    {"learning": {"holdout": None}},
+    RESNET | {"secagg": {"name": "secagg"}},
+    RESNET | BUFFERED | {"secagg": {"name": "basecagg"}},
+    RESNET | EVERYBODY,
+    RESNET | EVERYBODY | {"training": {"name": "serverless"}},
+    RESNET | {"learning": RESNET["learning"] | {"holdout": None}},
+)
+"""Small scenarios, tried in this order."""
+
+
+class Plugin(NamedTuple):
+    """A plugin by family and name."""
+
+    family: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.name}"
+
+
+class Cell(NamedTuple):
+    """Two plugins in one scenario.
+
+    Attributes:
+        outcome: ``works``, ``refused`` or ``withdrawn``.
+        reason: the line that the user gets, or the parts for which a certificate is withdrawn.
+        scenario: the YAML (JSON) of the scenario that works; empty where it is refused.
+    """
+
+    outcome: str
+    reason: str = ""
+    scenario: str = ""
+
+
+def plugins() -> list[Plugin]:
+    """Those of the families here that choose something and need no file."""
+    Scenario.parse(json.dumps(SMALL))  # registers simfl's own
+    every = [Plugin(family, name) for family in PLACES for name, cls in FAMILIES[family].items()
+             if cls.__module__.startswith("simfl.")]  # fmt: skip
+    return [it for it in every if it.name not in NEUTRAL.get(it.family, ()) and it not in NEEDS_FILES]
+
+
+def pairs() -> Iterator[tuple[Plugin, Plugin]]:
+    """Two plugins that one scenario can name: of different families, or of one of which it may name several."""
+    for one, two in itertools.combinations(plugins(), 2):
+        if one.family != two.family or one.family in LISTS:
+            yield one, two
+
+
+def sample(share: int) -> list[tuple[Plugin, Plugin]]:
+    """One pair in ``share``, the same ones on every machine."""
+    return [pair for pair in pairs() if zlib.crc32(" ".join(map(str, pair)).encode()) % share == 0]
+
+
+def triples(number: int, seed: int = 0) -> tuple[Plugin, ...]:
+    """Three plugins drawn at random that one scenario can name."""
+    rng, every = np.random.default_rng([seed, number]), plugins()
+    while True:
+        chosen = tuple(every[i] for i in sorted(rng.choice(len(every), 3, replace=False)))
+        families = [it.family for it in chosen if it.family not in LISTS]
+        if len(set(families)) == len(families):
+            return chosen
+
+
+def text(chosen: tuple[Plugin, ...], variant: dict[str, Any]) -> str:
+    """A scenario with these plugins, as JSON, which is YAML."""
+    scenario = json.loads(json.dumps(SMALL))
+    _merge(scenario, json.loads(json.dumps(variant)))
+    personal = scenario["training"].pop("personal", {})
+    for plugin in chosen:
+        value = {"name": plugin.name, **FAMILIES[plugin.family][plugin.name].example, **EXTRA.get(plugin, {})}
+        if plugin.family == "personal":
+            value |= {key: it for key, it in personal.items() if key in _fields(plugin)}
+        *way, key = PLACES[plugin.family].split(".")
+        place = scenario
+        for step in way:
+            place = place.setdefault(step, {})
+        if plugin.family in LISTS:
+            place.setdefault(key, []).append(value)
+        elif plugin.family == "training":
+            for taken in ("concurrency", "buffer", "staleness"):
+                place[key].pop(taken, None)
+            place[key] |= value | {"rounds": 3}
+        else:
+            place[key] = value
+    return json.dumps(scenario)
+
+
+def _fields(plugin: Plugin) -> set[str]:
+    return set(FAMILIES[plugin.family][plugin.name].__dataclass_fields__)
+
+
+def _merge(into: dict[str, Any], other: dict[str, Any]) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict) and "name" not in value:
+            _merge(into[key], value)
+        elif key == "training" and isinstance(value, dict):
+            into[key] |= value
+        else:
+            into[key] = value
+
+
+@cache
+def _tried(chosen: tuple[Plugin, ...], number: int) -> Scenario | str:
+    """The scenario, or why there is none."""
+    if any(it in NEEDS_NORMS for it in chosen) and "model" not in VARIANTS[number].get("learning", {}):
+        return "the model has no norm layers"
+    try:
+        return Scenario.parse(text(chosen, VARIANTS[number]), "pair")
+    except SimflError as error:
+        return str(error).replace("\n", "; ")
+
+
+@cache
+def _alone(plugin: Plugin) -> tuple[int, ...]:
+    """The small scenarios in which the plugin is valid alone."""
+    return tuple(i for i in range(len(VARIANTS)) if isinstance(_tried((plugin,), i), Scenario))
+
+
+def cell(*chosen: Plugin) -> Cell:
+    """What becomes of these plugins in one scenario."""
+    order = sorted(range(len(VARIANTS)), key=lambda i: -sum(i in _alone(plugin) for plugin in chosen))
+    for number in order:
+        scenario = _tried(chosen, number)
+        if isinstance(scenario, Scenario):
+            lost = [part.name for part in coverage.exposing(scenario)]
+            source = text(chosen, VARIANTS[number])
+            return Cell("withdrawn", ", ".join(lost), source) if lost else Cell("works", "", source)
+    return Cell("refused", _bare(str(_tried(chosen, order[0]))))
+
+
+def _bare(message: str) -> str:
+    """Without file, line and column."""
+    return "; ".join(line.split(": ", 1)[-1] if line.startswith("pair:") else line for line in message.split("; "))
+
+
+# -- the page --------------------------------------------------------------------------------------------
+
+INTRODUCTION = """# Every two plugins
+
+*Generated by `python tests/support/pairs.py > docs/reference/pairs.md` from the registries; a test compares the two.*
+
+Two plugins of simfl in one scenario: **✓** works, **−** is refused when the scenario is read, **1** works, but the
+privacy columns and theory's guarantee are withdrawn (they say 1), because more leaves each client than updates that are
+summed ([what leaves a client](../explanation/what-leaves-a-client.md)). Below each table: the lines that the user gets,
+and what is not covered. Tests run the pairs that work for three rounds under a recorder of the simulated wire, kill
+them and resume them.
+"""
+SIGNS = {"works": "✓", "refused": "−", "withdrawn": "1"}
+
+
+def page() -> str:
+    """The text of ``docs/reference/pairs.md``."""
+    found, by_family = {}, defaultdict(list)
+    for pair in pairs():
+        found[pair] = cell(*pair)
+    for plugin in plugins():
+        by_family[plugin.family].append(plugin)
+    lines = [INTRODUCTION, _counts(found)]
+    for one, two in itertools.combinations_with_replacement(PLACES, 2):
+        if one == two and one not in LISTS:
+            continue
+        lines += _table(by_family[one], by_family[two], found)
+    return "\n".join(lines) + "\n"
+
+
+def _counts(found: dict[Any, Cell]) -> str:
+    count = {outcome: sum(it.outcome == outcome for it in found.values()) for outcome in SIGNS}
+    return (f"{len(found):,} pairs: {count['works']:,} work, {count['refused']:,} are refused, of "
+            f"{count['withdrawn']:,} the guarantees are withdrawn.\n")  # fmt: skip
+
+
+def _table(rows: list[Plugin], columns: list[Plugin], found: dict[Any, Cell]) -> list[str]:
+    notes: dict[str, list[str]] = defaultdict(list)
+    lines = [f"## {rows[0].family} and {columns[0].family}\n", f"| | {' | '.join(it.name for it in columns)} |",
+             "|---" * (len(columns) + 1) + "|"]  # fmt: skip
+    for row in rows:
+        cells = []
+        for column in columns:
+            it = found.get((row, column))
+            cells.append("" if it is None else SIGNS[it.outcome])
+            if it is not None and it.reason:
+                notes[it.reason].append(f"{row.name} + {column.name}")
+        lines.append(f"| {row.name} | {' | '.join(cells)} |")
+    lines.append("")
+    lines += [f"* {', '.join(who)}: {why}" for why, who in notes.items()]
+    return [*lines, ""]
+
+
+if __name__ == "__main__":
+    print(page(), end="")

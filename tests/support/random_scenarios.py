@@ -1,0 +1,259 @@
+"""Random small scenarios over all families; a third of them are full of exact ties."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from simfl.scenario import InvalidScenario, Scenario
+
+TIED_S = (0.0, 0.25, 0.5, 1.0)
+"""Of these all sums are exact, so that messages, failures and deadlines fall on the same instant."""
+
+
+def random_scenario(rng: np.random.Generator, plugins: Any = None) -> tuple[Scenario, bool]:
+    """A scenario that is valid and whether its times tie; what does not fit together is drawn again.
+
+    Args:
+        rng: what draws it.
+        plugins: folder of the plugins that it may use; None = none are used.
+    """
+    while True:
+        text, tied = random_text(rng, plugins is not None)
+        try:
+            return Scenario.parse(text, "random", folder=plugins), tied
+        except InvalidScenario:
+            continue
+
+
+def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, bool]:
+    """The YAML of a scenario, perhaps not a valid one, and whether its times tie."""
+    draw = _Draw(rng)
+    tied = draw.chance(1 / 3)
+    n = int(draw.one([2, 3, 4, 6, 8, 12, 16, 24]))
+    selection = _selection(draw, n)
+    training = _training(draw, tied, n, selection)
+    found = {
+        "name": "random",
+        "seed": int(rng.integers(1000)),
+        "clients": n,
+        "network": _network(draw, tied, n),
+        "devices": {
+            "availability": _availability(draw, n),
+            "computation": _computation(draw, tied, n),
+            "failure": _failure(draw, n),
+        },
+        "selection": selection,
+        "training": training,
+        "learning": _learning(draw, training),
+        "privacy": "none" if draw.chance(0.8) else "multi_round",
+        "trace": "events",
+    }
+    if plugins and draw.chance(0.15):
+        found |= {"secagg": {"name": "three_phases"}, "plugins": ["three_phases.py"]}
+        if draw.chance(0.5):
+            found["secagg"]["deadline_s"] = float(draw.one([0.25, 0.5, 2.0]))
+    own = _Draw(rng.spawn(1)[0])  # draws that no others follow: what they bring moves no other scenario
+    if "stop" in training and own.chance(0.3):
+        training["rounds"] = None
+    elif plugins and own.chance(0.05) and "secagg" not in found:
+        common = {name: training[name] for name in ("rounds", "weighting", "stop") if name in training}
+        common |= {name: training[name] for name in ("batch_size", "learning_rate") if name in training}
+        found |= {"training": {"name": "gossip", **common}, "plugins": ["gossip.py"], "selection": "all"}
+    _watched(_Draw(rng.spawn(1)[0]), found)
+    return json.dumps(found), tied
+
+
+class _Draw:
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def chance(self, p: float) -> bool:
+        return bool(self.rng.random() < p)
+
+    def one(self, choices: Any) -> Any:
+        return choices[self.rng.integers(len(choices))]
+
+    def some(self, p: float, **values: Any) -> dict[str, Any]:
+        """Each of these with probability p."""
+        return {name: value for name, value in values.items() if self.chance(p)}
+
+
+def _seconds(draw: _Draw, tied: bool) -> Any:
+    """A duration or a distribution of durations."""
+    if tied:
+        return float(draw.one(TIED_S))
+    return draw.one([
+        0.1,
+        {"name": "exponential", "mean": 0.3},
+        {"name": "log_normal", "median": 0.2, "sigma": 0.7},
+        {"name": "uniform", "low": 0.05, "high": 0.6},
+        {"name": "empirical", "values": [0.1, 0.2, 0.2, 0.9]},
+    ])  # fmt: skip
+
+
+def _network(draw: _Draw, tied: bool, n: int) -> Any:
+    jitter = {} if tied else draw.some(0.3, jitter_s=_seconds(draw, False))
+    latency = [float(draw.one(TIED_S)) for _ in range(n)] if tied and draw.chance(0.5) else _seconds(draw, tied)
+    width = draw.some(0.3, bandwidth_bytes_per_s=64.0 if tied else 90.0)
+    match draw.one(["star", "star", "graph", "cities", "ring", "complete"]):
+        case "graph":
+            nodes = [f"c{i}" for i in range(n)]
+            edges = [["server", "hub", float(draw.one(TIED_S))]]
+            edges += [[draw.one(["server", "hub", *nodes[:i]]), node, float(draw.one(TIED_S))]
+                      for i, node in enumerate(nodes)]  # fmt: skip
+            return {"name": "graph", "edges": edges, "clients": nodes} | jitter
+        case "cities":
+            where = {"server": "Paris", "placement": "cycle"} | draw.some(0.5, access_s=0.0)
+            return {"name": "cities", "rtt": "great_circle", **where} | width | jitter
+        case "ring" | "complete" as name:
+            return {"name": name, "latency_s": _seconds(draw, tied)} | width | jitter
+    return {"name": "star", "latency_s": latency} | width | draw.some(0.2, up_bandwidth_bytes_per_s=32.0) | jitter
+
+
+def _availability(draw: _Draw, n: int) -> Any:
+    match draw.one(["always", "bernoulli", "bernoulli", "markov", "correlated", "trace"]):
+        case "bernoulli":
+            return {"name": "bernoulli", "dropout": draw.one([0.1, 0.3, {"choices": [0.1, 0.2, 0.5]}])}
+        case "markov":
+            return {"name": "markov", "mean_on_rounds": 4, "mean_off_rounds": 2}
+        case "correlated":
+            return {"name": "correlated", "groups": 2, "group_dropout": 0.2} | draw.some(0.5, dropout=0.1)
+        case "trace":
+            times = [[str(i), float(draw.one([0, 0, 1])), float(draw.one([3, 5, 5]))] for i in range(0, n, 2)]
+            return {"name": "trace", "inline": times, "period": 5, "unit": draw.one(["seconds", "rounds"])}
+    return "always"
+
+
+def _computation(draw: _Draw, tied: bool, n: int) -> Any:
+    speed = [float(draw.one([0.5, 1, 1, 2])) for _ in range(n)]
+    match draw.one(["constant", "per_sample", "random"]):
+        case "constant":
+            return {"name": "constant", "seconds": float(draw.one(TIED_S)) if tied else 0.3}
+        case "per_sample":
+            return {"name": "per_sample", "seconds": 0.25 if tied else 0.07} | draw.some(0.5, speed=speed)
+    distribution = {"name": "empirical", "values": [0.25, 0.5, 1.0]} if tied else _seconds(draw, False)
+    return {"name": "random", "distribution": distribution} | draw.some(0.5, speed=speed)
+
+
+def _failure(draw: _Draw, n: int) -> Any:
+    if draw.chance(0.4):
+        return "none"
+    return {"name": "bernoulli", "probability": draw.one([0.05, 0.3, 0.5, [float(i % 2) / 2 for i in range(n)]])}
+
+
+def _selection(draw: _Draw, n: int) -> dict[str, Any]:
+    name = draw.one(["random", "random", "weighted", "all", "bernoulli", "partition", "batch_partition",
+                     "batch_partition", "half_partition"])  # fmt: skip
+    if name == "all":
+        return {"name": "all"}
+    shuffle = draw.some(0.2, shuffle=True)
+    divisors = [k for k in range(1, n + 1) if n % k == 0]
+    if name in ("random", "weighted", "bernoulli"):
+        return {"name": name, "k": int(draw.rng.integers(1, n + 1))}
+    if name == "partition":
+        return {"name": name, "k": int(draw.one(divisors))} | shuffle
+    unit = int(draw.one(divisors))
+    mode = draw.some(0.5, mode=draw.one(["uniform", "fair", "least_total"]))
+    return {"name": name, "k": unit * int(draw.rng.integers(1, n // unit + 1)), "T": unit} | mode | shuffle
+
+
+def _training(draw: _Draw, tied: bool, n: int, selection: dict[str, Any]) -> dict[str, Any]:
+    stop = draw.some(0.15, client_updates=int(draw.rng.integers(1, 40)), time_s=float(draw.one([2.0, 3.0])),
+                     traffic_bytes=int(draw.rng.integers(1, 5000)))  # fmt: skip
+    common = {"rounds": int(draw.rng.integers(1, 13)), "weighting": draw.one(["samples", "equal"])}
+    common |= {"stop": stop} if stop else {}
+    common |= draw.some(0.4, deadline_s=float(draw.one([0.5, 0.75, 1.0, 1.5, 2.0, 3.0]) if tied else 0.9))
+    common |= draw.some(0.2, server_learning_rate=0.5, server_optimiser=draw.one(["adam", {"name": "sgd",
+                        "momentum": 0.5}]))  # fmt: skip
+    name = draw.one(["fedavg", "fedavg", "fedbuff", "fedbuff", "fedbuff", "fedbuff_paper", "fedasync", "flsim"])
+    if name == "fedavg":
+        wait = draw.some(0.5, skipped_round_s=float(draw.one([0.0, 0.5, 2.0])))
+        on_failure = draw.one(["drop_unit", "abort", "partial"])
+        return {"name": name, "on_failure": on_failure, **common, **wait} | draw.some(0.3, announce=True)
+    unit = selection.get("T", selection["k"] if selection["name"] == "partition" else 1)
+    partial = draw.chance(0.2)
+    step = 1 if partial else unit
+    most = max(1, n // step)
+    own: dict[str, Any] = draw.some(
+        0.4,
+        staleness=draw.one(["constant", "polynomial", {"name": "polynomial", "alpha": 1.0},
+                            {"name": "hinge", "a": 2.0, "b": 1.0}]),
+        unit_weights="own",
+        max_staleness=int(draw.rng.integers(0, 4)),
+        too_stale="clip",
+        retry_s=float(draw.one([0.25, 0.5, 2.0])),
+        lookahead=int(draw.rng.integers(1, 2 * n)),
+        reference_staleness=float(draw.rng.integers(0, 3)),
+    )  # fmt: skip
+    own |= {"concurrency": min(n, unit * int(draw.rng.integers(1, n // unit + 1)))}
+    if name == "fedbuff":
+        own |= draw.some(0.5, normaliser=draw.one(["weight_sum", "none", "count"]), mix="models")
+    else:
+        common |= {"weighting": "equal"}
+    if name != "fedasync":
+        own |= {"buffer": step * int(draw.rng.integers(1, most + 1))}
+    if draw.chance(0.2):
+        own |= {"arrivals": {"name": "uniform_staleness", "max": int(draw.rng.integers(0, 5))} | draw.some(
+            0.5, seconds=float(draw.one([0.0, 0.5])))}  # fmt: skip
+    return {"name": name, **common, **own} | ({"partial": True} if partial else {})
+
+
+def _watched(draw: _Draw, found: dict[str, Any]) -> None:
+    """Protocols, noise, rules of clients, and attacks on all of it; what does not fit together is drawn again."""
+    training, n = found["training"], found["clients"]
+    if draw.chance(0.2) and "plugins" not in found:
+        data = {"name": "synthetic", "samples": 6 * n, "test_samples": 20, "shape": [3], "classes": 2}
+        evaluate = {"every": int(draw.one([0, 1, 2])), "per_client": draw.chance(0.5)}
+        found["learning"] = {"data": data, "model": draw.one(["logistic", {"name": "mlp", "hidden": [4]}]),
+                             "partition": "iid", "evaluate": evaluate}  # fmt: skip
+        training |= {"batch_size": 4, "learning_rate": 0.2}
+        if draw.chance(0.5):
+            kept = {"name": "private_layers", "keep": [draw.one(["head", "all"])]}
+            training["personal"] = draw.one(["fine_tune", "ditto", "local", kept, kept])
+    if draw.chance(0.2) and "secagg" not in found:
+        cohorts = ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet"]
+        name = draw.one(cohorts if training["name"] == "fedavg" else ["basecagg"])
+        found["secagg"] = {"name": name, "execute": draw.one([True, "cost_only"])} | draw.some(0.3, deadline_s=2.0)
+    if draw.chance(0.25):
+        bound = {"clip_norm": 0.5}
+        noise = bound | {"noise_multiplier": float(draw.one([0.0, 0.5, 2.0]))}
+        stage = draw.one([
+            {"name": "central_gaussian", **noise}, {"name": "tree_gaussian", **noise}, {"name": "adaptive_gaussian"},
+            {"name": "clipping", "norm": 0.5}, {"name": "local_gaussian", **bound}, {"name": "local_laplace", **bound},
+            {"name": "local_staircase"}, {"name": "laplace_shares", **bound}, {"name": "skellam", **noise},
+            {"name": "discrete_gaussian", **noise}, {"name": "xnoise", **noise},
+        ])  # fmt: skip
+        found["privacy"] = {"stages": [stage]}
+        training |= draw.some(0.7, weighting="equal")
+    if draw.chance(0.35):
+        found["attacks"] = _attacks(draw, n)
+
+
+def _attacks(draw: _Draw, n: int) -> list[dict[str, Any]]:
+    whom = {"clients": [int(draw.rng.integers(n))], "window": int(draw.one([1, 3]))}
+    view = {"view": draw.one(["server", "server", "public"])}
+    own = {"game": "in_client", **whom, **view}
+    sums: dict[str, Any] = {"name": "least_squares", **view} | draw.some(
+        0.3, every=3, forget=0.2, estimator="ridge", coordinates=2
+    )
+    some = [
+        sums,
+        {"name": "inversion", "method": draw.one(["analytic", "cosine"]), "steps": 2, **whom, **view},
+        {"name": "membership", "label": "any"},
+        {"name": "membership", "label": "own", "others": "alike", **own},
+        {"name": "membership", "label": "taught", "statistic": "logits", **own},
+        {"name": "membership", "label": "ranks", "statistic": draw.one(["fedmia", "fedmia_gradient"]), **own},
+        {"name": "collusion", "victim": int(draw.rng.integers(n))},
+    ]
+    return [attack for attack in some if draw.chance(0.5)]
+
+
+def _learning(draw: _Draw, training: dict[str, Any]) -> Any:
+    if draw.chance(0.06):
+        training |= {"batch_size": 8, "learning_rate": 0.2}
+        data = {"name": "synthetic", "samples": 60, "test_samples": 10, "shape": [3], "classes": 2}
+        partition = draw.one(["iid", {"name": "dirichlet", "beta": 0.3, "over": "clients"}])
+        evaluate = {"every": int(draw.one([0, 1, 3]))}
+        return {"data": data, "partition": partition, "model": "logistic", "evaluate": evaluate}
+    return {"name": "none", "parameters": int(draw.one([0, 4, 8, 16])), "samples": int(draw.one([1, 1, 2, 4]))}

@@ -1,0 +1,1 @@
+"""Tests of the installed whole: architecture, documentation, scripts."""

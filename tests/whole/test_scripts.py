@@ -1,0 +1,86 @@
+"""Scripts of results/ and benchmarks/ still find what they import; issued tables follow from issued curves."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pandas
+import pytest
+
+from simfl.core.registration.family_index import undone
+
+HERE = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted([*HERE.glob("results/*/*.py"), *HERE.glob("benchmarks/*.py")])
+
+
+def imported(path, monkeypatch):
+    monkeypatch.syspath_prepend(path.parent)
+    found = importlib.util.spec_from_file_location(f"script_{path.parent.name}_{path.stem}", path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_script_finds_what_it_imports(path, monkeypatch):
+    with undone():
+        assert imported(path, monkeypatch).__doc__
+
+
+def test_basecagg_is_as_accurate_as_fedbuff(monkeypatch):
+    """Issued tables of arXiv 2110.02177: the differences follow from the curves, and none is above half a point."""
+    folder = HERE / "results" / "basecagg"
+    script = imported(folder / "basecagg.py", monkeypatch)
+    issued = pandas.read_csv(folder / "differences.csv")
+    pandas.testing.assert_frame_equal(issued, script.differences(pandas.read_csv(folder / "curves.csv")), rtol=1e-4)
+    assert (issued["seeds"] >= 5).sum() >= 2 and (issued[["lower", "upper", "largest"]].abs() < 0.5).all(axis=None)
+    scale = pandas.read_csv(folder / "scales.csv").groupby(["network", "exponent"]).mean()
+    perceptron = scale.loc["perceptron", "test_accuracy"]
+    assert perceptron.idxmax() not in (0, 2, 28, 30), "both ends fail"
+    assert perceptron[[0, 30]].max() < perceptron[16] - 2
+    assert not scale.loc["perceptron", "wrapped"].loc[:24].any() and scale.loc["perceptron", "wrapped"][30] > 10**5
+
+
+def test_the_cost_model_is_the_one_that_was_checked(monkeypatch):
+    """Planted costs are found again; issued checks follow from issued coefficients, of sizes that were not fitted."""
+    script = imported(HERE / "benchmarks" / "scale.py", monkeypatch)
+    rows = [[1, n, n * t] for n, t in ((10, 1), (20, 5), (50, 2), (80, 9), (30, 30))]
+    values = [0.5 + 0.02 * n + 3e-4 * nt for _, n, nt in rows]
+    assert script.fit(rows, values) == pytest.approx([0.5, 0.02, 3e-4])
+    folder = HERE / "results" / "scale"
+    models = json.loads((folder / "runs.json").read_text())
+    checks = pandas.read_csv(folder / "runs_checks.csv")
+    assert len(checks) == 3 * sum(len(checked) for _, checked in script.RUNS.values())
+    for row in checks.itertuples():
+        size = tuple(int(float(part)) for part in row.size.split(" x "))
+        assert size in script.RUNS[row.what][1] and size not in script.RUNS[row.what][0]
+        told = script.told(models[row.what], row.what, size)[row.quantity]
+        assert told == pytest.approx(row.model, rel=2e-3)
+        assert float(row.error.rstrip("%")) / 100 == pytest.approx(row.model / row.measured - 1, abs=2e-3)
+
+
+POLICIES = HERE / "results" / "policies"
+
+
+def test_the_readmes_picture_shows_the_guarantees_that_theory_knows():
+    """The stored numbers behind it: after 60 rounds each policy's guarantee is what its theorem promises."""
+    table = pandas.read_csv(POLICIES / "policies.csv").set_index("group")
+    promised = {"partition": 8, "batch_partition:T=4": 4, "half_partition:T=4": 4}
+    assert table.privacy_semi_strong.to_dict() == dict.fromkeys(("random", "weighted", "bernoulli"), 1) | promised
+    assert table.test_accuracy.between(0.85, 1).all() and table.mean_cardinality.between(4, 8).all()
+    assert (POLICIES / "policies.svg").read_text().count("half_partition") == 1
+
+
+@pytest.mark.slow
+def test_the_readmes_picture_is_current(monkeypatch, tmp_path):
+    """Run again, on whatever processor: the same guarantees, accuracies within two points."""
+    script = imported(POLICIES / "policies.py", monkeypatch)
+    stored = pandas.read_csv(POLICIES / "policies.csv").set_index("group")
+    monkeypatch.setattr(script, "HERE", tmp_path)
+    monkeypatch.setattr("sys.argv", ["policies.py", "--out", str(tmp_path)])
+    script.main()
+    again = pandas.read_csv(tmp_path / "policies.csv").set_index("group")
+    assert list(again.index) == script.POLICIES == list(stored.index)
+    assert (again.privacy_semi_strong == stored.privacy_semi_strong).all()
+    assert (again.test_accuracy - stored.test_accuracy).abs().max() < 0.02
+    assert (again.time_s / stored.time_s - 1).abs().max() < 1e-6
