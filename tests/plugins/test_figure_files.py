@@ -82,5 +82,5 @@ def test_a_figure_that_gives_no_table_is_named(played):
     (played / "figures.py").write_text(FIGURE.replace("return fig, table", "return fig"))
     for arguments in (["plot", "--figure", "rounds_played", "-o", "x.svg"], ["report", "-o", "x.html"]):
         done = simfl(arguments[0], "r", *arguments[1:], "--plugin", "figures.py")
-        message = "figure 'rounds_played': its function must give (figure, table), not Figure\n"
+        message = "figure 'rounds_played': its function must give (figure, table), not NotebookFigure\n"
         assert (done.exit_code, done.stderr) == (1, message)
