@@ -63,8 +63,9 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
             busy[[job.client for unit, _ in self.units for job, _ in unit]] = True
             if (missing := rule.buffer - int(busy.sum())) <= 0:
                 return
+            version, known = self.global_model.version, self.global_model.records.known(self.global_model.version)
             selection_id, units = self.queries.ask(
-                self.global_model.version, busy, self.tally.participation, missing, self.world.now, True
+                version, busy, self.tally.participation, missing, self.world.now, True, known
             )
             if not units.size:
                 yield self.world.wait(rule.retry_s)

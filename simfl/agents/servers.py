@@ -24,7 +24,7 @@ from simfl.core.validation import checked_type
 from simfl.devices.base import checked_available
 from simfl.metrics.participation import Tally
 from simfl.secagg.sessions import R, Session, SessionResult
-from simfl.selection.base import ask as ask_policy
+from simfl.selection.asking import ask as ask_policy
 from simfl.training.base import Rule
 
 
@@ -78,10 +78,19 @@ class Server(Plugin, ABC, Generic[R_co]):
     # -- what happens in a round ---------------------------------------------------------------------
 
     def select(self, t: int) -> Units:
-        """Asks the policy for the clients of a round, of those who are available and have not left for good."""
+        """Asks the policy for the clients of a round."""
+        return self.select_among(self.view(t))
+
+    def view(self, t: int) -> View:
+        """What the policy may see for a round: who is available and has not left for good, and what is known so far."""
         parts, present = self.parts, self.global_model.present
         available = checked_available(parts.available.draw(t, self.world.now), parts.clients, parts.available)
-        view = View(t, available & present, self.tally.participation)
+        known = self.global_model.records.known(t)
+        return View(t, available & present, self.tally.participation, known.reports, known.state)
+
+    def select_among(self, view: View) -> Units:
+        """Asks the policy for the clients of the view's round."""
+        parts, t = self.parts, view.round
         units = ask_policy(parts.policy, view, parts.policy.k, parts.streams("selection", t))
         self.note("round_start", round=t, available=int(view.available.sum()), selected=units.size)
         return units

@@ -1,21 +1,24 @@
 """The synchronous server agent (McMahan et al. 2017, Algorithm 1, on a clock)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundResult
-from simfl.agents.aggregation.exchange import exchange, message, sample_delays, work
+from simfl.agents.aggregation.exchange import ASK, exchange, message, sample_delays, work
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
+from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units, job_ids
+from simfl.devices.base import checked_durations_s
 from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
 
-SCORE_BYTES = 8
-"""Of an accuracy on the wire."""
+FORWARD_PASS = 1 / 3
+"""Work of evaluating a model on some samples, relative to an epoch of training on them: no backward pass."""
 
 
 @SERVERS("synchronous")
@@ -25,6 +28,10 @@ class SynchronousServer(RoundServer[SynchronousRule]):
 
     Args: as for :class:`simfl.agents.servers.RoundServer`.
     """
+
+    def start(self) -> None:
+        """Nobody holds the model."""
+        self.holds_model = np.zeros(self.parts.clients, dtype=bool)
 
     def set_up(self) -> Process[None]:
         """The protocol's set-up and the clients' own; both count for the first round."""
@@ -54,7 +61,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
 
     def round(self, t: int) -> Process[RoundResult]:
         """Selects a cohort, has it work, and aggregates what the protocol has summed."""
-        parts, units = self.parts, self.select(t)
+        parts, units = self.parts, (yield from self._select_after_asking(t))
         outcome: SessionResult | SessionFailure | None = None
         jobs: list[Job] = []
         if units.size:
@@ -68,6 +75,47 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         done = self.aggregate(summed, session, row={} if outcome is None else outcome.row)
         parts.learner.discard(jobs)
         return done
+
+    def _select_after_asking(self, t: int) -> Process[Units]:
+        """Selects the clients of a round; a policy that asks first hears what its candidates answer.
+
+        Candidates who have answered hold the model and do not receive it again.
+        """
+        policy, view = self.parts.policy, self.view(t)
+        self.holds_model = np.zeros(self.parts.clients, dtype=bool)
+        if policy.asks:
+            clients = ask_candidates(policy, view, policy.k, self.parts.streams("candidates", t))
+            asked = np.full(self.parts.clients, np.nan)
+            if clients.size:
+                answered = yield from self._ask(t, clients)
+                batch = policy.asked_batch if policy.asks == "batch_loss" else 0
+                asked[answered] = self.parts.learner.evaluator.training_losses(t, answered, batch)[:, 0]
+                self.holds_model[answered] = True
+            view = replace(view, reports={**view.reports, "asked_loss": asked})
+        return self.select_among(view)
+
+    def _ask(self, t: int, clients: NDArray[np.int32]) -> Process[NDArray[np.int32]]:
+        """Sends clients the model, has them evaluate it, and waits for their answers; who has answered, (n,)."""
+        parts, policy, where = self.parts, self.parts.policy, Address(t, clients, self.parts.clients)
+        samples = parts.learner.counts(clients, t)
+        if policy.asks == "batch_loss":
+            samples = np.minimum(samples, policy.asked_batch)
+        training_s = checked_durations_s(
+            parts.computing.duration_s(clients, samples, 1.0, where), len(clients), parts.computing
+        )
+        request = PhaseRequest(
+            ASK,
+            clients,
+            parts.learner.model_bytes,
+            SCORE_BYTES,
+            training_s * FORWARD_PASS,
+            deadline_s=parts.rule.deadline_s,
+        )
+        asking = exchange(request, sample_delays(parts, request, where, f"/{ASK}"), self.world.now)
+        yield self.world.until(asking.ends_s)
+        self.accounts.add_exchange(asking)
+        self.accounts.phases.append(asking.phase(t))
+        return clients[asking.responded]
 
     def _work_with(self, t: int, units: Units) -> Process[tuple[SessionResult | SessionFailure | None, list[Job]]]:
         """The round's sessions and work; the protocol's end (None: the round was aborted), and the jobs by unit."""
@@ -98,6 +146,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         clients = units.ravel()[active]
         where = Address(t, clients, parts.clients)
         sizes = parts.learner.sizes(active_jobs)
+        if self.holds_model[clients].any():
+            sizes = sizes._replace(down_bytes=np.where(self.holds_model[clients], 0, sizes.down_bytes))
         request = work(parts, clients, where, sizes, t)
         extra_bytes = np.broadcast_to(np.asarray(prepared.down_bytes, dtype=np.int64), units.shape).ravel()[active]
         extra_s = np.broadcast_to(np.asarray(prepared.compute_s, dtype=np.float64), units.shape).ravel()[active]
@@ -110,6 +160,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         work_done = exchange(request, delays, self.world.now, until_failure=rule.on_failure == "abort")
         yield self.world.until(work_done.ends_s)
         self.accounts.add_exchange(work_done, job_ids(t, clients))
+        durations_s = work_done.arrives_s - work_done.begins_s
+        self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
         down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(clients)) for size in sizes[:2])
         costs.clear_bytes += int(down.sum() + up[work_done.responded].sum())
         costs.failed_upload += work_done.failed

@@ -11,13 +11,30 @@ from collections.abc import Iterator
 
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import CLEAR_FIELDS
 
-PUBLIC = frozenset({"samples"})
+LOSS = PayloadPart("the loss of the model on its samples", "score", instead="another selection")
+
+COUNT = PayloadPart("the number of its samples by itself", "count", instead="another selection")
+
+PUBLIC = frozenset({"samples", "count"})
 """Kinds that differential privacy of updates takes to be known: its neighbouring inputs differ in updates only."""
 
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts of what each client sends, in jobs and before the first one."""
+    parts = _sent_by_algorithm(setting)
+    return (*parts, *told(setting)) if parts else parts
+
+
+def told(setting: ScenarioView) -> tuple[PayloadPart, ...]:
+    """The numbers that each client tells for the selection, one by one, whatever is summed."""
+    policy = setting.selection
+    loss = policy.reads & set(CLEAR_FIELDS) or policy.asks
+    return (LOSS,) * bool(loss) + (COUNT,) * ("samples" in policy.reads)
+
+
+def _sent_by_algorithm(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     rule = setting.training
     parts: tuple[PayloadPart, ...] = rule.algorithm.sends
     if rule.algorithm.partial and all(part.kind != "mask" for part in parts):
@@ -30,9 +47,11 @@ def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def exposing(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts that tell of single clients whatever is summed: with any of them nobody hides among others.
 
-    Sums hide updates, and sample counts, which they are weighted with.
+    Sums hide updates, and sample counts, which they are weighted with. Numbers told for the selection are no such parts
+    where the scenario says that they are public (``scalars: clear``).
     """
-    return tuple(part for part in sent(setting) if part.kind not in setting.privacy.covers)
+    public = frozenset(told(setting)) if setting.selection.scalars == "clear" else frozenset()
+    return tuple(part for part in sent(setting) if part.kind not in setting.privacy.covers and part not in public)
 
 
 def forms(setting: ScenarioView) -> dict[str, str]:
@@ -54,7 +73,7 @@ def clear(setting: ScenarioView) -> list[str]:
 
 def coverage_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the client algorithm."""
-    parts, problems = sent(setting), []
+    parts, problems = _sent_by_algorithm(setting), []
     for who, covers, otherwise in _promises(setting):
         if not parts:
             problems.append(f"sends nothing that {who} could protect; use {otherwise}")
@@ -70,6 +89,18 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
     return problems
 
 
+def selection_problems(setting: ScenarioView) -> list[str]:
+    """What the scenario promises of its clients and cannot keep, in words about the selection."""
+    parts, problems = told(setting), []
+    clear = setting.selection.scalars == "clear"
+    for who, covers, otherwise in [*([] if clear else _protocol_promise(setting)), *_noise_promises(setting)]:
+        for part in parts:
+            if part.kind not in covers:
+                public = "" if who.startswith(("the epsilon", "epsilon")) or clear else "scalars: clear or "
+                problems.append(f"reads {part.name}, which {who} does not cover; use {public}{otherwise}")
+    return problems
+
+
 def cautions(setting: ScenarioView) -> list[str]:
     """What no certificate covers and the scenario does all the same, in words about the client algorithm."""
     certified = setting.privacy.protects or any(stage.certificate for stage in setting.privacy.stages)
@@ -78,14 +109,26 @@ def cautions(setting: ScenarioView) -> list[str]:
     return ["a client that leaves tells all that its model hardly changes any more; no sum and no epsilon covers that"]
 
 
-def _promises(setting: ScenarioView) -> Iterator[tuple[str, frozenset[str], str]]:
-    """Who promises what: its name, the kinds of parts that it covers, and what to choose instead of it."""
-    protocol, privacy = setting.secagg, setting.privacy
+Promise = tuple[str, frozenset[str], str]
+"""Who promises: its name, the kinds of parts that it covers, and what to choose instead of it."""
+
+
+def _promises(setting: ScenarioView) -> Iterator[Promise]:
+    yield from _protocol_promise(setting)
+    yield from _noise_promises(setting)
+
+
+def _protocol_promise(setting: ScenarioView) -> Iterator[Promise]:
+    protocol = setting.secagg
     if not protocol.shows_updates:
         certified = f"secagg: {protocol.name}" if not protocol.certificate else (
             f"{protocol.certificate} of secagg: {protocol.name}")  # fmt: skip
         besides = frozenset[str]() if protocol.certificate else frozenset({"departure"})
         yield certified, protocol.covers & SUMMABLE | besides, "secagg: plain"
+
+
+def _noise_promises(setting: ScenarioView) -> Iterator[Promise]:
+    privacy = setting.privacy
     for stage in privacy.stages:
         if stage.certificate:
             who = f"{stage.certificate} of privacy.stages: {stage.name}"

@@ -68,6 +68,7 @@ class ChosenPolicy(Protocol):
         fixed_size: as many are selected as were asked for.
         sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
         inclusion: an available client's probability of being selected, where that is known.
+        reads, asks, scalars: what it looks at of the clients, see :class:`simfl.selection.base.Policy`.
     """
 
     @property
@@ -87,6 +88,15 @@ class ChosenPolicy(Protocol):
 
     @property
     def inclusion(self) -> float | None: ...
+
+    @property
+    def reads(self) -> frozenset[str]: ...
+
+    @property
+    def asks(self) -> str: ...
+
+    @property
+    def scalars(self) -> str: ...
 
     def disjoint_units(self, clients: int) -> int:
         """Units without a common client that can be found one by one, however badly they are chosen."""
@@ -144,6 +154,7 @@ class ChosenLearning(Protocol):
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
+        measures_losses: whether clients can say what loss a model has on their samples.
     """
 
     @property
@@ -154,6 +165,9 @@ class ChosenLearning(Protocol):
 
     @property
     def everybody_holds_samples(self) -> bool: ...
+
+    @property
+    def measures_losses(self) -> bool: ...
 
 
 class ScenarioView(Protocol):

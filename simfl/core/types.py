@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from simfl.core.errors import PluginError
+
 SERVER = -1
 """The server's address; clients are 0 .. clients-1."""
 
@@ -27,19 +29,85 @@ Units = NDArray[np.int32]
 """Selected clients, shape (units, unit_size): a row is aggregated together or not at all; no row = nobody."""
 
 
+CLEAR_FIELDS = ("loss", "loss_rms", "accuracy")
+"""Fields of :class:`View` that clients send as numbers of their own, beside every update."""
+
+VIEW_FIELDS = ("seconds", "samples", *CLEAR_FIELDS, "last_round", "estimate_s", "upload_estimate_s")
+"""What a selection policy may declare to read; :class:`View` says what each is."""
+
+
 @dataclass(frozen=True)
 class View:
     """All that a selection policy may look at.
+
+    Fields such as :attr:`loss` are there only if the policy declares in ``reads`` that it reads them (``asked_loss``:
+    in ``asks``); each is float64 (clients,), NaN where it is not known yet.
 
     Attributes:
         round: number of the aggregation being prepared, from 0.
         available: bool, shape (clients,).
         participation: int64, shape (clients,): aggregations each client has taken part in so far.
+        reports: the declared fields by name.
+        state: what the policy's own :meth:`simfl.selection.base.Policy.observe` has kept.
     """
 
     round: int
     available: NDArray[np.bool_]
     participation: NDArray[np.int64]
+    reports: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Simulated seconds of each client's last completed job: download, work and upload."""
+        return self._report("seconds")
+
+    @property
+    def samples(self) -> NDArray[np.float64]:
+        """Training samples of each client, as it has declared them."""
+        return self._report("samples")
+
+    @property
+    def loss(self) -> NDArray[np.float64]:
+        """Mean loss of the model that a client received with its last aggregated job, on its training samples."""
+        return self._report("loss")
+
+    @property
+    def loss_rms(self) -> NDArray[np.float64]:
+        """The same, root of the mean squared loss of its samples."""
+        return self._report("loss_rms")
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """The same, share of its training samples that the model classifies rightly."""
+        return self._report("accuracy")
+
+    @property
+    def last_round(self) -> NDArray[np.float64]:
+        """Number of the last aggregation that each client took part in."""
+        return self._report("last_round")
+
+    @property
+    def estimate_s(self) -> NDArray[np.float64]:
+        """Expected simulated seconds of a job, which an oracle takes from the network and device models."""
+        return self._report("estimate_s")
+
+    @property
+    def upload_estimate_s(self) -> NDArray[np.float64]:
+        """The upload's part of :attr:`estimate_s`."""
+        return self._report("upload_estimate_s")
+
+    @property
+    def asked_loss(self) -> NDArray[np.float64]:
+        """Mean loss of the current model on the samples of those who were asked for it and have answered."""
+        return self._report("asked_loss")
+
+    def _report(self, name: str) -> NDArray[np.float64]:
+        try:
+            return self.reports[name]
+        except KeyError:
+            declare = "`asks`" if name == "asked_loss" else "`reads`"
+            raise PluginError("selection", f"looks at view.{name}, which its {declare} does not declare") from None
 
 
 class JobId(int):

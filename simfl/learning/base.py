@@ -47,6 +47,13 @@ class Evaluator(Protocol):
         """Named measurements of a version that the trainer keeps, at least ``test_loss`` and ``test_accuracy``."""
         return {}
 
+    def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> NDArray[np.float64]:
+        """Of a version that the trainer keeps, on the training samples of each of ``clients``, (n,): mean loss, root of
+        the mean squared loss, and accuracy, float64 (n, 3), NaN where there is none. With a ``batch`` only over so many
+        samples of each, drawn anew for each version.
+        """
+        return np.full((len(clients), 3), np.nan)
+
     def predictions(self, model: NDArray[np.float32]) -> Predictions | None:
         """The predictions of a model, (d,), on the test samples; None where nothing is learned."""
         return None
@@ -166,6 +173,7 @@ class Learning(Plugin, Protocol):
         columns: what measurements add to rounds.csv.
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
+        measures_losses: whether clients can say what loss a model has on their samples.
         external: the remote clients, which are processes of their own.
         uses_cluster: whether clients train on a cluster.
     """
@@ -176,6 +184,7 @@ class Learning(Plugin, Protocol):
     columns: tuple[Column, ...] = ()
     validates: bool = False
     everybody_holds_samples: bool = False
+    measures_losses: bool = False
 
     @abstractmethod
     def build(self, scenario: ScenarioView, streams: Streams) -> Learner:

@@ -16,6 +16,7 @@ from simfl.learning.evaluation_settings import EvaluationSettings
 from simfl.learning.local_runner import LocalRunner
 from simfl.learning.predictor import Predictor
 from simfl.learning.scores import class_scores, correct, overall_scores
+from simfl.learning.training_losses import TrainingLosses
 
 TUNED = 64
 """Clients that tune a model at once."""
@@ -64,6 +65,7 @@ class SupervisedEvaluator(Evaluator):
         record: how good the clients' models are, where that was asked for.
         runner: of clients that train just to be measured; has their states.
         models: the global models by version, (d,) each, kept up to date by the trainer.
+        losses: measures models on the clients' training samples.
     """
 
     def __init__(
@@ -75,7 +77,9 @@ class SupervisedEvaluator(Evaluator):
         samples: NDArray[np.int64],
         models: Mapping[int, Vector],
         initial: Vector,
+        losses: TrainingLosses,
     ) -> None:
+        self.losses = losses
         self.wanted, self.test_set, self.record, self.runner = wanted, test_set, record, runner
         self.samples, self.models, self.start = samples, models, initial
 
@@ -105,6 +109,9 @@ class SupervisedEvaluator(Evaluator):
 
     def client_accuracies(self) -> dict[str, NDArray[np.float64]] | None:
         return self.record.by_client() if self.record.wanted else None
+
+    def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> NDArray[np.float64]:
+        return self.losses.measure(self.models[version], version, clients, batch)
 
     def predictions(self, model: Vector) -> Predictions:
         return self.test_set.predictions(model)

@@ -32,6 +32,7 @@ from simfl.learning.partitions.base import Split
 from simfl.learning.predictor import Predictor
 from simfl.learning.pretraining import ClientPretraining
 from simfl.learning.torch_setup import configure_torch
+from simfl.learning.training_losses import TrainingLosses
 
 
 class SupervisedLearner:
@@ -56,8 +57,9 @@ class SupervisedLearner:
         record = ClientAccuracies(self.own_test, choice.evaluate.per_client)
         data = (self.augment, self.partition, self.states)
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
+        losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)
         self.evaluator = SupervisedEvaluator(
-            choice.evaluate, self._test_set(), record, self.runner, self.samples, self.models, self.start
+            choice.evaluate, self._test_set(), record, self.runner, self.samples, self.models, self.start, losses
         )
 
     def _build_model(self, means: RuntimeOptions) -> None:

@@ -96,6 +96,10 @@ class Supervised:
     def everybody_holds_samples(self) -> bool:
         return bool(self.partition.leaves_nobody_out and self.holdout is None)
 
+    @property
+    def measures_losses(self) -> bool:
+        return not self.external
+
     def preview(self, setting: ScenarioView) -> list[str]:
         """Compares the data's headers with the model, without torch; what this leaves unchecked.
 

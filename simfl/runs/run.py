@@ -22,7 +22,7 @@ from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove
 from simfl.scenario import Scenario, data_files
 from simfl.scenario.trust import Trust
 from simfl.scenario.yaml.places import dotted_key
-from simfl.selection.base import shuffle_clients
+from simfl.selection.asking import shuffle_clients
 from simfl.training.base import Rule
 
 LOCK = ".lock"

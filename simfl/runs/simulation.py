@@ -216,7 +216,7 @@ def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict
     }
     if parts.rule.asynchronous:
         tables["jobs.csv"] = JOBS
-    if parts.protocol.phases or parts.protocol.joint:
+    if parts.protocol.phases or parts.protocol.joint or parts.policy.asks:
         tables["phases.csv"] = PHASES
     if parts.stages:
         tables["facts.csv"] = FACTS

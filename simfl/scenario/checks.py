@@ -10,6 +10,7 @@ from simfl.core.storage.data_folder import data_places
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
 from simfl.scenario.yaml.places import KeyPath, shown
+from simfl.selection.reads import unreadable
 
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario
@@ -23,6 +24,7 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
         *_plugins_not_named(scenario),
         *column_owners.clashes(scenario),
         *_uncovered_parts(scenario),
+        *((("selection",), f"{scenario.selection.name} {message}") for message in _selection(scenario)),
     ]
 
 
@@ -45,6 +47,11 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
         cls = type(plugin)
         if is_plugin(plugin) and plugin_files.is_plugin_file(cls) and plugin_files.file_of(cls) not in named:
             yield path, f"'{cls.name}' is of a plugin file that this scenario does not name under plugins"
+
+
+def _selection(scenario: "Scenario") -> list[str]:
+    """What the policy reads that nobody can tell it, or that a certificate does not cover."""
+    return unreadable(scenario) or coverage.selection_problems(scenario)
 
 
 def _uncovered_parts(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:

@@ -1,21 +1,25 @@
 """What a selection policy is: whole units of clients out of a view, with a stream, and nothing else."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from simfl.core.errors import PluginError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Units, View
-from simfl.core.validation import describe_type, read_only
+from simfl.core.types import Arrays, Units, View
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import Family
+
+Scalars = Annotated[
+    Literal["covered", "clear"],
+    Field(description="clear: losses and sample counts that clients send for the selection are taken to be public"),
+]
 
 Mode = Literal["auto", "uniform", "fair", "least_total"]
 """How a policy made of units picks among the rows of its family that are available (MR section 4, Algorithm 2).
@@ -56,6 +60,13 @@ class Policy(Plugin, Protocol):
         uniform: every available row of its family is equally likely, whatever happened before; False = not known.
         sampling: how it draws clients anew every round, whatever happened before: ``poisson`` = each available one with
             the same probability, independently; ``fixed_size`` = every k of them are equally likely; empty = otherwise.
+        reads: fields of the :class:`simfl.core.types.View` that it looks at, of
+            :data:`simfl.core.types.VIEW_FIELDS`. Losses and accuracies, and the numbers of samples, are sent in clear.
+        asks: what clients are asked for before the selection, see :meth:`candidates`: ``loss`` = their mean loss over
+            all of their samples; ``batch_loss`` = over ``asked_batch`` of them, drawn anew each time; empty = nothing.
+        asked_batch: samples of a ``batch_loss``.
+        scalars: ``clear``: the scenario says that the numbers sent in clear are public, so that certificates speak of
+            sums of updates only; ``covered``: certificates that do not cover them are refused or withdrawn.
     """
 
     k: int
@@ -66,6 +77,10 @@ class Policy(Plugin, Protocol):
     mode: Any = None
     uniform: bool = False
     sampling: Literal["", "poisson", "fixed_size"] = ""
+    reads: frozenset[str] = frozenset()
+    asks: Literal["", "loss", "batch_loss"] = ""
+    asked_batch: int = 0
+    scalars: Scalars = "covered"
 
     @property
     def inclusion(self) -> float | None:
@@ -83,6 +98,26 @@ class Policy(Plugin, Protocol):
             ValueError: ``k`` is no positive multiple of ``unit_size``.
         """
         ...
+
+    def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Where it ``asks``: the available clients who are sent the model and asked, int32 (n,), distinct.
+
+        Their answers are ``view.asked_loss`` of the :meth:`select` that follows, NaN where none came in time.
+        """
+        raise NotImplementedError
+
+    def start(self, clients: int) -> Arrays:
+        """Its state before the first round, named arrays; ``view.state`` shows it."""
+        return {}
+
+    def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
+        """Its state after an aggregation of the clients ``summed``, int32 (n,), n may be 0.
+
+        Args:
+            view: the aggregation's number, with all that the server knows now, and the state until now.
+            summed: whose updates were aggregated, ascending.
+        """
+        return {}
 
     def family(self, clients: int) -> "Family | None":
         """The rows that the policy may select, from which all theory about it follows; None = not known.
@@ -104,9 +139,13 @@ POLICIES = Registry[Policy](
         "simfl.selection",
         "batch_partition",
         "bernoulli",
+        "fedcs",
         "half_partition",
+        "oort",
         "partition",
+        "power_of_choice",
         "random",
+        "tifl",
         "weighted",
         all="everyone",
     ),
@@ -128,90 +167,3 @@ def resolve_mode(policy: Any, setting: ScenarioView) -> Any:
 def nobody(unit_size: int) -> Units:
     """The empty selection."""
     return np.empty((0, unit_size), dtype=np.int32)
-
-
-def ask(policy: Policy, view: View, k: int, rng: np.random.Generator) -> Units:
-    """Asks a policy once, as in :meth:`Policy.select`: it sees arrays that it cannot change, and its answer is checked.
-
-    Raises:
-        PluginError: it changed the view, or answered something impossible.
-    """
-    seen = View(view.round, read_only(view.available), read_only(view.participation))
-    return check_units(policy.select(seen, k, rng), view, k, policy)
-
-
-def check_units(units: object, view: View, k: int, policy: Policy) -> Units:
-    """The units, if they are what the policy was asked for.
-
-    Raises:
-        PluginError: another type or shape; clients that there are not, that are not available or that come twice;
-            more or fewer than ``k`` though the policy's size is fixed.
-    """
-
-    def refuse(what: str) -> PluginError:
-        return PluginError(f"selection '{policy.name}'", what)
-
-    if not isinstance(units, np.ndarray) or units.dtype != np.int32 or units.ndim != 2:
-        raise refuse(f"select must give int32 of shape (units, {policy.unit_size}), not {describe_type(units)}")
-    if units.shape[1] != policy.unit_size:
-        raise refuse(f"select gave units of {units.shape[1]} clients; its unit_size is {policy.unit_size}")
-    if not units.size:
-        return units
-    low, high = int(units.min()), int(units.max())
-    if low < 0 or high >= len(view.available):
-        raise refuse(f"selected client {low if low < 0 else high}; clients are 0 to {len(view.available) - 1}")
-    clients = units.ravel()
-    if not (here := view.available[clients]).all():
-        raise refuse(f"selected client {clients[np.argmin(here)]}, who is not available")
-    ordered = np.sort(clients)
-    if (twice := ordered[1:][ordered[1:] == ordered[:-1]]).size:
-        raise refuse(f"selected client {twice[0]} more than once")
-    if policy.fixed_size and units.size != k:
-        raise refuse(f"selected {units.size} clients where {k} were asked for (a policy may set fixed_size = False)")
-    return units
-
-
-@dataclass(frozen=True)
-class _Shuffled:
-    policy: Policy
-    order: NDArray[np.integer]
-
-    shuffle = True
-
-    @property
-    def fixed_size(self) -> bool:
-        return self.policy.fixed_size
-
-    @property
-    def mode(self) -> Any:
-        return self.policy.mode
-
-    def family(self, clients: int) -> "Family | None":
-        return self.policy.family(clients)
-
-    def disjoint_units(self, clients: int) -> int:
-        return self.policy.disjoint_units(clients)
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    @property
-    def k(self) -> int:
-        return self.policy.k
-
-    @property
-    def unit_size(self) -> int:
-        return self.policy.unit_size
-
-    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
-        seen = View(view.round, view.available[self.order], view.participation[self.order])
-        return self.order[ask(self.policy, seen, k, rng)].astype(np.int32)
-
-
-def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:
-    """The same policy over relabelled clients, so that its units are not runs of consecutive client numbers.
-
-    ``order`` is a permutation of the clients; client ``order[j]`` takes the place of client ``j``.
-    """
-    return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads

@@ -21,7 +21,7 @@ from simfl.report.html_page import page
 from simfl.report.study_reader import read_study
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection.base import ask
+from simfl.selection.asking import ask
 
 STREAMS = Streams(7)
 N, K = 24, 6

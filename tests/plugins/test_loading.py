@@ -27,7 +27,7 @@ from simfl.network.base import checked_delays_s
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection import POLICIES
-from simfl.selection.base import ask, check_units
+from simfl.selection.asking import ask, check_units
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import forked
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simfl.core.types import View
 from simfl.selection import POLICIES
-from simfl.selection.base import check_units, shuffle_clients
+from simfl.selection.asking import check_units, shuffle_clients
 
 N = 12
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from simfl.attacks.base import Observer, ServerView
 from simfl.core.json_data import JsonObject
+from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Streams
-from simfl.core.types import Units
+from simfl.core.types import CLEAR_FIELDS, Units
 from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
 from simfl.metrics.base import Metric
@@ -75,7 +76,8 @@ class Components(Generic[R_co]):
     def upload_bytes(self, update_bytes: Any) -> Any:
         """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
         grown = 4 * (self.elements - self.lengths[0])
-        return self.protocol.upload_bytes(update_bytes + grown, self.elements)
+        told = SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
+        return self.protocol.upload_bytes(update_bytes + grown, self.elements) + told
 
     @cached_property
     def heaviest(self) -> float:

@@ -44,6 +44,10 @@ from simfl.training.base import Rule
 WORK = "work"
 """The kind of exchange in which the model goes out, is trained, and the update comes back."""
 
+ASK = "ask"
+"""The kind of exchange in which a policy asks clients before it selects, see
+:meth:`simfl.selection.base.Policy.candidates`."""
+
 MESSAGES = {WORK: ("model", "update")}
 """What request and answer are called in traces; those of a protocol's phase by the phase's name."""
 

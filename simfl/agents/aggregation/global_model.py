@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.attack_runner import AttackRunner
+from simfl.agents.aggregation.client_records import ClientRecords
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
+from simfl.agents.aggregation.exchange import ASK
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
 from simfl.agents.aggregation.run_progress import RunProgress
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
@@ -39,6 +41,7 @@ class GlobalModelState:
         progress: rounds, updates and traffic so far.
         model: the current global model, float32 (d,).
         present: bool (clients,): who has not left for good.
+        records: what the server has learned of each client, for the selection.
         left: who has left with the latest aggregate.
     """
 
@@ -49,6 +52,7 @@ class GlobalModelState:
         self.model = parts.learner.initial()
         self.optimiser = parts.rule.start(parts.learner.dimension)
         self.attacks = AttackRunner(parts)
+        self.records = ClientRecords(parts)
         self.holders: Counter[int] = Counter()
         self.present = np.ones(parts.clients, dtype=bool)
         self.left: list[int] = []
@@ -131,6 +135,7 @@ class GlobalModelState:
         cells, last = self.progress.end_round(
             clients, now_s, cells, train_loss=loss, model_changed=released is not None, clients_left=enough
         )
+        self.records.add_aggregate(t, clients, jobs, self.tally.participation)
         self._forget(t)
         facts = released.facts if released else ()
         return RoundResult(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=view)
@@ -163,6 +168,7 @@ class GlobalModelState:
             return {}
         known: JsonObject = {failing(kind).name: 0 for kind in self.parts.protocol.phases}
         known |= {"clear_bytes": costs.clear_bytes, "failed_upload": costs.failed_upload}
+        phases = [row for row in phases if row.phase != ASK]
         for row in phases:
             column = failing(row.phase).name
             known[column] = known.get(column, 0) + row.failed
@@ -185,6 +191,7 @@ class GlobalModelState:
             **prefix_arrays("stages", self.pipeline.state()),
             **self.attacks.state(),
             **prefix_arrays("learner", learner.state()),
+            **prefix_arrays("records", self.records.state()),
         }
 
     def restore(self, state: Arrays, tally: Tally) -> None:
@@ -196,6 +203,7 @@ class GlobalModelState:
         self.pipeline.restore(under("stages", state))
         self.attacks.restore(state)
         learner.restore(under("learner", state))
+        self.records.restore(under("records", state))
         learner.drop(0)
         for version, model in under("version", state).items():
             learner.put(int(version), model)

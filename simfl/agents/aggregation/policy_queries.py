@@ -5,12 +5,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.aggregation.client_records import Known
 from simfl.agents.aggregation.components import Components
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Arrays, Units, View
 from simfl.devices.base import checked_available
-from simfl.selection.base import ask
+from simfl.selection.asking import ask
 from simfl.training.base import Rule
 
 MAX_EMPTY_ATTEMPTS = 100_000
@@ -50,6 +51,7 @@ class PolicyQueries:
         most: int,
         now_s: float,
         nobody_active: bool,
+        known: Known,
     ) -> tuple[int, Units]:
         """The number of this selection, and units of idle clients, shape (units, unit_size).
 
@@ -63,6 +65,7 @@ class PolicyQueries:
             most: clients wanted, at least one unit.
             now_s: simulated time, seconds.
             nobody_active: whether nobody is at work, so that only time can bring somebody.
+            known: what the server has learned of its clients.
 
         Raises:
             SimflError: far too many selections in a row found nobody.
@@ -71,7 +74,7 @@ class PolicyQueries:
         number, self.selections = self.selections, self.selections + 1
         available = self.parts.available
         idle = checked_available(available.draw(number, now_s), len(busy), available) & ~busy
-        view = View(version, idle, participation)
+        view = View(version, idle, participation, known.reports, known.state)
         wanted = max(1, most // policy.unit_size)
         while True:
             units = ask(policy, view, wanted * policy.unit_size, self.parts.streams("selection", number))

@@ -103,9 +103,10 @@ class Dispatcher:
         if now < self.retry_at:
             return False
         most = max(self.free, rule.lookahead or rule.buffer)
+        known = self.global_model.records.known(self.global_model.version)
         nobody_active = self.free == rule.concurrency and not self.recovering
         selection_id, units = self.queries.ask(
-            self.global_model.version, self.busy, participation, most, now, nobody_active
+            self.global_model.version, self.busy, participation, most, now, nobody_active, known
         )
         if not units.size:
             self.retry_at = now + rule.retry_s

@@ -89,6 +89,8 @@ class BufferedServer(Server[BufferedRule]):
             if not self.parts.protocol.shows_updates:
                 self.accounts.costs.clear_bytes += int(np.sum(self.parts.learner.sizes([task.job])[1]))
             task.received_version = self.global_model.version
+            duration_s = np.array([task.download_s + task.compute_s + task.reply_s])
+            self.global_model.records.add_durations(np.array([task.job.client]), duration_s)
             unit = task.unit
             unit.missing -= 1
             if not unit.missing:

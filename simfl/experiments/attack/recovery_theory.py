@@ -8,7 +8,8 @@ from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import View
-from simfl.selection.base import Policy, ask, resolved_policy
+from simfl.selection.asking import ask
+from simfl.selection.base import Policy, resolved_policy
 
 MOST_CLIENTS = 150
 """More take minutes."""
@@ -27,12 +28,13 @@ def windows(setting: ScenarioView) -> list[JsonObject]:
         (``error_uncorrelated``, 1 - rank / N) and all the same (``error_alike``), and ``noise_amplification``
         (tr(G^+) / N, by what the variance of a sum's noise is multiplied), medians over some draws, and its 90th
         percentile ``noise_amplification_90``. With a mean cosine of c between updates expect an error of
-        (1 - c) error_uncorrelated + c error_alike. Empty for more than :data:`MOST_CLIENTS` clients.
+        (1 - c) error_uncorrelated + c error_alike. Empty for more than :data:`MOST_CLIENTS` clients,
+        and where the policy looks at what happens in a run.
     """
     n, streams = setting.clients, Streams(setting.seed)
-    if n > MOST_CLIENTS:
-        return []
     policy = resolved_policy(setting)
+    if n > MOST_CLIENTS or policy.reads or policy.asks:
+        return []
     sizes = sorted({round(n * factor) for factor in WINDOWS})
     rows_by_size: dict[int, list[tuple[int, float, float]]] = {size: [] for size in sizes}
     for draw in range(DRAWS):

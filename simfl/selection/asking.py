@@ -1,0 +1,174 @@
+"""Asking a selection policy: what it is shown, and whether its answer is possible."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.errors import PluginError
+from simfl.core.types import Arrays, Units, View
+from simfl.core.validation import describe_type, read_only
+from simfl.selection.base import Policy
+
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import Family
+
+
+def ask(policy: Policy, view: View, k: int, rng: np.random.Generator) -> Units:
+    """Asks a policy once, as in :meth:`Policy.select`: it sees arrays that it cannot change, and its answer is checked.
+
+    Raises:
+        PluginError: it changed the view, or answered something impossible.
+    """
+    return check_units(policy.select(seen_by(policy, view), k, rng), view, k, policy)
+
+
+def ask_candidates(policy: Policy, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Asks a policy whom to ask before it selects, as in :meth:`Policy.candidates`; checked as in :func:`ask`.
+
+    Raises:
+        PluginError: it answered something impossible.
+    """
+    clients = policy.candidates(seen_by(policy, view), k, rng)
+    if not isinstance(clients, np.ndarray) or clients.dtype != np.int32 or clients.ndim != 1:
+        name = f"selection '{policy.name}'"
+        raise PluginError(name, f"candidates must give int32 of shape (clients,), not {describe_type(clients)}")
+    check_units(clients[:, None], view, len(clients), _Singles(policy.name))
+    return clients
+
+
+def observe(policy: Policy, view: View, summed: NDArray[np.int32]) -> Arrays:
+    """Tells a policy of an aggregation, as in :meth:`Policy.observe`.
+
+    Raises:
+        PluginError: its state is none that a checkpoint can hold.
+    """
+    state = policy.observe(seen_by(policy, view), summed)
+    if not isinstance(state, dict) or not all(isinstance(value, np.ndarray | np.generic) for value in state.values()):
+        raise PluginError(f"selection '{policy.name}'", f"observe must give arrays by name, not {describe_type(state)}")
+    return state
+
+
+@dataclass(frozen=True)
+class _Singles:
+    """What :func:`check_units` reads of a policy, for clients that are asked one by one."""
+
+    name: str
+    unit_size: int = 1
+    fixed_size: bool = True
+
+
+def seen_by(policy: Policy, view: View) -> View:
+    """What the policy is shown: arrays that it cannot change, of the reports those that it declares."""
+    declared = policy.reads | ({"asked_loss"} if policy.asks else set())
+    return View(
+        view.round,
+        read_only(view.available),
+        read_only(view.participation),
+        MappingProxyType({name: read_only(view.reports[name]) for name in sorted(declared) if name in view.reports}),
+        MappingProxyType(dict(view.state)),
+    )
+
+
+def check_units(units: object, view: View, k: int, policy: "Policy | _Singles") -> Units:
+    """The units, if they are what the policy was asked for.
+
+    Raises:
+        PluginError: another type or shape; clients that there are not, that are not available or that come twice;
+            more or fewer than ``k`` though the policy's size is fixed.
+    """
+
+    def refuse(what: str) -> PluginError:
+        return PluginError(f"selection '{policy.name}'", what)
+
+    if not isinstance(units, np.ndarray) or units.dtype != np.int32 or units.ndim != 2:
+        raise refuse(f"select must give int32 of shape (units, {policy.unit_size}), not {describe_type(units)}")
+    if units.shape[1] != policy.unit_size:
+        raise refuse(f"select gave units of {units.shape[1]} clients; its unit_size is {policy.unit_size}")
+    if not units.size:
+        return units
+    low, high = int(units.min()), int(units.max())
+    if low < 0 or high >= len(view.available):
+        raise refuse(f"selected client {low if low < 0 else high}; clients are 0 to {len(view.available) - 1}")
+    clients = units.ravel()
+    if not (here := view.available[clients]).all():
+        raise refuse(f"selected client {clients[np.argmin(here)]}, who is not available")
+    ordered = np.sort(clients)
+    if (twice := ordered[1:][ordered[1:] == ordered[:-1]]).size:
+        raise refuse(f"selected client {twice[0]} more than once")
+    if policy.fixed_size and units.size != k:
+        raise refuse(f"selected {units.size} clients where {k} were asked for (a policy may set fixed_size = False)")
+    return units
+
+
+@dataclass(frozen=True)
+class _Shuffled:
+    policy: Policy
+    order: NDArray[np.integer]
+
+    shuffle = True
+
+    @property
+    def fixed_size(self) -> bool:
+        return self.policy.fixed_size
+
+    @property
+    def mode(self) -> Any:
+        return self.policy.mode
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.policy.reads
+
+    @property
+    def asks(self) -> str:
+        return self.policy.asks
+
+    @property
+    def asked_batch(self) -> int:
+        return self.policy.asked_batch
+
+    def family(self, clients: int) -> "Family | None":
+        return self.policy.family(clients)
+
+    def disjoint_units(self, clients: int) -> int:
+        return self.policy.disjoint_units(clients)
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    @property
+    def k(self) -> int:
+        return self.policy.k
+
+    @property
+    def unit_size(self) -> int:
+        return self.policy.unit_size
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        return self.order[ask(self.policy, self._relabelled(view), k, rng)].astype(np.int32)
+
+    def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        return self.order[ask_candidates(self.policy, self._relabelled(view), k, rng)].astype(np.int32)
+
+    def start(self, clients: int) -> Arrays:
+        return self.policy.start(clients)
+
+    def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
+        places = np.sort(np.argsort(self.order)[summed]).astype(np.int32)
+        return observe(self.policy, self._relabelled(view), places)
+
+    def _relabelled(self, view: View) -> View:
+        reports = {name: values[self.order] for name, values in view.reports.items()}
+        return View(view.round, view.available[self.order], view.participation[self.order], reports, view.state)
+
+
+def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:
+    """The same policy over relabelled clients, so that its units are not runs of consecutive client numbers.
+
+    ``order`` is a permutation of the clients; client ``order[j]`` takes the place of client ``j``.
+    """
+    return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads

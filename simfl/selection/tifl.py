@@ -1,0 +1,146 @@
+"""TiFL: every round a tier of clients that are about as fast (Chai et al. 2020)."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays, Units, View
+from simfl.selection.base import POLICIES, Scalars, nobody
+from simfl.selection.units.draws import in_order
+from simfl.selection.units.sizes import Problem, at_most_clients
+
+if TYPE_CHECKING:
+    from simfl.selection.theory.families import Family
+
+
+@POLICIES("tifl")
+@dataclass(frozen=True)
+class TiFl:
+    """K clients at random of one tier; tiers are equal shares of the clients in the order of their expected seconds.
+
+    ``static``: tiers have fixed probabilities. ``adaptive``: they begin with equal ones; every ``interval`` rounds, if
+    the tier that took part last has not become more accurate since the decision before, tiers of lower accuracy get
+    higher probabilities: of n tiers with credits that in place i = 1..n by accuracy gets 2 (n - i) / (n (n - 1)). A
+    tier's credits are the rounds in which it can be in a sum; when all are spent, each gets as many again. A tier's
+    accuracy is the mean of what its clients have said last: the share of their training samples on which the model
+    that they received was right.
+
+    Reference: Chai et al. 2020, arXiv 2001.09249, sections 4.3 and 4.4, algorithm 2. Tiers in which fewer than K are
+    available are passed over; the paper's profiling is an oracle's expectation, and its test data are the clients' own.
+    """
+
+    k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
+    tiers: Annotated[int, Field(ge=1, description="number of tiers; each holds k clients at least")] = 5
+    variant: Annotated[
+        Literal["static", "adaptive"], Field(description="adaptive: probabilities follow the tiers' accuracies")
+    ] = "adaptive"
+    probabilities: Annotated[
+        tuple[Annotated[float, Field(ge=0)], ...] | None,
+        Field(description="of each tier, the fastest first, in any unit; null = equal; with variant: static"),
+    ] = None
+    interval: Annotated[int, Field(ge=1, description="rounds between two decisions; with variant: adaptive")] = 20
+    credits: Annotated[int, Field(ge=1, description="rounds for each tier; with variant: adaptive")] = 100
+    scalars: Scalars = "covered"
+
+    unit_size = 1
+    example = {"k": 2, "tiers": 2}
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"estimate_s", "accuracy"} if self.variant == "adaptive" else {"estimate_s"})
+
+    def check(self, setting: ScenarioView) -> list[Problem]:
+        if problems := at_most_clients(self.k, setting.clients):
+            return problems
+        most = setting.clients // self.k
+        if self.tiers > most:
+            why = f"is {self.tiers}, but {setting.clients} clients make {most} tiers of k = {self.k} at most"
+            return [("tiers", f"{why}; the nearest valid value is {most}")]
+        if self.probabilities is None:
+            return []
+        if self.variant == "adaptive":
+            return [("probabilities", "are those of variant: static; leave them out or use it")]
+        if len(self.probabilities) != self.tiers or not sum(self.probabilities):
+            given = f"has {len(self.probabilities)} values for {self.tiers} tiers"
+            return [("probabilities", f"{given}; give one for each tier, not all of them 0")]
+        return []
+
+    def family(self, clients: int) -> "Family | None":
+        return None
+
+    def tier_of(self, view: View) -> NDArray[np.int64]:
+        """The tier of each client, (clients,), 0 = the fastest; clients of equal seconds by their number."""
+        clients = len(view.available)
+        tier = np.empty(clients, dtype=np.int64)
+        tier[np.argsort(view.estimate_s, kind="stable")] = np.arange(clients) * self.tiers // clients
+        return tier
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        tier, chance = self.tier_of(view), self._chances(view)
+        there = np.bincount(tier[view.available], minlength=self.tiers) >= k
+        chance = np.where(there, chance, 0.0)
+        if not chance.any():
+            chance = there.astype(float)  # only tiers without chance or credits are there
+        draw, order = rng.random(), rng.permutation(len(tier))
+        if not there.any():
+            return nobody(1)
+        drawn = int(np.searchsorted(np.cumsum(chance) / chance.sum(), draw, side="right"))
+        members = order[(tier == min(drawn, self.tiers - 1))[order] & view.available[order]]
+        return in_order(members[:k])
+
+    def _chances(self, view: View) -> NDArray[np.float64]:
+        if self.variant == "adaptive":
+            return np.where(view.state["credits"] > 0, view.state["chances"], 0.0)
+        return np.ones(self.tiers) if self.probabilities is None else np.array(self.probabilities)
+
+    # -- adaptive --------------------------------------------------------------------------------
+
+    def start(self, clients: int) -> Arrays:
+        if self.variant == "static":
+            return {}
+        return {
+            "chances": np.full(self.tiers, 1 / self.tiers),
+            "credits": np.full(self.tiers, self.credits, dtype=np.int64),
+            "accuracies": np.full(self.tiers, np.nan),
+            "last": np.int64(-1),
+        }
+
+    def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
+        """Spends a credit of the tier in the sum, and decides every ``interval`` rounds."""
+        if self.variant == "static":
+            return {}
+        state, tier = dict(view.state), self.tier_of(view)
+        if summed.size:
+            state["last"] = np.int64(tier[summed[0]])
+            state["credits"] = state["credits"] - (np.arange(self.tiers) == state["last"])
+            if not state["credits"].any():
+                state["credits"] = np.full(self.tiers, self.credits, dtype=np.int64)
+        if (view.round + 1) % self.interval == 0:
+            now, before, last = self._accuracies(view, tier), state["accuracies"], int(state["last"])
+            if last >= 0 and now[last] <= before[last]:
+                state["chances"] = self._by_accuracy(now, state["credits"])
+            state["accuracies"] = now
+        return state
+
+    def _accuracies(self, view: View, tier: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Mean of the known accuracies of each tier's clients, (tiers,), NaN where none is known."""
+        known = ~np.isnan(view.accuracy)
+        sums = np.bincount(tier[known], view.accuracy[known], self.tiers)
+        counts = np.bincount(tier[known], minlength=self.tiers)
+        return np.divide(sums, counts, out=np.full(self.tiers, np.nan), where=counts > 0)
+
+    def _by_accuracy(self, accuracies: NDArray[np.float64], credits: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probabilities of the tiers, (tiers,), higher for lower accuracy; one never heard of counts as the lowest."""
+        left = np.flatnonzero(credits > 0)
+        chances = np.zeros(self.tiers)
+        if len(left) == 1:
+            chances[left] = 1.0
+            return chances
+        order = left[np.argsort(np.nan_to_num(accuracies[left], nan=-1.0), kind="stable")]
+        n = len(order)
+        chances[order] = 2 * (n - np.arange(1, n + 1)) / (n * (n - 1))
+        return chances
