@@ -23,8 +23,7 @@ PUBLIC = frozenset({"samples", "count"})
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts of what each client sends, in jobs and before the first one."""
-    parts = _sent_by_algorithm(setting)
-    return (*parts, *told(setting)) if parts else parts
+    return (*_sent_by_algorithm(setting), *told(setting))
 
 
 def told(setting: ScenarioView) -> tuple[PayloadPart, ...]:

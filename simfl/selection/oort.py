@@ -11,6 +11,7 @@ from pydantic import Field
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Units, View
 from simfl.selection.base import POLICIES, Scalars, nobody
+from simfl.selection.units.blocks import count
 from simfl.selection.units.draws import draw_by_weight, in_order
 from simfl.selection.units.sizes import Problem, at_most_clients
 
@@ -68,6 +69,7 @@ class Oort:
         return None
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        count(k, self.unit_size)
         here = np.flatnonzero(view.available)
         if len(here) < k:
             return nobody(1)
@@ -91,21 +93,21 @@ class Oort:
         return float(np.sort(durations_s)[place]), durations_s
 
     def _exploit(
-        self, view: View, known: NDArray[np.intp], pace: NDArray[np.float64], count: int, rng: np.random.Generator
+        self, view: View, known: NDArray[np.intp], pace: NDArray[np.float64], wanted: int, rng: np.random.Generator
     ) -> NDArray[np.int32]:
-        """``count`` of the clients who were tried, drawn by utility among those of the highest."""
-        if not count:
+        """``wanted`` of the clients who were tried, drawn by utility among those of the highest."""
+        if not wanted:
             return np.empty(0, dtype=np.int32)
         t, last = view.round + 1, view.last_round[known] + 1
         gains = utilities(view)[known]
         score = self._normalised(gains) + np.sqrt(0.1 * log(t) / last)
         score = np.abs(score * pace[known])
         order = np.argsort(-score, kind="stable")
-        least = self.cut_off * score[order[min(count, len(order) - 1)]]
-        enough = np.maximum(np.count_nonzero(score >= least), min(len(order), int(10 * count) + 1))
+        least = self.cut_off * score[order[min(wanted, len(order) - 1)]]
+        enough = np.maximum(np.count_nonzero(score >= least), min(len(order), 10 * wanted + 1))
         weights = np.zeros(len(view.available))
         weights[known] = np.maximum(score, 1e-12)
-        return draw_by_weight(known[order[:enough]], weights, count, rng)
+        return draw_by_weight(known[order[:enough]], weights, wanted, rng)
 
     def _normalised(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
         """Utilities, (n,), clipped at the quantile, and scaled by the range of those above 0."""
@@ -117,12 +119,12 @@ class Oort:
         return np.asarray((np.minimum(gains, top) - low) / max(positive[-1] - low, 1e-4))
 
     def _explore(
-        self, view: View, new: NDArray[np.intp], pace: NDArray[np.float64], count: int, rng: np.random.Generator
+        self, view: View, new: NDArray[np.intp], pace: NDArray[np.float64], wanted: int, rng: np.random.Generator
     ) -> NDArray[np.int32]:
-        """``count`` of the clients who were not tried yet, drawn by samples and pace among those of the highest."""
+        """``wanted`` of the clients who were not tried yet, drawn by samples and pace among those of the highest."""
         gains = view.samples * pace
-        order = new[np.argsort(-gains[new], kind="stable")][: max(count, int(self.sample_window * count))]
-        return draw_by_weight(order, np.maximum(gains, 1e-12), count, rng)
+        order = new[np.argsort(-gains[new], kind="stable")][: int(self.sample_window * wanted)]
+        return draw_by_weight(order, np.maximum(gains, 1e-12), wanted, rng)
 
     # -- the pacer -------------------------------------------------------------------------------
 

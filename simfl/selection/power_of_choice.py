@@ -10,6 +10,7 @@ from pydantic import Field
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES, Scalars, nobody
+from simfl.selection.units.blocks import count
 from simfl.selection.units.draws import draw_by_weight, in_order, of_highest
 from simfl.selection.units.sizes import Problem, at_most_clients
 
@@ -74,6 +75,7 @@ class PowerOfChoice:
         return draw_by_weight(np.flatnonzero(view.available), view.samples, max(k, self.d), rng)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        count(k, self.unit_size)
         if self.variant == "remembered":
             candidates = self.candidates(view, k, rng)
             if len(candidates) < k:

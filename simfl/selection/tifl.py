@@ -10,6 +10,7 @@ from pydantic import Field
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Units, View
 from simfl.selection.base import POLICIES, Scalars, nobody
+from simfl.selection.units.blocks import count
 from simfl.selection.units.draws import in_order
 from simfl.selection.units.sizes import Problem, at_most_clients
 
@@ -80,6 +81,7 @@ class TiFl:
         return tier
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        count(k, self.unit_size)
         tier, chance = self.tier_of(view), self._chances(view)
         there = np.bincount(tier[view.available], minlength=self.tiers) >= k
         chance = np.where(there, chance, 0.0)

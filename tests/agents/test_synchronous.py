@@ -12,11 +12,12 @@ from simfl.core.types import SERVER, Updates
 from simfl.learning.none import IdleLearner
 from simfl.training.fedavg import FedAvg
 from simfl.training.stop import Stop
+from tests.support.policies import Blind
 
 BYTES = 100
 
 
-class Fixed:
+class Fixed(Blind):
     """Devices, links and a policy that do exactly what a test says."""
 
     name, fixed_size = "fixed", True

@@ -30,6 +30,7 @@ from simfl.selection import POLICIES
 from simfl.selection.asking import ask, check_units
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import forked
+from tests.support.policies import Blind
 
 POLICY = '''
 from dataclasses import dataclass
@@ -429,7 +430,8 @@ def test_a_policy_cannot_edit_what_it_sees(tmp_path):
     done = simfl("run", written(tmp_path, "editor", "view.participation[0] = 5"), "--out", tmp_path / "r")
     assert done.exit_code == 1 and "plugin selection 'editor' failed" in done.stderr and "read-only" in done.stderr
     view = View(0, np.ones(3, bool), np.zeros(3, np.int64))
-    policy = SimpleNamespace(name="p", unit_size=1, fixed_size=True, select=lambda view, k, rng: view.available.fill(0))
+    policy = Blind()
+    policy.select = lambda view, k, rng: view.available.fill(0)
     with pytest.raises(ValueError, match="read-only"):
         ask(policy, view, 1, np.random.default_rng(0))
 

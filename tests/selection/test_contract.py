@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simfl.core.types import View
 from simfl.selection import POLICIES
 from simfl.selection.asking import check_units, shuffle_clients
+from tests.support.policies import informed
 
 N = 12
 
@@ -62,6 +63,7 @@ def test_contract(policy, view, units, seed):
     k = units * policy.unit_size
     if k > N:
         k = policy.unit_size
+    view = informed(policy, view, seed)
     before = view.available.copy(), view.participation.copy()
     chosen = policy.select(view, k, np.random.default_rng(seed))
     np.random.seed(seed % 1000)  # noqa: NPY002 - disturbed on purpose
@@ -85,14 +87,14 @@ def test_units_are_those_of_the_policy(policy):
     family = policy.family(N)
     known = None if family is None else {frozenset(unit) for unit in family.units().tolist()}
     for _ in range(100):
-        view = View(0, rng.random(N) < 0.8, rng.integers(0, 9, N))
+        view = informed(policy, View(0, rng.random(N) < 0.8, rng.integers(0, 9, N)))
         units = policy.select(view, policy.k, rng).tolist()
         assert known is None or {frozenset(unit) for unit in units} <= known
 
 
 @pytest.mark.parametrize("policy", [p for p in EVERY if p.values[0].fixed_size])
 def test_refuses_parts_of_units(policy):
-    view = View(0, np.ones(N, bool), np.zeros(N, np.int64))
+    view = informed(policy, View(0, np.ones(N, bool), np.zeros(N, np.int64)))
     for k in {0, -policy.unit_size} | ({policy.unit_size + 1} if policy.unit_size > 1 else set()):
         with pytest.raises(ValueError, match="unit size"):
             policy.select(view, k, np.random.default_rng(0))

@@ -9,11 +9,12 @@ from simfl.agents.world import World
 from simfl.core.rng import Streams
 from simfl.core.types import Updates
 from simfl.learning.none import IdleLearner
+from tests.support.policies import Blind
 
 BYTES = 100
 
 
-class Script:
+class Script(Blind):
     """Devices, links and a policy that follow a script.
 
     Args:
@@ -103,6 +104,9 @@ class Recorder(IdleLearner):
         self.trained.append([(job.client, job.version) for job in jobs])
         deltas = np.array([[self.delta(job.client, job.version)] for job in jobs], dtype=np.float32)
         return Updates(deltas, self.samples[[job.client for job in jobs]], np.ones(len(jobs)))
+
+    def training_losses(self, version, clients, batch=0):
+        return np.stack([clients + 1.0, clients + 2.0, 1 / (clients + version + 1.0)], axis=1)
 
     @property
     def evaluator(self):

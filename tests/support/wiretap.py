@@ -12,10 +12,10 @@ from unittest import mock
 
 import numpy as np
 
-from simfl.agents.aggregation import pipeline
+from simfl.agents.aggregation import client_records, pipeline
 from simfl.core.payload import Download, Upload
 from simfl.core.types import Job
-from simfl.learning import learner, local_runner
+from simfl.learning import learner, local_runner, training_losses
 from simfl.secagg import coded_session, pairwise_ratchet, pairwise_session
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.oblivious import oblivious_noise as oblivious
@@ -55,6 +55,7 @@ class Tape:
         left: clients that have told that they leave.
         sums: in the order of the aggregations.
         private: bool (d,): the coordinates that a client algorithm keeps back, or None.
+        told: the kinds of numbers that clients have told for the selection.
     """
 
     downloads: dict[int, Download] = field(default_factory=dict)
@@ -63,12 +64,13 @@ class Tape:
     left: list[int] = field(default_factory=list)
     sums: list[Sum] = field(default_factory=list)
     private: Any = None
+    told: set[str] = field(default_factory=set)
 
     def kinds(self) -> set[str]:
         """The kinds of parts that really crossed to the server."""
         found = {kind for upload in self.uploads.values() for kind in upload.kinds if self._there(upload, kind)}
         found |= {"model", "score"} if self.alone else set()
-        return found | ({"departure"} if self.left else set())
+        return found | self.told | ({"departure"} if self.left else set())
 
     def _there(self, upload: Upload, kind: str) -> bool:
         return kind != "update" or self.private is None or not self.private.all()
@@ -89,6 +91,7 @@ def recorded() -> Iterator[Tape]:
     tape, session = Tape(), list[tuple[np.ndarray, np.ndarray]]()
     played = local_runner.LocalRunner.run
     given, summed = pipeline.AggregationPipeline._client_updates, pipeline.AggregationPipeline.sum
+    measured, asked = training_losses.TrainingLosses.measure, client_records.ClientRecords.known
     left, sending = learner.SupervisedLearner.report_outcomes, pipeline.AggregationPipeline._sent
 
     def run(self, contexts, algorithm, purpose=""):
@@ -120,6 +123,15 @@ def recorded() -> Iterator[Tape]:
         tape.left += [job.client for job, gone in zip(jobs, leaving, strict=True) if gone]
         return leaving
 
+    def measure(self, *arguments):
+        tape.told.add("score")
+        return measured(self, *arguments)
+
+    def known(self, version):
+        now = asked(self, version)
+        tape.told |= {"count"} if "samples" in now.reports else set()
+        return now
+
     def tapped(owner: type, name: str) -> Any:
         before = getattr(owner, name)
 
@@ -142,6 +154,8 @@ def recorded() -> Iterator[Tape]:
             mock.patch.object(pipeline.AggregationPipeline, "_client_updates", contributions),
             mock.patch.object(pipeline.AggregationPipeline, "sum", add_up),
             mock.patch.object(learner.SupervisedLearner, "report_outcomes", report_outcomes),
+            mock.patch.object(training_losses.TrainingLosses, "measure", measure),
+            mock.patch.object(client_records.ClientRecords, "known", known),
             tapped(pairwise_session.PairwiseClient, "mask"),
             tapped(coded_session.Owner, "mask"),
             tapped(pairwise_ratchet.RatchetClient, "mask"),
