@@ -118,7 +118,8 @@ class TiFl:
         state, tier = dict(view.state), self.tier_of(view)
         if summed.size:
             state["last"] = np.int64(tier[summed[0]])
-            state["credits"] = state["credits"] - (np.arange(self.tiers) == state["last"])
+            spent = (np.arange(self.tiers) == state["last"]) & (state["credits"] > 0)
+            state["credits"] = state["credits"] - spent
             if not state["credits"].any():
                 state["credits"] = np.full(self.tiers, self.credits, dtype=np.int64)
         if (view.round + 1) % self.interval == 0:
