@@ -85,13 +85,13 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         self.holds_model = np.zeros(self.parts.clients, dtype=bool)
         if policy.asks:
             clients = ask_candidates(policy, view, policy.k, self.parts.streams("candidates", t))
-            asked = np.full(self.parts.clients, np.nan)
+            losses = np.full(self.parts.clients, np.nan)
             if clients.size:
                 answered = yield from self._ask(t, clients)
                 batch = policy.asked_batch if policy.asks == "batch_loss" else 0
-                asked[answered] = self.parts.learner.evaluator.training_losses(t, answered, batch)[:, 0]
+                losses[answered] = self.parts.learner.evaluator.training_losses(t, answered, batch)[:, 0]
                 self.holds_model[answered] = True
-            view = replace(view, reports={**view.reports, "asked_loss": asked})
+            view = replace(view, reports={**view.reports, "asked_loss": losses})
         return self.select_among(view)
 
     def _ask(self, t: int, clients: NDArray[np.int32]) -> Process[NDArray[np.int32]]:

@@ -23,10 +23,10 @@ PUBLIC = frozenset({"samples", "count"})
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts of what each client sends, in jobs and before the first one."""
-    return (*_sent_by_algorithm(setting), *told(setting))
+    return (*_sent_by_algorithm(setting), *reports_for_selection(setting))
 
 
-def told(setting: ScenarioView) -> tuple[PayloadPart, ...]:
+def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The numbers that each client tells for the selection, one by one, whatever is summed."""
     policy = setting.selection
     loss = policy.reads & set(CLEAR_FIELDS) or policy.asks
@@ -49,7 +49,7 @@ def exposing(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     Sums hide updates, and sample counts, which they are weighted with. Numbers told for the selection are no such parts
     where the scenario says that they are public (``scalars: clear``).
     """
-    public = frozenset(told(setting)) if setting.selection.scalars == "clear" else frozenset()
+    public = frozenset(reports_for_selection(setting)) if setting.selection.scalars == "clear" else frozenset()
     return tuple(part for part in sent(setting) if part.kind not in setting.privacy.covers and part not in public)
 
 
@@ -90,7 +90,7 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
 
 def selection_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the selection."""
-    parts, problems = told(setting), []
+    parts, problems = reports_for_selection(setting), []
     clear = setting.selection.scalars == "clear"
     for who, covers, otherwise in [*([] if clear else _protocol_promise(setting)), *_noise_promises(setting)]:
         for part in parts:

@@ -33,22 +33,22 @@ class TrainingLosses:
             clients: whose samples, (n,).
             batch: samples of each client's mini-batch, drawn without replacement; 0 = all of them.
         """
-        held = [self.split.samples_at(client, version) for client in clients.tolist()]
+        positions = [self.split.samples_at(client, version) for client in clients.tolist()]
         if batch:
-            held = [self._draw(each, batch, version, client) for each, client in zip(held, clients.tolist())]
-        owner = np.repeat(np.arange(len(held)), [len(each) for each in held])
-        chosen = np.concatenate([*held, np.empty(0, dtype=np.int64)]).astype(np.int64)
+            positions = [self._draw(each, batch, version, client) for each, client in zip(positions, clients.tolist())]
+        owner = np.repeat(np.arange(len(positions)), [len(each) for each in positions])
+        chosen = np.concatenate([*positions, np.empty(0, dtype=np.int64)]).astype(np.int64)
         if not chosen.size:
-            return np.full((len(held), 3), np.nan)
+            return np.full((len(positions), 3), np.nan)
         index = torch.from_numpy(chosen).to(self.x.device)
         loss, predicted = self.predictor(model, self.x[index], self.y[index])
         right = correct(loss, predicted, self.y[index].cpu().numpy())
         with np.errstate(invalid="ignore", over="ignore"):
-            sums = [np.bincount(owner, weights, len(held)) for weights in (loss, loss**2, right)]
-            mean, square, share = np.array(sums) / np.bincount(owner, minlength=len(held))
+            sums = [np.bincount(owner, weights, len(positions)) for weights in (loss, loss**2, right)]
+            mean, square, share = np.array(sums) / np.bincount(owner, minlength=len(positions))
             return np.stack([mean, np.sqrt(square), share], axis=1)
 
-    def _draw(self, held: NDArray[np.int64], batch: int, version: int, client: int) -> NDArray[np.int64]:
-        if len(held) <= batch:
-            return held
-        return np.sort(self.streams("asked_batch", version, client).choice(held, batch, replace=False))
+    def _draw(self, positions: NDArray[np.int64], batch: int, version: int, client: int) -> NDArray[np.int64]:
+        if len(positions) <= batch:
+            return positions
+        return np.sort(self.streams("asked_batch", version, client).choice(positions, batch, replace=False))

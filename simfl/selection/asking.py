@@ -149,19 +149,19 @@ class _Shuffled:
         return self.policy.unit_size
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
-        return self.order[ask(self.policy, self._relabelled(view), k, rng)].astype(np.int32)
+        return self.order[ask(self.policy, self._relabel(view), k, rng)].astype(np.int32)
 
     def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        return self.order[ask_candidates(self.policy, self._relabelled(view), k, rng)].astype(np.int32)
+        return self.order[ask_candidates(self.policy, self._relabel(view), k, rng)].astype(np.int32)
 
     def start(self, clients: int) -> Arrays:
         return self.policy.start(clients)
 
     def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
         places = np.sort(np.argsort(self.order)[summed]).astype(np.int32)
-        return observe(self.policy, self._relabelled(view), places)
+        return observe(self.policy, self._relabel(view), places)
 
-    def _relabelled(self, view: View) -> View:
+    def _relabel(self, view: View) -> View:
         reports = {name: values[self.order] for name, values in view.reports.items()}
         return View(view.round, view.available[self.order], view.participation[self.order], reports, view.state)
 

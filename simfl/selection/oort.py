@@ -80,8 +80,8 @@ class Oort:
         known, new = here[tried[here]], here[~tried[here]]
         exploited = min(k - min(int(k * share), len(new)), len(known))
         exploited = max(exploited, k - len(new))
-        best = self._exploit(view, known, pace, exploited, rng)
-        return in_order(np.append(best, self._explore(view, new, pace, k - exploited, rng)))
+        best = self._draw_best(view, known, pace, exploited, rng)
+        return in_order(np.append(best, self._draw_new(view, new, pace, k - exploited, rng)))
 
     def _preferred_s(self, view: View) -> tuple[float, NDArray[np.float64]]:
         """The preferred duration, and that of each client, (clients,), as far as is known."""
@@ -92,7 +92,7 @@ class Oort:
         place = min(int(len(durations_s) * percentile / 100), len(durations_s) - 1)
         return float(np.sort(durations_s)[place]), durations_s
 
-    def _exploit(
+    def _draw_best(
         self, view: View, known: NDArray[np.intp], pace: NDArray[np.float64], wanted: int, rng: np.random.Generator
     ) -> NDArray[np.int32]:
         """``wanted`` of the clients who were tried, drawn by utility among those of the highest."""
@@ -100,7 +100,7 @@ class Oort:
             return np.empty(0, dtype=np.int32)
         t, last = view.round + 1, view.last_round[known] + 1
         gains = utilities(view)[known]
-        score = self._normalised(gains) + np.sqrt(0.1 * log(t) / last)
+        score = self._normalise(gains) + np.sqrt(0.1 * log(t) / last)
         score = np.abs(score * pace[known])
         order = np.argsort(-score, kind="stable")
         least = self.cut_off * score[order[min(wanted, len(order) - 1)]]
@@ -109,7 +109,7 @@ class Oort:
         weights[known] = np.maximum(score, 1e-12)
         return draw_by_weight(known[order[:enough]], weights, wanted, rng)
 
-    def _normalised(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _normalise(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
         """Utilities, (n,), clipped at the quantile, and scaled by the range of those above 0."""
         positive = np.sort(gains[gains > 0])
         if not positive.size:
@@ -118,7 +118,7 @@ class Oort:
         low = positive[0] * SMALLEST
         return np.asarray((np.minimum(gains, top) - low) / max(positive[-1] - low, 1e-4))
 
-    def _explore(
+    def _draw_new(
         self, view: View, new: NDArray[np.intp], pace: NDArray[np.float64], wanted: int, rng: np.random.Generator
     ) -> NDArray[np.int32]:
         """``wanted`` of the clients who were not tried yet, drawn by samples and pace among those of the highest."""

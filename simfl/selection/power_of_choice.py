@@ -29,14 +29,14 @@ class PowerOfChoice:
 
     k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
     d: Annotated[int, Field(ge=1, description="candidates, k to all clients; more prefer high losses more")]
-    variant: Annotated[
+    losses: Annotated[
         Literal["exact", "estimated", "remembered"],
         Field(
             description="exact: candidates evaluate the model on all of their samples; estimated: on a mini-batch; "
             "remembered: nobody is asked, the loss of a client's last participation counts, infinite before it"
         ),
     ] = "exact"
-    batch: Annotated[int, Field(ge=1, description="samples of a mini-batch; with variant: estimated")] = 32
+    batch: Annotated[int, Field(ge=1, description="samples of a mini-batch; with losses: estimated")] = 32
     scalars: Scalars = "covered"
 
     unit_size = 1
@@ -44,20 +44,20 @@ class PowerOfChoice:
 
     @property
     def fixed_size(self) -> bool:
-        return self.variant == "remembered"
+        return self.losses == "remembered"
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"samples", "loss"} if self.variant == "remembered" else {"samples"})
+        return frozenset({"samples", "loss"} if self.losses == "remembered" else {"samples"})
 
     @property
     def asks(self) -> Literal["", "loss", "batch_loss"]:
-        by_variant: dict[str, Literal["", "loss", "batch_loss"]] = {"exact": "loss", "estimated": "batch_loss"}
-        return by_variant.get(self.variant, "")
+        phase: dict[str, Literal["", "loss", "batch_loss"]] = {"exact": "loss", "estimated": "batch_loss"}
+        return phase.get(self.losses, "")
 
     @property
     def asked_batch(self) -> int:
-        return self.batch if self.variant == "estimated" else 0
+        return self.batch if self.losses == "estimated" else 0
 
     def check(self, setting: ScenarioView) -> list[Problem]:
         if problems := at_most_clients(self.k, setting.clients):
@@ -76,7 +76,7 @@ class PowerOfChoice:
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         count(k, self.unit_size)
-        if self.variant == "remembered":
+        if self.losses == "remembered":
             candidates = self.candidates(view, k, rng)
             if len(candidates) < k:
                 return nobody(1)

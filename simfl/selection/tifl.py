@@ -1,7 +1,7 @@
 """TiFL: every round a tier of clients that are about as fast (Chai et al. 2020)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class TiFl:
     """K clients at random of one tier; tiers are equal shares of the clients in the order of their expected seconds.
 
-    ``static``: tiers have fixed probabilities. ``adaptive``: they begin with equal ones; every ``interval`` rounds, if
+    Tiers have fixed probabilities or, if ``adaptive``, begin with equal ones: every ``interval`` rounds, if
     the tier that took part last has not become more accurate since the decision before, tiers of lower accuracy get
     higher probabilities: of n tiers with credits that in place i = 1..n by accuracy gets 2 (n - i) / (n (n - 1)). A
     tier's credits are the rounds in which it can be in a sum; when all are spent, each gets as many again. A tier's
@@ -36,15 +36,15 @@ class TiFl:
 
     k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
     tiers: Annotated[int, Field(ge=1, description="number of tiers; each holds k clients at least")] = 5
-    variant: Annotated[
-        Literal["static", "adaptive"], Field(description="adaptive: probabilities follow the tiers' accuracies")
-    ] = "adaptive"
+    adaptive: Annotated[
+        bool, Field(description="probabilities follow the tiers' accuracies; false: they are fixed")
+    ] = True
     probabilities: Annotated[
         tuple[Annotated[float, Field(ge=0)], ...] | None,
-        Field(description="of each tier, the fastest first, in any unit; null = equal; with variant: static"),
+        Field(description="of each tier, the fastest first, in any unit; null = equal; with adaptive: false"),
     ] = None
-    interval: Annotated[int, Field(ge=1, description="rounds between two decisions; with variant: adaptive")] = 20
-    credits: Annotated[int, Field(ge=1, description="rounds for each tier; with variant: adaptive")] = 100
+    interval: Annotated[int, Field(ge=1, description="rounds between two decisions; with adaptive: true")] = 20
+    credits: Annotated[int, Field(ge=1, description="rounds for each tier; with adaptive: true")] = 100
     scalars: Scalars = "covered"
 
     unit_size = 1
@@ -52,7 +52,7 @@ class TiFl:
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"estimate_s", "accuracy"} if self.variant == "adaptive" else {"estimate_s"})
+        return frozenset({"estimate_s", "accuracy"} if self.adaptive else {"estimate_s"})
 
     def check(self, setting: ScenarioView) -> list[Problem]:
         if problems := at_most_clients(self.k, setting.clients):
@@ -63,11 +63,11 @@ class TiFl:
             return [("tiers", f"{why}; the nearest valid value is {most}")]
         if self.probabilities is None:
             return []
-        if self.variant == "adaptive":
-            return [("probabilities", "are those of variant: static; leave them out or use it")]
+        if self.adaptive:
+            return [("probabilities", "are those of adaptive: false; leave them out or use it")]
         if len(self.probabilities) != self.tiers or not sum(self.probabilities):
-            given = f"has {len(self.probabilities)} values for {self.tiers} tiers"
-            return [("probabilities", f"{given}; give one for each tier, not all of them 0")]
+            wrong = f"has {len(self.probabilities)} values for {self.tiers} tiers"
+            return [("probabilities", f"{wrong}; give one for each tier, not all of them 0")]
         return []
 
     def family(self, clients: int) -> "Family | None":
@@ -90,19 +90,19 @@ class TiFl:
         draw, order = rng.random(), rng.permutation(len(tier))
         if not there.any():
             return nobody(1)
-        drawn = int(np.searchsorted(np.cumsum(chance) / chance.sum(), draw, side="right"))
-        members = order[(tier == min(drawn, self.tiers - 1))[order] & view.available[order]]
+        place = int(np.searchsorted(np.cumsum(chance) / chance.sum(), draw, side="right"))
+        members = order[(tier == min(place, self.tiers - 1))[order] & view.available[order]]
         return in_order(members[:k])
 
     def _chances(self, view: View) -> NDArray[np.float64]:
-        if self.variant == "adaptive":
+        if self.adaptive:
             return np.where(view.state["credits"] > 0, view.state["chances"], 0.0)
         return np.ones(self.tiers) if self.probabilities is None else np.array(self.probabilities)
 
     # -- adaptive --------------------------------------------------------------------------------
 
     def start(self, clients: int) -> Arrays:
-        if self.variant == "static":
+        if not self.adaptive:
             return {}
         return {
             "chances": np.full(self.tiers, 1 / self.tiers),
@@ -113,7 +113,7 @@ class TiFl:
 
     def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
         """Spends a credit of the tier in the sum, and decides every ``interval`` rounds."""
-        if self.variant == "static":
+        if not self.adaptive:
             return {}
         state, tier = dict(view.state), self.tier_of(view)
         if summed.size:

@@ -48,7 +48,7 @@ def test_losses_are_those_of_the_model_that_a_job_began_with(tmp_path, monkeypat
         real(self, clients, jobs)
         for job in jobs:
             if job.client in clients:
-                noted.append((job, self.parts.learner.get(job.start), self.stored["loss_rms"][job.client]))
+                noted.append((job, self.parts.learner.get(job.start), self.reports["loss_rms"][job.client]))
 
     monkeypatch.setattr(client_records.ClientRecords, "_measure", measure)
     played = scenario(rule)
@@ -94,8 +94,8 @@ def test_seconds_are_those_from_the_model_to_the_update(tmp_path):
 
 
 @pytest.mark.parametrize("selection", ["oort:k=4,pacer_step=2", "tifl:k=2,tiers=3,interval=2",
-                                       "power_of_choice:k=4,d=8", "power_of_choice:k=4,d=8,variant=remembered",
-                                       "power_of_choice:k=4,d=8,variant=estimated,batch=5",
+                                       "power_of_choice:k=4,d=8", "power_of_choice:k=4,d=8,losses=remembered",
+                                       "power_of_choice:k=4,d=8,losses=estimated,batch=5",
                                        "fedcs:k=6,deadline_s=30"])  # fmt: skip
 @pytest.mark.parametrize("rule", ["training.rounds=6", FEDBUFF])
 def test_a_run_that_was_killed_selects_as_if_it_had_not_been(tmp_path, selection, rule):
@@ -127,7 +127,7 @@ def test_asking_takes_time_and_bytes_and_stands_in_phases(tmp_path):
         assert float(phase["ended_s"]) - float(phase["started_s"]) > dense / 1e5
 
 
-@pytest.mark.parametrize("selection, each", [("oort:k=4", 8), ("power_of_choice:k=4,d=8,variant=remembered", 8),
+@pytest.mark.parametrize("selection, each", [("oort:k=4", 8), ("power_of_choice:k=4,d=8,losses=remembered", 8),
                                              ("fedcs:k=4,deadline_s=1000000", 0), ("random:k=4", 0)])  # fmt: skip
 def test_clear_numbers_cost_their_bytes(tmp_path, selection, each):
     finished = run(scenario(f"selection={selection}", "devices.failure=none", "devices.availability=always"), tmp_path)
@@ -157,7 +157,7 @@ def test_numbers_in_clear_are_refused_where_a_promise_would_have_to_cover_them(t
 def test_a_policy_that_reads_nothing_costs_nothing(tmp_path):
     parts = build(scenario("selection=random:k=4"))
     records = client_records.ClientRecords(parts)
-    assert not records.stored and not records.estimates and not records.state()
+    assert not records.reports and not records.estimates and not records.state()
     assert not parts.policy.reads & set(CLEAR_FIELDS)
 
 

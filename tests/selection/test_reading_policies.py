@@ -75,12 +75,12 @@ def test_draws_by_weight_have_the_probabilities_of_draws_without_replacement():
 # -- Power-of-choice --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", ["exact", "estimated", "remembered"])
-def test_power_of_choice_beside_a_loop(variant):
-    policy = POLICIES["power_of_choice"](k=3, d=7, variant=variant)
+@pytest.mark.parametrize("losses", ["exact", "estimated", "remembered"])
+def test_power_of_choice_beside_a_loop(losses):
+    policy = POLICIES["power_of_choice"](k=3, d=7, losses=losses)
     selections = 0
     for view, selected, rng in play(policy):
-        if variant == "remembered":
+        if losses == "remembered":
             here = [client for client in range(N) if view.available[client]]
             candidates = weighted(here, view.samples, 7, rng)
             loss = {c: math.inf if math.isnan(view.loss[c]) else view.loss[c] for c in candidates}
@@ -241,7 +241,7 @@ def tifl_by_hand(policy, view, rng, chances):
 
 @pytest.mark.parametrize("probabilities", [None, (5.0, 0.0, 1.0)])
 def test_static_tiers_beside_a_loop(probabilities):
-    policy = POLICIES["tifl"](k=3, tiers=3, variant="static", probabilities=probabilities)
+    policy = POLICIES["tifl"](k=3, tiers=3, adaptive=False, probabilities=probabilities)
     tiers = set()
     for view, selected, rng in play(policy, dropout=0.3):
         assert selected == tifl_by_hand(policy, view, rng, probabilities or (1.0, 1.0, 1.0))

@@ -36,21 +36,21 @@ class ClientRecords:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.reads = parts.policy.reads
-        self.stored = {name: np.full(parts.clients, np.nan) for name in sorted(self.reads & STORED)}
+        self.reports = {name: np.full(parts.clients, np.nan) for name in sorted(self.reads & STORED)}
         self.estimates = estimate_job_s(parts) if self.reads & {"estimate_s", "upload_estimate_s"} else {}
         self.policy_state = parts.policy.start(parts.clients)
 
     def known(self, version: int) -> Known:
         """All of it, for the aggregation that makes the model ``version + 1``."""
-        reports = self.stored | self.estimates
+        shown = self.reports | self.estimates
         if "samples" in self.reads:
-            reports["samples"] = self.parts.learner.counts(np.arange(self.parts.clients), version).astype(np.float64)
-        return Known(reports, self.policy_state)
+            shown["samples"] = self.parts.learner.counts(np.arange(self.parts.clients), version).astype(np.float64)
+        return Known(shown, self.policy_state)
 
     def add_durations(self, clients: NDArray[np.integer], seconds: Floats) -> None:
         """Notes the durations of jobs, (n,), whose updates have arrived."""
-        if "seconds" in self.stored:
-            self.stored["seconds"][clients] = seconds
+        if "seconds" in self.reports:
+            self.reports["seconds"][clients] = seconds
 
     def add_aggregate(
         self, number: int, clients: NDArray[np.int32], jobs: Sequence[Job], participation: NDArray[np.int64]
@@ -63,9 +63,9 @@ class ClientRecords:
             jobs: among which are theirs; the models with which they began are still kept.
             participation: of each client with this aggregate, int64 (clients,).
         """
-        if "last_round" in self.stored:
-            self.stored["last_round"][clients] = number
-        if self.stored.keys() & set(CLEAR_FIELDS):
+        if "last_round" in self.reports:
+            self.reports["last_round"][clients] = number
+        if self.reports.keys() & set(CLEAR_FIELDS):
             self._measure(set(clients.tolist()), jobs)
         reports, state = self.known(number)
         anybody = np.ones(self.parts.clients, dtype=bool)
@@ -80,16 +80,16 @@ class ClientRecords:
         for version, members in by_model.items():
             values = self.parts.learner.evaluator.training_losses(version, np.array(members))
             for name, column in zip(CLEAR_FIELDS, values.T, strict=True):
-                if name in self.stored:
-                    self.stored[name][members] = column
+                if name in self.reports:
+                    self.reports[name][members] = column
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> Arrays:
         """For checkpoints."""
-        return {**prefix_arrays("client", self.stored), **prefix_arrays("policy", self.policy_state)}
+        return {**prefix_arrays("client", self.reports), **prefix_arrays("policy", self.policy_state)}
 
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
-        self.stored = {name: np.array(values) for name, values in under("client", state).items()}
+        self.reports = {name: np.array(values) for name, values in under("client", state).items()}
         self.policy_state = under("policy", state)

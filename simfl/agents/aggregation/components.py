@@ -76,8 +76,8 @@ class Components(Generic[R_co]):
     def upload_bytes(self, update_bytes: Any) -> Any:
         """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
         grown = 4 * (self.elements - self.lengths[0])
-        told = SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
-        return self.protocol.upload_bytes(update_bytes + grown, self.elements) + told
+        score_bytes = SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
+        return self.protocol.upload_bytes(update_bytes + grown, self.elements) + score_bytes
 
     @cached_property
     def heaviest(self) -> float:
