@@ -144,7 +144,11 @@ class ChosenLearning(Protocol):
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
+        tokens: samples are tokens of a text, not numbers.
     """
+
+    @property
+    def tokens(self) -> bool: ...
 
     @property
     def validates(self) -> bool: ...

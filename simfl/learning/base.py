@@ -168,6 +168,7 @@ class Learning(Plugin, Protocol):
         everybody_holds_samples: whether every client certainly does, given enough data.
         external: the remote clients, which are processes of their own.
         uses_cluster: whether clients train on a cluster.
+        tokens: samples are tokens, not numbers.
     """
 
     evaluate_every: int
@@ -175,6 +176,7 @@ class Learning(Plugin, Protocol):
     uses_cluster: bool = False
     columns: tuple[Column, ...] = ()
     validates: bool = False
+    tokens: bool = False
     everybody_holds_samples: bool = False
 
     @abstractmethod
