@@ -13,7 +13,6 @@ from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 
-
 Samples = NDArray[np.float32] | NDArray[np.int64]
 """Samples (n, *shape): numbers as float32, tokens as int64."""
 

@@ -27,9 +27,9 @@ class MarkovText:
     the characters whose successor is the source's own. The partition ``natural`` gives each source to one client.
     """
 
-    sources: Annotated[
-        int | None, Field(ge=1, le=10**6, description="writers of texts; null = as many as clients")
-    ] = None
+    sources: Annotated[int | None, Field(ge=1, le=10**6, description="writers of texts; null = as many as clients")] = (
+        None
+    )
     symbols: Annotated[int, Field(ge=2, le=10_000, description="different characters")] = 12
     length: Annotated[int, Field(ge=1, le=10_000, description="characters of a sample")] = 16
     characters: Annotated[Count, Field(description="of each source's text for training")] = 200

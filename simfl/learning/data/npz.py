@@ -130,7 +130,9 @@ def npz_outline(path: Path, tokens: bool = False) -> Outline:
     else:
         try:
             with np.load(path, allow_pickle=False) as file:
-                classes = 1 + max(int(file[name].max()) for name in (("y_train", "x_train") if tokens else ("y_train",)))
+                classes = 1 + max(
+                    int(file[name].max()) for name in (("y_train", "x_train") if tokens else ("y_train",))
+                )
         except UNREADABLE as error:
             raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
     check_classes(classes, path)

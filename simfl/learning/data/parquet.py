@@ -37,7 +37,8 @@ class Parquet:
         str | None, Field(description="column of the samples; null = image, img, x, pixels, text or the only such one")
     ] = None
     client: Annotated[
-        str | None, Field(description="column of the clients; null = client, client_id, writer_id, character_id or user")
+        str | None,
+        Field(description="column of the clients; null = client, client_id, writer_id, character_id or user"),
     ] = None
     tokens: Annotated[bool, Field(description="lists are tokens 0, 1, 2, ... of a text; no scaling")] = False
     test_path: Annotated[DataPath | None, Field(description="file with the test rows; null = test_fraction")] = None

@@ -143,7 +143,8 @@ def assemble(train: Arrays, test: Arrays, tokens: bool, client: str | None, file
         raise broken(files[1], f"training and test samples, {shapes}, do not fit together")
     if x_train.dtype.kind == "U":
         x_train, x_test = (
-            _codes(x.view("U1").reshape(len(x), -1), labels, file) for x, file in zip((x_train, x_test), files, strict=True)
+            _codes(x.view("U1").reshape(len(x), -1), labels, file)
+            for x, file in zip((x_train, x_test), files, strict=True)
         )
     elif tokens:
         check_tokens((x_train, x_test), len(labels), files[0])
@@ -173,11 +174,11 @@ def _codes(values: NDArray[np.generic], known: NDArray[np.generic], file: Path) 
     Raises:
         ScenarioError: one is not known.
     """
-    if values.dtype.kind == "U" and known.dtype == np.dtype("U1") and values.dtype == known.dtype:
-        values, known = values.view(np.uint32), known.view(np.uint32)  # faster than texts
     if values.dtype.kind != known.dtype.kind and "U" in (values.dtype.kind, known.dtype.kind):
         raise broken(file, f"labels are {values.dtype}, those of the training part {known.dtype}")
-    place = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    if (strange := known[place] != values).any():
+    characters = values.dtype == known.dtype == np.dtype("U1")  # faster as numbers
+    sought, among = (values.view(np.uint32), known.view(np.uint32)) if characters else (values, known)
+    place = np.minimum(np.searchsorted(among, sought), len(known) - 1)
+    if (strange := among[place] != sought).any():
         raise broken(file, f"'{values[strange][0]}' is none of the {len(known)} classes of the training part")
     return place.astype(np.int64)
