@@ -91,14 +91,14 @@ class Holdout:
             raise ScenarioError("holdout.test_column", why)
         parts = [data.columns[column], data.test_columns[column]]
         values, code = np.unique(np.concatenate(parts), return_inverse=True)
-        held, tested = code[whole.indices], code[len(parts[0]) :]
+        training, test = code[whole.indices], code[len(parts[0]) :]
         client_of = np.full(len(values), -1)
-        client_of[held] = owners
-        if (shared := client_of[held] != owners).any():
-            why = f"several clients hold samples of {column} '{values[held[shared][0]]}'; use partition: natural"
+        client_of[training] = owners
+        if (shared := client_of[training] != owners).any():
+            why = f"several clients hold samples of {column} '{values[training[shared][0]]}'; use partition: natural"
             raise ScenarioError("holdout.test_column", why)
-        positions = np.flatnonzero(client_of[tested] >= 0)
-        return Split.by_owner(positions, client_of[tested[positions]], len(whole))
+        positions = np.flatnonzero(client_of[test] >= 0)
+        return Split.by_owner(positions, client_of[test[positions]], len(whole))
 
     def _draw_test(self, data: Dataset, training: Split, rng: np.random.Generator) -> Split:
         pools = [np.flatnonzero(data.y_test == label) for label in range(data.classes)]

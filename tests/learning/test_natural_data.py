@@ -152,6 +152,17 @@ def test_bytes_and_nested_lists_are_the_same_pictures(tmp_path, pixels):
     assert np.array_equal(one.x_train, other.x_train) and np.array_equal(one.y_test, other.y_test)
 
 
+def test_arrays_that_the_library_datasets_writes(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="not installed")
+    kind = datasets.Features(
+        {"image": datasets.Array2D((6, 5), "uint8"), "label": datasets.ClassLabel(names=["a", "b"])}
+    )
+    rows = {"image": PICTURES.tolist(), "label": [i % 2 for i in range(20)]}
+    datasets.Dataset.from_dict(rows, kind).to_parquet(str(tmp_path / "a.parquet"))
+    data = load("parquet", tmp_path, path="a.parquet")
+    assert data.shape == (1, 6, 5) and data.label_names == ("a", "b")
+
+
 def test_colours_lists_and_test_files(tmp_path):
     colours = RNG.integers(0, 256, (20, 4, 3, 3), dtype=np.uint8)
     write(tmp_path, **femnist(image=[encoded(one) for one in colours]))

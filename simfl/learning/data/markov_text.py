@@ -79,8 +79,8 @@ class MarkovText:
         common[cycle] = np.roll(cycle, -1)
         table = np.tile(common, (sources, 1))
         for row in table if self.dialect else ():
-            own = rng.permutation(self.symbols)[: round(self.dialect * self.symbols)]
-            row[own] = row[np.roll(own, 1)]
+            private = rng.permutation(self.symbols)[: round(self.dialect * self.symbols)]
+            row[private] = row[np.roll(private, 1)]
         return table
 
     def _windows(

@@ -110,8 +110,8 @@ def _read(path: Path, columns: list[str]) -> Any:
         from pyarrow import ArrowException
 
         meta = file.metadata
-        stored = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
-        refuse_too_large(3 * stored, "", f"{path}: {meta.num_rows:,} rows")
+        size_bytes = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
+        refuse_too_large(3 * size_bytes, "", f"{path}: {meta.num_rows:,} rows")
         if not meta.num_rows:
             raise broken(path, "has no rows")
         try:

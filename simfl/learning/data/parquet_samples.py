@@ -31,9 +31,9 @@ def is_binary(kind: Any) -> bool:
 
 def is_list(kind: Any) -> bool:
     """Whether a column of this type holds lists."""
-    from pyarrow import types
+    from pyarrow import BaseExtensionType, types
 
-    kind = getattr(kind, "storage_type", kind)
+    kind = kind.storage_type if isinstance(kind, BaseExtensionType) else kind
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
@@ -56,11 +56,10 @@ def read_sample_column(column: Any, what: str) -> NDArray[np.generic]:
         ScenarioError: a sample is missing, damaged, of another shape than the first, or there are too many numbers.
     """
     if is_binary(column.type):
-        if not hasattr(column.type, "num_fields") or not column.type.num_fields:
-            return _pictures(column, what)
         import pyarrow.compute
 
-        return _pictures(pyarrow.compute.struct_field(column, "bytes"), what)
+        structured = pyarrow.types.is_struct(column.type)
+        return _pictures(pyarrow.compute.struct_field(column, "bytes") if structured else column, what)
     if column.null_count:
         raise broken(what, f"row {first_null(column)} is empty")
     if is_list(column.type):
@@ -103,7 +102,8 @@ def _numbers(chunk: Any, what: str) -> NDArray[np.generic]:
     """Lists, also of lists, all of one length on each level."""
     import pyarrow.compute
 
-    chunk, shape = getattr(chunk, "storage", chunk), [len(chunk)]
+    chunk = chunk.storage if isinstance(chunk, pyarrow.ExtensionArray) else chunk
+    shape = [len(chunk)]
     while is_list(chunk.type):
         lengths = pyarrow.compute.list_value_length(chunk).to_numpy(zero_copy_only=False)
         if chunk.null_count or (lengths != lengths[:1]).any():

@@ -62,8 +62,8 @@ MODELS = Registry[Model](
     protocol=Model,
     modules=modules_of(
         "simfl.learning.models",
+        "char_lstm",
         binary_logistic="dense",
-        char_lstm="text",
         cnn_mnist="conv",
         lenet5="conv",
         logistic="dense",
