@@ -31,6 +31,6 @@ def cut_by_client(
     order = order[np.argsort(code[order], kind="stable")]
     sizes = np.bincount(code)
     rank = np.arange(samples) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    kept = np.minimum(np.round(sizes * test_fraction), sizes - 1)
-    test = rank < np.repeat(kept, sizes)
+    test_sizes = np.minimum(np.round(sizes * test_fraction), sizes - 1)
+    test = rank < np.repeat(test_sizes, sizes)
     return np.sort(order[~test]), np.sort(order[test])
