@@ -37,6 +37,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
     "paper003_basecagg": ("staleness", ("training.rounds=30", *DIGITS)),
     "privacyfl_latency": ("timeline", ("trace=events",)),
     "dp_tradeoff": ("plugins", ("clients=40", "selection.k=16", "training.rounds=10")),
+    "text": ("accuracy_time", ("training.rounds=15",)),
     "secure_async": ("privacy", ("training.rounds=30",)),
 }  # fmt: skip
 """For each scenario the figure that is drawn, and what makes it small and free of data that are not there."""

@@ -1,5 +1,7 @@
 """How well an update points where training on a sample does (FedMIA: Zhu et al. 2024). Imports torch."""
 
+import warnings
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -48,6 +50,9 @@ def _slopes(knowledge: AttackerKnowledge, start: torch.Tensor, x: torch.Tensor, 
         logits = functional_call(knowledge.module, all_of | trained, (one[None],))
         return torch.nn.functional.cross_entropy(logits, label[None])
 
-    each = vmap(grad(loss), in_dims=(None, 0, 0))({p.name: all_of[p.name] for p in knowledge.trained_parameters}, x, y)
+    trained = {p.name: all_of[p.name] for p in knowledge.trained_parameters}
+    with warnings.catch_warnings():  # recurrent layers are computed sample by sample
+        warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+        each = vmap(grad(loss), in_dims=(None, 0, 0))(trained, x, y)
     flat = torch.cat([each[p.name].flatten(1) for p in knowledge.trained_parameters], dim=1)
     return flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-30)

@@ -64,7 +64,8 @@ class Inversion(Recovery):
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         names = f"names {', '.join(map(str, wrong))}; clients are 0 to {setting.clients - 1}"
-        return [("clients", names)] if wrong else []
+        text = "looks for numbers, and learning.model takes tokens; membership works with tokens"
+        return [*([("clients", names)] if wrong else []), *([("method", text)] if setting.learning.tokens else [])]
 
     def answer(self, challenge: object, state: Arrays, knowledge: AttackerKnowledge, streams: Streams) -> list[Answer]:
         known: dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}

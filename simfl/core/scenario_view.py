@@ -155,7 +155,11 @@ class ChosenLearning(Protocol):
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
         measures_losses: whether clients can say what loss a model has on their samples.
+        tokens: samples are tokens of a text, not numbers.
     """
+
+    @property
+    def tokens(self) -> bool: ...
 
     @property
     def validates(self) -> bool: ...

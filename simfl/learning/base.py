@@ -176,6 +176,7 @@ class Learning(Plugin, Protocol):
         measures_losses: whether clients can say what loss a model has on their samples.
         external: the remote clients, which are processes of their own.
         uses_cluster: whether clients train on a cluster.
+        tokens: samples are tokens, not numbers.
     """
 
     evaluate_every: int
@@ -183,6 +184,7 @@ class Learning(Plugin, Protocol):
     uses_cluster: bool = False
     columns: tuple[Column, ...] = ()
     validates: bool = False
+    tokens: bool = False
     everybody_holds_samples: bool = False
     measures_losses: bool = False
 

@@ -36,26 +36,37 @@ class Holdout:
         Field(ge=1, description="so many of the data's test part instead, in the mixture of the client's classes"),
     ] = None
 
+    test_column: Annotated[
+        str | None,
+        Field(min_length=1, description="all of the data's test part instead that has a client's values of this"),
+    ] = None
+
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     def split(self, data: Dataset, whole: Split, rng: np.random.Generator) -> Holdings:
         """The samples of each client, by role.
 
         Test samples of the data's test part are drawn for each client anew, so that two clients may be tested on the
-        same image; a client has at most what there is of its classes.
+        same image; a client has at most what there is of its classes. With ``test_column`` (as of the partition
+        ``natural``) they are those of the client's own writers, and a client may have none.
 
         Raises:
-            ScenarioError: validation and test leave nothing for training.
+            ScenarioError: validation and test leave nothing for training; the test part has no such column, or two
+                clients hold samples of one value of it; two ways are named.
         """
         if self.validation + self.test >= 1:
             raise ScenarioError(
                 "holdout.test", f"is {self.test}, which with validation {self.validation} leaves nothing"
             )
+        if self.test_column is not None and self.test_samples is not None:
+            raise ScenarioError("holdout.test_column", "and test_samples are two ways; leave one of them out")
         owners = np.repeat(np.arange(len(whole)), whole.sizes)
         part = self._parts(owners * data.classes + data.y_train[whole.indices], rng)
         training, validation, test = (
             Split.by_owner(whole.indices[part == kind], owners[part == kind], len(whole)) for kind in range(3)
         )
+        if self.test_column is not None:
+            return Holdings(training, validation, self._own_test(data, whole, owners, self.test_column), True)
         if self.test_samples is None:
             return Holdings(training, validation, test, False)
         return Holdings(training, validation, self._draw_test(data, training, rng), True)
@@ -71,6 +82,23 @@ class Holdout:
         validation = np.floor(self.validation * size + 0.5)
         test = np.floor((self.validation + self.test) * size + 0.5)
         return np.select([rank < validation, rank < test], [1, 2], 0)
+
+    def _own_test(self, data: Dataset, whole: Split, owners: NDArray[np.int64], column: str) -> Split:
+        """The test samples of the values that each client holds; ``owners`` are the clients of ``whole.indices``."""
+        if column not in data.test_columns:
+            known = ", ".join(data.test_columns) or "none"
+            why = f"is '{column}', which the data's test part does not have; it has: {known}"
+            raise ScenarioError("holdout.test_column", why)
+        parts = [data.columns[column], data.test_columns[column]]
+        values, code = np.unique(np.concatenate(parts), return_inverse=True)
+        training, test = code[whole.indices], code[len(parts[0]) :]
+        client_of = np.full(len(values), -1)
+        client_of[training] = owners
+        if (shared := client_of[training] != owners).any():
+            why = f"several clients hold samples of {column} '{values[training[shared][0]]}'; use partition: natural"
+            raise ScenarioError("holdout.test_column", why)
+        positions = np.flatnonzero(client_of[test] >= 0)
+        return Split.by_owner(positions, client_of[test[positions]], len(whole))
 
     def _draw_test(self, data: Dataset, training: Split, rng: np.random.Generator) -> Split:
         pools = [np.flatnonzero(data.y_test == label) for label in range(data.classes)]

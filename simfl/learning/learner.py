@@ -64,7 +64,7 @@ class SupervisedLearner:
 
     def _build_model(self, means: RuntimeOptions) -> None:
         choice = self.choice
-        module = build(choice.model, self.data.shape, self.data.classes)
+        module = build(choice.model, self.data.shape, self.data.classes, self.data.tokens)
         if reason := choice.backend.supports(module, choice.bf16):
             raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
         self.dimension = size(layout(module))

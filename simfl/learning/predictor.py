@@ -7,13 +7,14 @@ import torch
 from numpy.typing import NDArray
 from torch.func import functional_call, vmap
 
-from simfl.learning.models.flat import attach, layout, size, views
+from simfl.learning.models.flat import attach, is_recurrent, layout, size, views
 
 
 class Predictor:
     """Runs a module over many samples, in the memory layout of training.
 
-    ``many``: models are better measured many at once; on a processor a convolution's work outweighs all else.
+    ``many``: models are better measured many at once; on a processor a convolution's work outweighs all else, and
+    recurrent layers are computed one after the other in any case.
     """
 
     def __init__(self, module: torch.nn.Module, device: torch.device) -> None:
@@ -22,7 +23,7 @@ class Predictor:
         self.flat = torch.zeros(size(self.entries), device=device)
         attach(self.module, self.flat)
         self.images = any(isinstance(layer, torch.nn.Conv2d) for layer in module.modules())
-        self.many = device.type != "cpu" or not self.images
+        self.many = not is_recurrent(module) and (device.type != "cpu" or not self.images)
 
     def __call__(
         self, model: NDArray[np.float32], x: torch.Tensor, y: torch.Tensor

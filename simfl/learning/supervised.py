@@ -16,7 +16,7 @@ from simfl.learning.data import DATA
 from simfl.learning.evaluation_settings import EvaluationField, EvaluationSettings
 from simfl.learning.holdout import Holdout
 from simfl.learning.models import MODELS
-from simfl.learning.models.base import check_size
+from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.iid import Iid
 from simfl.learning.scores import COLUMNS
@@ -93,6 +93,10 @@ class Supervised:
         return self.holdout is not None and self.holdout.validation > 0
 
     @property
+    def tokens(self) -> bool:
+        return bool(self.model.tokens)
+
+    @property
     def everybody_holds_samples(self) -> bool:
         return bool(self.partition.leaves_nobody_out and self.holdout is None)
 
@@ -112,6 +116,7 @@ class Supervised:
         outline = self.transform.outline(outline)
         if self.augment is not None:
             self.augment.suiting(outline.shape, self.data.name)
+        check_tokens(self.model, outline.tokens)
         sized = check_size(self.model, outline.shape, outline.classes)
         checked = {
             f"model '{self.model.name}'": sized,

@@ -162,10 +162,10 @@ def test_what_is_examined_and_what_is_built_agree_on_shape_and_classes(folder):
              y_train=np.arange(6) % 3, y_test=np.array([0, 1]), label_names=np.array(["a", "b", "c", "d"]))  # fmt: skip
     np.savez("flat.npz", x_train=np.zeros((6, 4)), x_test=np.ones((2, 4)), y_train=np.arange(6) % 3, y_test=[0, 1])
     for text in ("digits", "{name: synthetic, shape: [3, 5], classes: 7}", "{name: npz, path: small.npz}",
-                 "{name: npz, path: colour.npz}", "{name: npz, path: flat.npz}"):  # fmt: skip
+                 "{name: npz, path: colour.npz}", "{name: npz, path: flat.npz}", "markov_text"):  # fmt: skip
         scenario = Scenario.parse(WORLD.replace("digits", text), "s", folder=folder)
         outline, whole = scenario.learning.data.outline(scenario), scenario.learning.data.load(scenario, Streams(0))
-        assert tuple(outline) == (whole.shape, whole.classes)
+        assert tuple(outline) == (whole.shape, whole.classes, whole.tokens)
 
 
 def test_scenarios_of_very_many_clients_are_not_drawn():

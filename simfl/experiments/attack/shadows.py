@@ -142,7 +142,7 @@ def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -
     columns = {
         name: np.append(values[positions], np.resize(values, len(theirs))) for name, values in data.columns.items()
     }
-    return Dataset(x, y, data.x_test, data.y_test, data.label_names, columns)
+    return replace(data, x_train=x, y_train=y, columns=columns)
 
 
 def _margins(

@@ -98,10 +98,12 @@ class Vmap(Backend):
     cohort: Cohort = None
 
     def supports(self, module: Any, bf16: bool) -> str | None:
-        from simfl.learning.models.flat import layout
+        from simfl.learning.models.flat import is_recurrent, layout
 
         if any(not entry.trained for entry in layout(module)):
             return "the samples that fill up its steps would count in running statistics; use grouped or sequential"
+        if is_recurrent(module):
+            return "torch.func.vmap computes a recurrent layer of one client after the other; use sequential"
         return None
 
     def build(self, task: TrainingTask) -> Engine:

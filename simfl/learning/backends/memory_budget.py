@@ -25,7 +25,7 @@ def numbers(task: TrainingTask) -> tuple[int, int]:
         if not list(layer.children()):
             layer.register_forward_hook(lambda layer, inputs, result: outputs.append(result.numel()))
     with torch.no_grad():
-        module(torch.empty((1, *task.x.shape[1:]), device="meta"))
+        module(torch.empty((1, *task.x.shape[1:]), dtype=task.x.dtype, device="meta"))
     return sum(part.numel() for part in module.state_dict().values()), sum(outputs)
 
 

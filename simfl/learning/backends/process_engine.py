@@ -76,7 +76,7 @@ class ProcessEngine:
 
     def __init__(self, task: TrainingTask, inner: Backend, workers: int, one_by_one: bool) -> None:
         self.workers, self.one_by_one = workers, one_by_one
-        self.folder = _scratch(task.x.numel() * 4)
+        self.folder = _scratch(task.x.nbytes)
         self.files: dict[str, np.memmap] = {}
         for name in ("x", "y"):
             np.save(self.folder / f"{name}.npy", getattr(task, name).numpy())

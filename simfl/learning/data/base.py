@@ -13,26 +13,32 @@ from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 
+Samples = NDArray[np.float32] | NDArray[np.int64]
+"""Samples (n, *shape): numbers as float32, tokens as int64."""
+
 
 @dataclass(frozen=True)
 class Dataset:
     """Samples for classification.
 
     Attributes:
-        x_train: float32, shape (n, *shape): scaled features or normalised images (channels first).
+        x_train: float32, shape (n, *shape): scaled features or normalised images (channels first). Or int64, shape
+            (n, length): tokens, each 0 .. classes - 1, whose next one is the class.
         y_train: int64, shape (n,): class of each training sample, 0 .. classes - 1.
-        x_test: float32, shape (m, *shape).
+        x_test: as x_train, shape (m, *shape).
         y_test: int64, shape (m,).
         label_names: one name a class.
         columns: what the ``natural`` partition may split by: name -> value of each training sample, shape (n,).
+        test_columns: the same of the test samples, shape (m,); some or none of ``columns``.
     """
 
-    x_train: NDArray[np.float32]
+    x_train: Samples
     y_train: NDArray[np.int64]
-    x_test: NDArray[np.float32]
+    x_test: Samples
     y_test: NDArray[np.int64]
     label_names: tuple[str, ...]
     columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    test_columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,12 +49,20 @@ class Dataset:
     def classes(self) -> int:
         return len(self.label_names)
 
+    @property
+    def tokens(self) -> bool:
+        """Whether samples are tokens, not numbers."""
+        return self.x_train.dtype.kind == "i"
+
 
 class Outline(NamedTuple):
-    """What is known of a data set before it is read: the shape of one sample and the number of classes."""
+    """What is known of a data set before it is read: the shape of one sample, the number of classes, and whether
+    samples are tokens.
+    """
 
     shape: tuple[int, ...]
     classes: int
+    tokens: bool = False
 
 
 class Data(Plugin, Protocol):
@@ -59,7 +73,7 @@ class Data(Plugin, Protocol):
     >>> from simfl.learning.data.synthetic import Synthetic
     >>> choice = Synthetic(samples=4, test_samples=2, shape=(3,), classes=2)
     >>> choice.outline(None)
-    Outline(shape=(3,), classes=2)
+    Outline(shape=(3,), classes=2, tokens=False)
     >>> data = choice.load(None, Streams(0))
     >>> data.x_train.shape, data.y_train.tolist(), data.x_test.shape, data.label_names
     ((4, 3), [0, 0, 1, 1], (2, 3), ('0', '1'))
@@ -93,8 +107,10 @@ DATA = Registry[Data](
         "adult_complete",
         "csv",
         "digits",
+        "markov_text",
         "mnist",
         "npz",
+        "parquet",
         "synthetic",
         cifar10="cifar",
         cifar100="cifar",

@@ -1,4 +1,4 @@
-"""Anybody's arrays: an .npz file with x_train, y_train, x_test and y_test."""
+"""Anybody's arrays: an .npz file with x_train, y_train, x_test and y_test, perhaps with the client of each sample."""
 
 import io
 import zipfile
@@ -18,11 +18,15 @@ from simfl.core.storage.cache import load_cached
 from simfl.core.storage.data_folder import DataPath
 from simfl.core.types import Arrays
 from simfl.learning.data.base import DATA, Dataset, Outline
+from simfl.learning.data.client_ids import check_ids
 from simfl.learning.data.image_arrays import broken, check_labels, image_arrays
 from simfl.learning.data.limits import check_classes, check_values
 from simfl.learning.data.scale import standardise
+from simfl.learning.data.tokens import check_tokens
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
+CLIENTS = ("client", "client_test")
+OPTIONAL = ("label_names", *CLIENTS)
 MAX_HEADER = 2**16
 UNREADABLE = (
     OSError, ValueError, EOFError, AttributeError, KeyError, NotImplementedError, RuntimeError, SyntaxError, TypeError,
@@ -44,15 +48,19 @@ class Npz:
     """An .npz file with x_train, y_train, x_test, y_test; 2-D samples are features, 3-D and 4-D ones images.
 
     Images are (n, height, width[, channels]). Images are scaled to mean 0 and variance 1 per channel, features
-    per column, by the training part. An array ``label_names`` is optional.
+    per column, by the training part. An array ``label_names`` is optional, and so are ``client`` and ``client_test``:
+    whose each sample is, a whole number or a text, for the partition ``natural``.
     """
 
     path: Annotated[DataPath, Field(description="the file")]
+    tokens: Annotated[
+        bool, Field(description="samples are tokens (n, length) of 0, 1, 2, ... and the class is the next; no scaling")
+    ] = False
 
     example = {"path": "arrays.npz"}
 
     def outline(self, setting: ScenarioView) -> Outline:
-        return npz_outline(self._path(setting))
+        return npz_outline(self._path(setting), self.tokens)
 
     def _path(self, setting: ScenarioView) -> Path:
         path = Path(setting.file(self.path))
@@ -62,13 +70,14 @@ class Npz:
 
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         path = self._path(setting)
-        arrays = load_cached("npz v1", [path], lambda: _decode(path))
+        arrays = load_cached(f"npz v2 {self.tokens}", [path], lambda: _decode(path, self.tokens))
         x_train, y_train, x_test, y_test = (arrays[part] for part in NEEDED)
-        return Dataset(x_train, y_train, x_test, y_test, tuple(arrays["label_names"].tolist()))
+        owners, test_owners = ({"client": arrays[name]} if name in arrays else {} for name in CLIENTS)
+        return Dataset(x_train, y_train, x_test, y_test, tuple(arrays["label_names"].tolist()), owners, test_owners)
 
 
 def read_npz(path: Path) -> Arrays:
-    """The four arrays of a data set, and ``label_names`` if there; pickled objects are refused.
+    """The four arrays of a data set, and the optional ones that are there; pickled objects are refused.
 
     Raises:
         ScenarioError: it is no such file, damaged, too large, or an array is missing.
@@ -90,18 +99,21 @@ def npz_headers(path: Path) -> dict[str, Header]:
     try:
         with zipfile.ZipFile(path) as file:
             members = {name.removesuffix(".npy"): name for name in file.namelist()}
-            headers = {name: _header(file, members[name]) for name in (*NEEDED, "label_names") if name in members}
+            headers = {name: _header(file, members[name]) for name in (*NEEDED, *OPTIONAL) if name in members}
     except UNREADABLE as error:
         raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
     if missing := [name for name in NEEDED if name not in headers]:
         raise broken(path, f"has no array {' or '.join(missing)}; it has {', '.join(sorted(members)) or 'none'}")
+    if pickled := [name for name, header in headers.items() if header.dtype.hasobject]:
+        why = "holds Python objects; store numbers, or texts as numpy.array(..., dtype=str)"
+        raise broken(path, f"is not a readable .npz file ({pickled[0]} {why})")
     values = sum(prod(headers[name].shape) for name in ("x_train", "x_test"))
     check_values(values, sum(prod(shape) * dtype.itemsize for shape, dtype in headers.values()), path)
     return headers
 
 
-def npz_outline(path: Path) -> Outline:
-    """Shape and classes of a data set; only its labels are read.
+def npz_outline(path: Path, tokens: bool = False) -> Outline:
+    """Shape and classes of a data set; only its labels (and tokens) are read.
 
     Raises:
         ScenarioError: the arrays do not fit together.
@@ -118,10 +130,14 @@ def npz_outline(path: Path) -> Outline:
     else:
         try:
             with np.load(path, allow_pickle=False) as file:
-                classes = int(file["y_train"].max()) + 1
+                classes = 1 + max(
+                    int(file[name].max()) for name in (("y_train", "x_train") if tokens else ("y_train",))
+                )
         except UNREADABLE as error:
             raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
     check_classes(classes, path)
+    if tokens:
+        return Outline(train[1:], classes, tokens)
     channels = train[3:] or (1,)
     return Outline((*channels, *train[1:3]) if len(train) > 2 else train[1:], classes)
 
@@ -135,25 +151,36 @@ def _header(file: zipfile.ZipFile, member: str) -> Header:
     return Header(shape, dtype)
 
 
-def _decode(path: Path) -> Arrays:
+def _decode(path: Path, tokens: bool) -> Arrays:
+    """The arrays of the data set, ready for training."""
     arrays = read_npz(path)
+    owners = {name: arrays[name] for name in CLIENTS if name in arrays}
+    for name, ids in owners.items():
+        check_ids(ids, len(arrays["x_train" if name == "client" else "x_test"]), f"{path}: {name}")
+    return _decode_samples(arrays, path, tokens) | owners
+
+
+def _decode_samples(arrays: Arrays, path: Path, tokens: bool) -> Arrays:
     x_train, y_train, x_test, y_test = (arrays[name] for name in NEEDED)
     if y_train.dtype.kind not in "iu" or y_train.ndim != 1 or not len(y_train):
         raise broken(path, f"y_train is {y_train.dtype} of shape {y_train.shape}, not a list of whole numbers")
     if arrays.get("label_names", y_train).ndim != 1:
         raise broken(path, "label_names is not a list")
-    classes = len(arrays["label_names"]) if "label_names" in arrays else int(y_train.max()) + 1
+    most = max(int(y_train.max()), int(x_train.max(initial=0))) if tokens else int(y_train.max())
+    classes = len(arrays["label_names"]) if "label_names" in arrays else most + 1
     check_classes(classes, path)
     names = arrays.get("label_names", np.arange(classes)).astype(str)
     for name in ("x_train", "x_test"):
         if arrays[name].dtype.kind not in "fiub" or not np.isfinite(arrays[name]).all():
             raise broken(path, f"{name} holds values that are no finite numbers")
-    if x_train.ndim > 2:
+    if tokens:
+        check_tokens((x_train, x_test), classes, path)
+    elif x_train.ndim > 2:
         return image_arrays(x_train, y_train, x_test, y_test, classes, path) | {"label_names": names}
     if x_train.ndim != 2 or x_test.shape[1:] != x_train.shape[1:] or not len(x_test):
         raise broken(path, f"x_train and x_test of shapes {x_train.shape} and {x_test.shape} do not fit together")
     if not x_train.shape[1]:
         raise broken(path, "its samples have no features")
-    x_train, x_test = standardise(x_train, x_test)
+    x_train, x_test = (x.astype(np.int64) for x in (x_train, x_test)) if tokens else standardise(x_train, x_test)
     y_train, y_test = (check_labels(y, classes, len(x), path) for y, x in ((y_train, x_train), (y_test, x_test)))
     return {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test, "label_names": names}

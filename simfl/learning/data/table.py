@@ -40,8 +40,8 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
         raise broken(files[0], "has no column besides the label")
     texts = {c: _texts(c, train, test, files) for c in columns if not (_is_number(train[c]) and _is_number(test[c]))}
     x_train, x_test = _features(train, test, columns, texts, files)
-    groups = {str(column): text[0] for column, text in texts.items()}
-    return Dataset(x_train, y_train, x_test, y_test, names, groups)
+    groups, test_groups = ({str(column): text[part] for column, text in texts.items()} for part in (0, 1))
+    return Dataset(x_train, y_train, x_test, y_test, names, groups, test_groups)
 
 
 def _labels(

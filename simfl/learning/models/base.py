@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
+from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.learning.capacity import refuse_too_large
@@ -29,7 +30,12 @@ class Model(Plugin, Protocol):
     650
     >>> tuple(model.build((1, 8, 8), 10)(torch.zeros(2, 1, 8, 8)).shape)
     (2, 10)
+
+    Attributes:
+        tokens: samples are int64 tokens, each 0 .. classes - 1, not float32 numbers.
     """
+
+    tokens: bool = False
 
     @abstractmethod
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
@@ -56,6 +62,7 @@ MODELS = Registry[Model](
     protocol=Model,
     modules=modules_of(
         "simfl.learning.models",
+        "char_lstm",
         binary_logistic="dense",
         cnn_mnist="conv",
         lenet5="conv",
@@ -69,6 +76,20 @@ MODELS = Registry[Model](
         vgg11="conv",
     ),
 )
+
+
+def check_tokens(model: Model, tokens: bool) -> None:
+    """Compares what a model choice takes with what samples are.
+
+    Raises:
+        ScenarioError: one is tokens and the other numbers.
+    """
+    if tokens and not model.tokens:
+        raise ScenarioError("model", f"{model.name} takes numbers, and the samples are tokens; char_lstm takes them")
+    if model.tokens and not tokens:
+        raise ScenarioError(
+            "model", f"{model.name} takes tokens (as of markov_text), and the samples are numbers; mlp takes them"
+        )
 
 
 def check_size(model: Model, shape: tuple[int, ...], classes: int) -> bool:

@@ -10,12 +10,12 @@ from torch import nn
 
 from simfl.clients.local_values import Parameter
 from simfl.core.errors import ScenarioError
-from simfl.learning.models.base import check_size
+from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.models.convolutions import guard
 from simfl.learning.models.dropout import key_dropout, trial_pass
 
 
-def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
+def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False) -> nn.Module:
     """The module of a model choice, tried on two blank samples; its dropout layers are handed their masks.
 
     Its strided convolutions are computed as :mod:`simfl.learning.models.convolutions` says.
@@ -24,6 +24,7 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
         ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
             draws random numbers in other ways than torch's dropout layers.
     """
+    check_tokens(model, tokens)
     check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
         module = model.build(shape, classes)
@@ -35,7 +36,7 @@ def build(model: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
         state = torch.get_rng_state()
         try:
             with torch.no_grad(), trial_pass(module):
-                out = module(torch.zeros(2, *shape))
+                out = module(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             why = str(error).splitlines()[0]
             raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}") from error

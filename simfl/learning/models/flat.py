@@ -38,6 +38,11 @@ def layout(module: nn.Module) -> list[LayoutEntry]:
     return entries
 
 
+def is_recurrent(module: nn.Module) -> bool:
+    """Whether it has an LSTM, a GRU or a plain recurrent layer."""
+    return any(isinstance(layer, nn.RNNBase) for layer in module.modules())
+
+
 def _statistics(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for name, layer in module.named_modules():
         if isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats:

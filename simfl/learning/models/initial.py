@@ -19,7 +19,8 @@ def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     Linear and convolutional layers: weights and biases uniform on +-1/sqrt(fan-in), which is He et al. 2015 with
     gain sqrt(1/3); where the layer has an attribute ``gain``: weights uniform on +-gain * sqrt(3 / fan-in), biases 0
     (the paper's gain before ReLU is sqrt(2)). Normalisation layers: scale 1, shift 0,
-    running mean 0, running variance 1. Embeddings: standard normal.
+    running mean 0, running variance 1. Embeddings: standard normal. Recurrent layers: uniform on
+    +-1/sqrt(hidden units).
     A module with parameters of its own says how to draw them in a method ``draw(name, shape, rng) -> array``.
 
     Raises:
@@ -50,6 +51,9 @@ def _draw(owner: nn.Module, name: str, shape: tuple[int, ...], rng: np.random.Ge
         return np.ones(shape) if name == "weight" else np.zeros(shape)
     if isinstance(owner, nn.Embedding):
         return rng.standard_normal(shape)
+    if isinstance(owner, nn.RNNBase):
+        bound = owner.hidden_size**-0.5
+        return rng.uniform(-bound, bound, shape)
     raise ScenarioError(
         "model",
         f"{type(owner).__name__} holds the parameter '{name}', which simfl cannot draw; "

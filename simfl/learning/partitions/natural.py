@@ -14,12 +14,17 @@ from simfl.learning.partitions.base import PARTITIONS, Split
 @PARTITIONS("natural")
 @dataclass(frozen=True)
 class Natural:
-    """The samples of one value of a column belong to one client, e.g. an occupation or a country.
+    """The samples of one value of a column belong to one client, e.g. a writer, an occupation or a country.
 
-    With fewer clients than values, whole values are dealt, the largest first, to the client with the fewest samples.
+    With fewer clients than values, whole values are dealt, the largest first, to the client with the fewest samples;
+    with ``subset`` each client gets one value, drawn, and the samples of the others are unused. Client 0 holds the
+    largest value, and of equally large ones the one that is sorted first.
     """
 
-    column: Annotated[str, Field(min_length=1, description="column of the table to split by")]
+    column: Annotated[str, Field(min_length=1, description="column to split by; npz and parquet call it client")] = (
+        "client"
+    )
+    subset: Annotated[bool, Field(description="fewer clients than values: one value each, the others unused")] = False
 
     example = {"column": "place"}
     leaves_nobody_out = True
@@ -35,10 +40,12 @@ class Natural:
                 f"'{self.column}' has {len(values)} values for {clients} clients; the nearest valid value of clients "
                 f"is {len(values)}",
             )
+        used = np.sort(rng.permutation(len(values))[:clients]) if self.subset else np.arange(len(values))
         sizes = np.bincount(code)
-        client_of = np.empty(len(values), dtype=np.int64)
+        client_of = np.full(len(values), -1)
         load = np.zeros(clients, dtype=np.int64)
-        for value in np.argsort(-sizes, kind="stable"):
+        for value in used[np.argsort(-sizes[used], kind="stable")]:
             client_of[value] = load.argmin()
             load[client_of[value]] += sizes[value]
-        return Split.by_owner(np.arange(len(code)), client_of[code], clients)
+        positions = np.flatnonzero(client_of[code] >= 0)
+        return Split.by_owner(positions, client_of[code[positions]], clients)

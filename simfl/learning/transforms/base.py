@@ -46,6 +46,17 @@ TRANSFORMS = Registry[Transform](
 )
 
 
+def images_of(data: Dataset, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Training and test images, (n, channels, height, width).
+
+    Raises:
+        ScenarioError: samples are no images.
+    """
+    if len(data.shape) != 3:
+        raise ScenarioError("", f"{name} takes images, not samples of shape {list(data.shape)}")
+    return data.x_train.astype(np.float32, copy=False), data.x_test.astype(np.float32, copy=False)
+
+
 def grey_levels(data: Dataset, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Training and test images of one channel, (n, height, width), scaled to 0 ... 1 by the training part's range.
 

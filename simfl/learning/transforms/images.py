@@ -11,7 +11,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import Dataset
-from simfl.learning.transforms.base import TRANSFORMS, Transform
+from simfl.learning.transforms.base import TRANSFORMS, Transform, images_of
 
 AXES = {"left_right": 3, "upside_down": 2}
 """What a copy is mirrored along, of images (n, channels, height, width)."""
@@ -43,9 +43,7 @@ class Images(Transform):
         return []
 
     def apply(self, data: Dataset, streams: Streams) -> Dataset:
-        if len(data.shape) != 3:
-            raise ScenarioError("", f"images takes images, not samples of shape {list(data.shape)}")
-        train, test = data.x_train, data.x_test
+        train, test = images_of(data, self.name)
         if self.mean is not None and self.deviation is not None:
             train, test = _normalise(train, test, self._channels("mean", data), self._channels("deviation", data))
         if not self.copies:

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset
-from simfl.learning.transforms.base import TRANSFORMS, Transform
+from simfl.learning.transforms.base import TRANSFORMS, Transform, images_of
 
 AT_ONCE = 1000
 """Images that are turned at once."""
@@ -35,11 +34,9 @@ class Rotation(Transform):
     test: Annotated[Literal["upright", "same"], Field(description="the test part upright, or turned alike")] = "upright"
 
     def apply(self, data: Dataset, streams: Streams) -> Dataset:
-        if len(data.shape) != 3:
-            raise ScenarioError("", f"rotation takes images, not samples of shape {list(data.shape)}")
-        dark = float(data.x_train.min())
-        x_train = _rotate(data.x_train, self._angles(data.y_train, streams("rotation", 0)), dark)
-        x_test = data.x_test
+        train, x_test = images_of(data, self.name)
+        dark = float(train.min())
+        x_train = _rotate(train, self._angles(data.y_train, streams("rotation", 0)), dark)
         if self.test == "same":
             x_test = _rotate(x_test, self._angles(data.y_test, streams("rotation", 1)), dark)
         return replace(data, x_train=x_train, x_test=x_test)

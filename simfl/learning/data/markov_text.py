@@ -1,0 +1,96 @@
+"""Texts whose best possible prediction is known, for tests and for scenarios without files."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.learning.data.base import DATA, Dataset, Outline
+from simfl.learning.data.limits import check_values
+
+Count = Annotated[int, Field(ge=2, le=10**7)]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@DATA("markov_text")
+@dataclass(frozen=True)
+class MarkovText:
+    """Texts of Markov chains, one source each: windows of characters, whose next one is the class.
+
+    Every character has a successor, which follows it with probability ``predictability``; else the next character is
+    any of all, equally likely. All characters are equally frequent. Whoever knows a source's successors is right with
+    probability predictability + (1 - predictability) / symbols, and nobody is more often. ``dialect`` is the share of
+    the characters whose successor is the source's own. The partition ``natural`` gives each source to one client.
+    """
+
+    sources: Annotated[int | None, Field(ge=1, le=10**6, description="writers of texts; null = as many as clients")] = (
+        None
+    )
+    symbols: Annotated[int, Field(ge=2, le=10_000, description="different characters")] = 12
+    length: Annotated[int, Field(ge=1, le=10_000, description="characters of a sample")] = 16
+    characters: Annotated[Count, Field(description="of each source's text for training")] = 200
+    test_characters: Annotated[Count, Field(description="of each source's text for the test")] = 60
+    predictability: Annotated[float, Field(ge=0, le=1, description="how often the successor comes next")] = 0.8
+    dialect: Annotated[float, Field(ge=0, le=1, description="share of a source's own successors")] = 0.0
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        why = f"gives no sample of {self.length} characters and the next one; the nearest valid value is"
+        sizes = {"characters": self.characters, "test_characters": self.test_characters}
+        return [
+            (key, f"is {size}, which {why} {self.length + 1}") for key, size in sizes.items() if size <= self.length
+        ]
+
+    @property
+    def best_accuracy(self) -> float:
+        """The highest expected accuracy that a source's own texts allow."""
+        return self.predictability + (1 - self.predictability) / self.symbols
+
+    def outline(self, setting: ScenarioView) -> Outline:
+        samples = self._sources(setting) * (self.characters + self.test_characters - 2 * self.length)
+        values = samples * (self.length + 1)
+        check_values(2 * values, 0, f"{values:,} characters in all samples", "characters")
+        return Outline((self.length,), self.symbols, tokens=True)
+
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
+        self.outline(setting)
+        sources = self._sources(setting)
+        successors = self._successors(sources, streams("markov text sources"))
+        (x_train, y_train), (x_test, y_test) = (
+            self._windows(successors, length, streams("markov text", part))
+            for part, length in enumerate((self.characters, self.test_characters))
+        )
+        names = LETTERS if self.symbols <= len(LETTERS) else [str(symbol) for symbol in range(self.symbols)]
+        owners, test_owners = (np.repeat(np.arange(sources), len(y) // sources) for y in (y_train, y_test))
+        return Dataset(
+            x_train, y_train, x_test, y_test, tuple(names[: self.symbols]), {"client": owners}, {"client": test_owners}
+        )
+
+    def _sources(self, setting: ScenarioView) -> int:
+        return setting.clients if self.sources is None else self.sources
+
+    def _successors(self, sources: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The successor of every character in every source's texts, (sources, symbols): a permutation each."""
+        cycle = rng.permutation(self.symbols)
+        common = np.empty_like(cycle)
+        common[cycle] = np.roll(cycle, -1)
+        table = np.tile(common, (sources, 1))
+        for row in table if self.dialect else ():
+            private = rng.permutation(self.symbols)[: round(self.dialect * self.symbols)]
+            row[private] = row[np.roll(private, 1)]
+        return table
+
+    def _windows(
+        self, successors: NDArray[np.int64], characters: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All samples of texts of so many characters, source by source, and the character that follows each."""
+        sources = np.arange(len(successors))
+        text = rng.integers(self.symbols, size=(characters, len(sources)))
+        follows = rng.random((characters, len(sources))) < self.predictability
+        for t in range(1, characters):
+            text[t] = np.where(follows[t], successors[sources, text[t - 1]], text[t])
+        windows = np.lib.stride_tricks.sliding_window_view(text.T, self.length + 1, axis=1).reshape(-1, self.length + 1)
+        return np.ascontiguousarray(windows[:, :-1]), np.ascontiguousarray(windows[:, -1])
