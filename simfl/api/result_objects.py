@@ -206,9 +206,7 @@ class ComparisonResult(SweepResult):
         }
         diverged = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
                          if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
-        note = (
-            f"Means ± 95 % over {seeds} seeds; baseline {self.document['baseline']}. {diverged}"
-        )
+        note = f"Means ± 95 % over {seeds} seeds; baseline {self.document['baseline']}. {diverged}"
         return html_table(self.document["name"], DataFrame({"": labels, **cells}), note.strip())
 
     def show(self, at: str | None = None) -> None:

@@ -139,6 +139,11 @@ class Study:
         return next(group for group in self.groups if group.label == label)
 
 
+def most_clients(study: Study) -> int:
+    """Clients of the largest of a study's federations."""
+    return max(run.clients for run in study.runs)
+
+
 def eligible(group: Group) -> bool:
     """Whether a group may be the best of some: it has aggregated something, and none of its runs has diverged."""
     return not all(map(is_untrained, group.runs)) and all(run.diverged_round is None for run in group.runs)
