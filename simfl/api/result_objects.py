@@ -1,7 +1,7 @@
 """Results opened again, to work with them in Python: a run, a sweep, a comparison."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -144,6 +144,20 @@ class SweepResult:
     def figure(self, name: str) -> "Figure":
         """A figure of all runs, as a matplotlib Figure."""
         return _figure(self.path, name)
+
+    def latex(self, columns: Sequence[str] = ()) -> str:
+        """A LaTeX table (booktabs) of means with the half width of their 95 % interval, the best in bold.
+
+        Args:
+            columns: names of measures, e.g. ``["test_accuracy", "time_s"]``; default: all that differ.
+
+        Raises:
+            SimflError: no run is complete, or none has such a measure.
+        """
+        from simfl.report.latex import latex
+        from simfl.report.study_reader import read_study
+
+        return latex(read_study([self.path]), columns)
 
     def _repr_html_(self) -> str:
         counts = ", ".join(f"{count} {status}" for status, count in self.runs.status.value_counts().items())

@@ -8,7 +8,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import plugin_option, print_json
+from simfl.cli.shared import check_latex, latex_option, plugin_option, print_json, write_latex
 from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, report_failures, run_options
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
               help="Show all when they had spent as many rounds, seconds, client updates or bytes as all others, "
               "instead of at their ends; all = all four.")  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv, or with --at equal.csv.")
+@latex_option
 @plugin_option
 @run_options
 @click.pass_context
@@ -49,6 +50,7 @@ def command(
     target_accuracy: float | None,
     at: str | None,
     as_csv: bool,
+    latex: Path | None,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -64,6 +66,7 @@ def command(
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
+    check_latex(latex)
     from simfl.experiments.compare.comparison import compare, configurations, folder_of
     from simfl.experiments.sweep.grid import axes
     from simfl.experiments.sweep.plan import plan_sweep
@@ -78,6 +81,8 @@ def command(
     with going_on(), shown(quiet) as watch:
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
     report_failures(comparison.index, quiet)
+    if comparison.document["means"]:
+        write_latex(comparison.path, latex)
     if as_json:
         print_json({"path": str(comparison.path), **comparison.document})
     else:

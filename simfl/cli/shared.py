@@ -32,6 +32,40 @@ figure_plugin_option = click.option(
 )  # fmt: skip
 
 
+latex_option = click.option(
+    "--latex", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Also write the means as a LaTeX table (booktabs), the best in bold.",
+)  # fmt: skip
+
+
+def check_latex(file: Path | None) -> None:
+    """Refuses a file of ``--latex`` that could not be written later.
+
+    Raises:
+        SimflError: it cannot be written, or is a file of results.
+    """
+    from simfl.results.file_names import refuse_result_files
+
+    if file is not None:
+        writable(file, "--latex")
+        refuse_result_files(file)
+
+
+def write_latex(folder: Path, file: Path | None, columns: tuple[str, ...] = ()) -> None:
+    """Writes the table of a sweep or comparison into the file of ``--latex``, if there is one.
+
+    Raises:
+        SimflError: no run is complete, or none has such a column.
+    """
+    if file is None:
+        return
+    from simfl.core.storage.disk import write_atomically
+    from simfl.report.latex import latex
+    from simfl.report.study_reader import read_study
+
+    write_atomically(file, latex(read_study([folder]), columns).encode())
+
+
 def load_figures(plugins: tuple[Path, ...]) -> None:
     """Executes the plugin files of ``--plugin``.
 
