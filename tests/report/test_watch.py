@@ -72,7 +72,7 @@ def test_the_clients_of_a_run_are_told_one_by_one(playing, single):
             assert one["unit"] == twins
             ranks = [np.linalg.matrix_rank(np.vstack([P[: t + 1], np.eye(12)[i]])) for t in range(14)]
             alone = [t for t in range(14) if ranks[t] == np.linalg.matrix_rank(P[: t + 1])]
-            assert one["exposed"] == (alone[0] + 1 if alone else None)
+            assert one["exposed"] == (alone[0] if alone else None)
     (playing / "joined").mkdir()
     known = {"client": 3, "name": "pod", "updates": 2, "refused": 1, "scores": {"a": 1}}
     write_sealed(playing / "joined" / "3.json", known)
@@ -213,12 +213,12 @@ def test_the_live_page_follows_the_run(playing, single):
             const look = () => facts.innerText.includes('%s') ? done(true) : setTimeout(look, 50);
             look();
         })"""
-        assert window.js(wait % "round 5 of 14")
+        assert window.js(wait % "5 of 14 rounds")
         assert window.js("document.querySelectorAll('#curves path').length") >= 3
         assert window.js("document.documentElement.scrollWidth") == 390
-        shutil.copy(single / "rounds.csv", playing)
-        shutil.copy(single / "summary.json", playing)
-        assert window.js(wait % "round 14 of 14")
+        for name in ("rounds.csv", "participation.csv", "summary.json"):
+            shutil.copy(single / name, playing)
+        assert window.js(wait % "14 of 14 rounds")
         assert window.js("document.getElementById('status').textContent") == "finished"
         assert window.errors == [] and all(ADDRESS in url or url.startswith("data:") for url in window.requests)
 
