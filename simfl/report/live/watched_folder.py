@@ -8,8 +8,8 @@ from simfl.core.columns import Column, columns_by_name, document, order_columns,
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.report.axes import JOINT, labels, natural
-from simfl.report.live.run_names import name_runs
 from simfl.report.live.live_clients import LiveClients
+from simfl.report.live.run_names import name_runs
 from simfl.report.live.tail_reader import RoundsTail
 from simfl.report.study_reader import index_of, place_of, runs_below
 from simfl.results.file_names import BEGUN, SCENARIO, is_finished, is_swept
