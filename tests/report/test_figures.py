@@ -20,6 +20,7 @@ from simfl.report.figures import FIGURES, NothingToDraw
 from simfl.report.figures.latency import _direct, _layout, _network
 from simfl.report.figures.participation import blocks
 from simfl.report.finished_run import Run
+from simfl.report.plugin_figures import _figures
 from simfl.report.saving import FORMATS, csv_text, picture
 from simfl.report.seed_intervals import POINTS, interval, over_rounds, over_time, paired_difference
 from simfl.report.style import DASHES, SERIES
@@ -464,3 +465,10 @@ def test_a_notebook_shows_a_figure_without_a_magic_line(single):
     png = shown["image/png"]
     width_px = int.from_bytes(png[16:20], "big")
     assert png.startswith(b"\x89PNG") and width_px == pytest.approx(150 * fig.get_figwidth(), abs=2)
+
+
+@pytest.mark.parametrize("line", ['@figure("mine", "T", "Time")', "@figures.figure(\n    'mine', 'T', 'Time')",
+                                  '@figure(name="mine", title="T", section="Time")'])  # fmt: skip
+def test_a_plugin_file_s_figures_are_known_from_its_text(tmp_path, line):
+    (tmp_path / "p.py").write_text(f"raise SystemExit  # never executed\n{line}\ndef draw(study): ...\n")
+    assert _figures(tmp_path / "p.py") == {"mine"}

@@ -29,7 +29,5 @@ def name_runs(paths: Sequence[Path], scenarios: Mapping[Path, JsonObject]) -> li
             parts = (name if len(by_name) > 1 else "", differs, "" if seed is None else f"seed {seed}")
             names[path] = JOINT.join(filter(None, parts))
     named = Counter(names.values())
-    return [
-        path.name if not (name := names.get(path)) else name if named[name] == 1 else f"{name} ({path.name})"
-        for path in paths
-    ]
+    unique = {path: name if named[name] == 1 else f"{name} ({path.name})".strip() for path, name in names.items()}
+    return [unique.get(path) or path.name for path in paths]

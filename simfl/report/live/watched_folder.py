@@ -94,8 +94,8 @@ class WatchedFolder:
         if len(paths) > 1 and known.keys() != self._named:
             self._names = dict(zip(paths, name_runs(paths, known), strict=True))
             self._named = set(known)
-        names = [(path, self._names.get(path, path.name)) for path in paths]
-        return sorted(names, key=lambda member: natural(member[1]))
+        members = [(path, self._names.get(path, path.name)) for path in paths]
+        return sorted(members, key=lambda member: natural(member[1]))
 
     def _run(self, path: Path, label: str) -> JsonObject:
         if path in self._done:
