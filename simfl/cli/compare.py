@@ -8,7 +8,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import check_latex, latex_option, plugin_option, print_json, write_latex
+from simfl.cli.shared import latex_option, plugin_option, print_json, write_asked_latex
 from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, report_failures, run_options
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def command(
     target_accuracy: float | None,
     at: str | None,
     as_csv: bool,
-    latex: Path | None,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -66,7 +65,6 @@ def command(
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
-    check_latex(latex)
     from simfl.experiments.compare.comparison import compare, configurations, folder_of
     from simfl.experiments.sweep.grid import axes
     from simfl.experiments.sweep.plan import plan_sweep
@@ -81,8 +79,7 @@ def command(
     with going_on(), shown(quiet) as watch:
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
     report_failures(comparison.index, quiet)
-    if comparison.document["means"]:
-        write_latex(comparison.path, latex)
+    write_asked_latex(comparison.path, len(comparison.document["means"]))
     if as_json:
         print_json({"path": str(comparison.path), **comparison.document})
     else:

@@ -11,7 +11,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import as_json, check_latex, latex_option, plugin_option, print_json, write_latex
+from simfl.cli.shared import as_json, latex_option, plugin_option, print_json, write_asked_latex
 from simfl.core.errors import printable
 
 FAILED_MEMBERS = 3
@@ -98,7 +98,6 @@ def command(
     grid: tuple[str, ...],
     plugins: tuple[Path, ...],
     replications: int,
-    latex: Path | None,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -119,7 +118,6 @@ def command(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    check_latex(latex)
     chosen = how(**options)
     plan = plan_sweep(file, axes(grid), replications, plugins)
     folder = out / plan.name / f"sweep-{plan.digest}"
@@ -130,8 +128,7 @@ def command(
     shard, shards = chosen.shard
     mine = index.counts(member.digest for member in plan.members[shard - 1 :: shards])
     report_failures(index, quiet)
-    if counts["done"]:
-        write_latex(folder, latex)
+    write_asked_latex(folder, counts["done"])
     if as_json:
         columns, rows = index.table()
         runs = [{column: row.get(column) for column in columns} for row in rows]
