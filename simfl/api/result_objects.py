@@ -1,18 +1,19 @@
 """Results opened again, to work with them in Python: a run, a sweep, a comparison."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from simfl.core.columns import order_columns
+from simfl.core.columns import Column, columns_by_name, order_columns
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.number_text import heading, number
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
 from simfl.results.folder import ResultsFolder
-from simfl.results.frames import html_table, indexed_rounds
+from simfl.results.frames import as_printed, html_table, indexed_rounds
 from simfl.results.run_files import participation_matrix, read_table
 from simfl.scenario import Scenario
 from simfl.scenario.trust import Trust
@@ -77,8 +78,8 @@ class Result:
             for column in order_columns(known.values())
             if column.shown and self.summary.get(column.name) is not None
         ]
-        frame = DataFrame([(column.heading, column.unit, self.summary[column.name]) for column in columns])
-        frame.columns = ["", "unit", "value"][: frame.shape[1]]
+        rows = [(heading(column), number(column, self.summary[column.name])) for column in columns]
+        frame = DataFrame(rows, columns=["", "value"])
         diverged_round = self.summary.get("diverged_round")
         note = f"Seed {self.summary['seed']}, digest {self.summary['digest']}."
         return html_table(
@@ -144,9 +145,26 @@ class SweepResult:
         """A figure of all runs, as a matplotlib Figure."""
         return _figure(self.path, name)
 
+    def latex(self, columns: Sequence[str] = ()) -> str:
+        """A LaTeX table (booktabs) of means with the half width of their 95 % interval, the best in bold.
+
+        Args:
+            columns: names of measures, e.g. ``["test_accuracy", "time_s"]``; default: all that differ.
+
+        Raises:
+            SimflError: no run is complete, or none has such a measure.
+        """
+        from simfl.report.latex import latex
+        from simfl.report.study_reader import read_study
+
+        return latex(read_study([self.path]), columns)
+
     def _repr_html_(self) -> str:
         counts = ", ".join(f"{count} {status}" for status, count in self.runs.status.value_counts().items())
-        return html_table(self.path.name, self.runs.dropna(axis=1, how="all"), f"Runs: {counts}.")
+        known = columns_by_name()
+        shown = [name for name in self.runs.columns if name not in known or known[name].shown]
+        frame = as_printed(self.runs[shown].dropna(axis=1, how="all"), known)
+        return html_table(self.path.name, frame, f"Runs: {counts}.")
 
 
 @dataclass(frozen=True)
@@ -190,18 +208,19 @@ class ComparisonResult(SweepResult):
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
-        shown = [entry for entry in self.document.get("columns", ()) if entry["shown"]]
+        from simfl.experiments.compare.show import mean_cell
+
+        shown = [column for entry in self.document.get("columns", ()) if (column := Column(**entry)).shown]
+        seeds = len(self.document["seeds"])
         means = {(row["choice"], row["metric"]): row for row in self.document["means"]}
         labels = [choice["choice"] for choice in self.document["choices"]]
         cells = {
-            entry["heading"]: [_uncertainty_text(means.get((label, entry["name"]))) for label in labels]
-            for entry in shown
+            heading(column): [mean_cell(column, means.get((label, column.name)), seeds) for label in labels]
+            for column in shown
         }
         diverged = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
                          if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
-        note = (
-            f"Means ± 95 % over {len(self.document['seeds'])} seeds; baseline {self.document['baseline']}. {diverged}"
-        )
+        note = f"Means ± 95 % over {seeds} seeds; baseline {self.document['baseline']}. {diverged}"
         return html_table(self.document["name"], DataFrame({"": labels, **cells}), note.strip())
 
     def show(self, at: str | None = None) -> None:
@@ -228,14 +247,6 @@ def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult 
         raise SimflError(f"{path}: no run, sweep or comparison here")
     kind = ComparisonResult if "comparison.json" in ResultsFolder.open_sweep(Path(path)) else SweepResult
     return kind.open(path, trust_plugins)
-
-
-def _uncertainty_text(row: JsonObject | None) -> str:
-    """A mean and the half-width of its interval."""
-    if row is None:
-        return "–"
-    half = "" if row["lower"] is None else f" ± {(row['upper'] - row['lower']) / 2:.3g}"
-    return f"{row['mean']:.4g}{half}"
 
 
 def _figure(path: Path, name: str) -> "Figure":

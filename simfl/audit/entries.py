@@ -172,14 +172,17 @@ class _Labels:
         """The labels in their final order, and the place there of each label by number.
 
         Whole numbers ascend, and are integers if all are written plainly (no 007); other words come in alphabetical
-        order, or stay in order of appearance if ``numbers_only``.
+        order, numbers in them by their size (phone-2 before phone-10), or stay in order of appearance if
+        ``numbers_only``.
         """
+        from simfl.report.axes import natural
+
         words = list(self.numbers)
         whole = all(map(WHOLE.fullmatch, words))
         if whole:
             words.sort(key=lambda word: (int(word), word))
         elif not numbers_only:
-            words.sort()
+            words.sort(key=lambda word: (natural(word), word))
         rank = np.empty(len(words), dtype=np.int64)
         rank[[self.numbers[word] for word in words]] = np.arange(len(words))
         plainly = whole and all(str(int(word)) == word for word in words)

@@ -48,6 +48,8 @@ def drawing(report: Report) -> "Figure":
         axes.legend(loc="best")
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if rounds[-1] > rounds[0]:
+        below.set_xlim(rounds[0], rounds[-1])
     return fig
 
 

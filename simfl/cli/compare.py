@@ -8,7 +8,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import plugin_option, print_json
+from simfl.cli.shared import latex_option, plugin_option, print_json, write_asked_latex
 from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, report_failures, run_options
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
               help="Show all when they had spent as many rounds, seconds, client updates or bytes as all others, "
               "instead of at their ends; all = all four.")  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv, or with --at equal.csv.")
+@latex_option
 @plugin_option
 @run_options
 @click.pass_context
@@ -78,6 +79,7 @@ def command(
     with going_on(), shown(quiet) as watch:
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
     report_failures(comparison.index, quiet)
+    write_asked_latex(comparison.path, len(comparison.document["means"]))
     if as_json:
         print_json({"path": str(comparison.path), **comparison.document})
     else:

@@ -32,6 +32,53 @@ figure_plugin_option = click.option(
 )  # fmt: skip
 
 
+LATEX = "simfl.latex"
+"""Where the context keeps the file of ``--latex``."""
+
+
+def check_latex(file: Path | None) -> None:
+    """Refuses a file of ``--latex`` that could not be written later.
+
+    Raises:
+        SimflError: it cannot be written, or is a file of results.
+    """
+    from simfl.results.file_names import refuse_result_files
+
+    if file is not None:
+        writable(file, "--latex")
+        refuse_result_files(file)
+
+
+def _keep_latex(context: click.Context, _: click.Parameter, file: Path | None) -> None:
+    check_latex(file)
+    context.meta[LATEX] = file
+
+
+latex_option = click.option(
+    "--latex", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", expose_value=False,
+    callback=_keep_latex, help="Also write the means as a LaTeX table (booktabs), the best in bold.",
+)  # fmt: skip
+
+
+def write_asked_latex(folder: Path, done: int) -> None:
+    """Writes the table of a sweep or comparison into the file of ``--latex``, if there is one and runs are done."""
+    if done and (file := click.get_current_context().meta[LATEX]):
+        write_latex(folder, file)
+
+
+def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = ()) -> None:
+    """Writes the means of results as a LaTeX table.
+
+    Raises:
+        SimflError: no run is complete, or none has such a column.
+    """
+    from simfl.core.storage.disk import write_atomically
+    from simfl.report.latex import latex
+    from simfl.report.study_reader import read_study
+
+    write_atomically(file, latex(read_study([folder]), columns).encode())
+
+
 def load_figures(plugins: tuple[Path, ...]) -> None:
     """Executes the plugin files of ``--plugin``.
 

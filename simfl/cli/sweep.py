@@ -11,7 +11,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import as_json, plugin_option, print_json
+from simfl.cli.shared import as_json, latex_option, plugin_option, print_json, write_asked_latex
 from simfl.core.errors import printable
 
 FAILED_MEMBERS = 3
@@ -87,6 +87,7 @@ def report_failures(index: Any, quiet: bool) -> None:
 @click.option("--replications", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each combination, with the seeds seed, seed + 1, ...")  # fmt: skip
 @click.option("--shard", type=_Shard(), default=(1, 1), help="Only every N-th run from the I-th on, e.g. 3/16.")
+@latex_option
 @plugin_option
 @run_options
 @click.pass_context
@@ -127,6 +128,7 @@ def command(
     shard, shards = chosen.shard
     mine = index.counts(member.digest for member in plan.members[shard - 1 :: shards])
     report_failures(index, quiet)
+    write_asked_latex(folder, counts["done"])
     if as_json:
         columns, rows = index.table()
         runs = [{column: row.get(column) for column in columns} for row in rows]

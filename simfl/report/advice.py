@@ -6,17 +6,16 @@ guarantees are those that hold for any number of rounds.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from simfl.core.columns import GUARANTEES
-from simfl.experiments.compare.intervals import CONFIDENCE, Interval
+from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.run_numbers import divergence_text
-from simfl.experiments.compare.significance import FEWEST_PAIRS, least, p_value
+from simfl.experiments.compare.significance import FEWEST_PAIRS, least
 from simfl.report.finished_run import Run
-from simfl.report.measures import Scale, StudyMeasure, with_values
-from simfl.report.seed_intervals import interval, paired_difference
+from simfl.report.measure_change import MeasureChange, common_seeds, compare_with_baseline, paired_p_value
+from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.study import Group, Study, eligible
 
 PROMISED = ("guarantee_semi_strong", "guarantee_weak", "guarantee_strong")
@@ -28,19 +27,6 @@ CLAIMED = ("guarantee_semi_strong", "test_accuracy", "time_to_target_s", "time_s
 
 FEW = 0.1
 """Share of skipped rounds from which on words say so."""
-
-
-@dataclass(frozen=True)
-class MeasureChange:
-    """What another configuration does to a measure.
-
-    In a few words: ``3.1 ± 0.9 points less accuracy``, its name where nothing can be said; and as a verdict: +1 better,
-    -1 worse, 0 not significant.
-    """
-
-    measure: StudyMeasure
-    words: str
-    verdict: int
 
 
 @dataclass(frozen=True)
@@ -72,10 +58,13 @@ def family_level(study: Study) -> float:
 def advise(study: Study) -> Advice | None:
     """The group to choose, by the rule that ``docs/how-to/report.md`` prints.
 
-    Of those not significantly different from the most accurate one: if some hide updates in sums, these; then those
-    whose guarantee for any number of rounds is strongest (semi-strong, then weak, then strong), where a guarantee that
-    theory knows comes before any that was only observed; then those not significantly different from the quickest; then
-    the highest mean accuracy.
+    Of those not significantly different from the most accurate one, in the order of their means down to the first that
+    is: if some hide updates in sums, these; then those whose guarantee for any number of rounds is strongest
+    (semi-strong, then weak, then strong), where a guarantee that theory knows comes before any that was only observed;
+    then those not significantly different from the quickest, again in order; then the highest mean accuracy.
+
+    So no other group with as many seeds is at least as good by every one of these and better by one: who is dropped for
+    a mean takes all those with him whose mean is no better. The order of the groups plays no part.
 
     None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
     network, its data), which nobody can choose.
@@ -88,15 +77,10 @@ def advise(study: Study) -> Advice | None:
     if not left:
         return _no_choice("every configuration has diverged, or skipped all of its rounds", rule)
     level = family_level(study)
-    if "test_accuracy" in known:
-        rule.append("among those not significantly different from the most accurate one")
-        measure, needed = known["test_accuracy"], fewest_pairs(level)
-        best = max(left, key=lambda group: _or_minus_infinity(measure.over(group).estimate))
-        shared = [group for group in left if group is best or len(_common_seeds(measure, group, best)) >= needed]
-        if len(shared) < 2 and len(left) > 1:
-            accuracies = f"the accuracies of {len(study.groups)} configurations"
-            return _no_choice(f"with fewer than {needed} shared seeds {accuracies} cannot be distinguished", rule)
-        left = _best(measure, shared, level)
+    enough = _with_enough_seeds(study, known.get("test_accuracy"), left, level, rule)
+    if isinstance(enough, Advice):
+        return enough
+    left = enough
     if any(group.hides for group in left) and not all(group.hides for group in left):
         rule.append("updates that are hidden in sums")
         left = [group for group in left if group.hides]
@@ -110,6 +94,34 @@ def advise(study: Study) -> Advice | None:
         rule.append(f"{'then ' if rule else ''}the shortest {quick.noun}")
         left = _best(quick, left, level)
     return _last(study, known, quick, left, rule, level)
+
+
+def _with_enough_seeds(
+    study: Study, accuracy: StudyMeasure | None, groups: list[Group], level: float, rule: list[str]
+) -> list[Group] | Advice:
+    """The groups with seeds enough that are not significantly less accurate than the best, or that there is no choice;
+    the criteria are added to ``rule``.
+    """
+    if accuracy is None:
+        needed, enough = FEWEST_PAIRS, [group for group in groups if len(group.runs) >= FEWEST_PAIRS]
+        what = f"{len(study.groups)} configurations"
+    else:
+        needed = fewest_pairs(level)
+        first = _first(accuracy, groups)
+        enough = [
+            group
+            for group in groups
+            if all(group is best or len(common_seeds(accuracy, group, best)) >= needed for best in first)
+        ]
+        what = f"the accuracies of {len(study.groups)} configurations"
+    if len(enough) < min(2, len(groups)):
+        return _no_choice(f"with fewer than {needed} shared seeds {what} cannot be distinguished", rule)
+    if len(enough) < len(groups):
+        rule.append(f"among those with at least {needed} shared seeds")
+    if accuracy is None:
+        return enough
+    rule.append(f"{'' if rule else 'among '}those not significantly different from the most accurate one")
+    return _best(accuracy, enough, level)
 
 
 def _with_strongest_guarantee(left: list[Group], rule: list[str]) -> list[Group] | Advice:
@@ -143,7 +155,10 @@ def _last(
             return _no_choice(f"{others} cannot be distinguished", rule)
         extreme = "highest" if first.better > 0 else "lowest"
         rule.append(f"and, of those that still cannot be distinguished, the {extreme} mean {first.noun}")
-    pick = max(left, key=lambda g: _or_minus_infinity(first.better * first.over(g).estimate)) if first else left[0]
+    leading = _first(first, left) if first else left
+    if len(leading) > 1:
+        return _no_choice(f"{', '.join(group.label for group in leading)} have the same means", rule)
+    pick = leading[0]
     shown = [known[name] for name in CLAIMED if name in known]
     shown = [m for m in shown if m.name != "time_s" or m is quick]
     changes = [compare_with_baseline(m, pick, baseline, level) for m in shown] if pick is not baseline else []
@@ -154,25 +169,6 @@ def _last(
 def fewest_pairs(level: float) -> int:
     """The fewest pairs that can give a p value up to a level."""
     return next(pairs for pairs in count(FEWEST_PAIRS) if least(pairs) <= level)
-
-
-def compare_with_baseline(measure: StudyMeasure, group: Group, baseline: Group, level: float) -> MeasureChange | None:
-    """What a group does to a measure compared with the baseline, None where either has no value; p-values up to
-    ``level`` count.
-    """
-    ours, theirs = measure.by_seed(group), measure.by_seed(baseline)
-    if not ours or not theirs:
-        return None
-    seeds = _common_seeds(measure, group, baseline)
-    after, before = (interval(values[seed] for seed in seeds or values).estimate for values in (ours, theirs))
-    if measure.column in GUARANTEES:  # known, not measured
-        difference, significant = Interval(after - before, count=len(seeds)), after != before
-    else:
-        difference, significant = paired_difference(ours, theirs), _p_value(measure, group, baseline) <= level
-    verdict = int(math.copysign(1, difference.estimate * measure.better)) if significant and measure.better else 0
-    return MeasureChange(
-        measure, _words(measure, difference, before, after, significant) + _seeds_with_value(measure, group), verdict
-    )
 
 
 def cautions(study: Study) -> list[str]:
@@ -195,21 +191,22 @@ def _no_choice(reason: str, rule: Sequence[str]) -> Advice:
     return Advice(None, reason, (), (), ", ".join(rule))
 
 
+def _first(measure: StudyMeasure, groups: Sequence[Group]) -> list[Group]:
+    """The groups of the best mean."""
+    means = [_or_minus_infinity(measure.better * measure.over(group).estimate) for group in groups]
+    return [group for group, mean in zip(groups, means, strict=True) if mean == max(means)]
+
+
 def _best(measure: StudyMeasure, groups: Sequence[Group], level: float) -> list[Group]:
-    """Without those that differ significantly from the best mean."""
-    best = max(groups, key=lambda group: _or_minus_infinity(measure.better * measure.over(group).estimate))
-    return [group for group in groups if _p_value(measure, group, best) > level]
-
-
-def _common_seeds(measure: StudyMeasure, first: Group, second: Group) -> list[int]:
-    """The seeds for which both have a value."""
-    return sorted(measure.by_seed(first).keys() & measure.by_seed(second).keys())
-
-
-def _p_value(measure: StudyMeasure, first: Group, second: Group) -> float:
-    ours, theirs = measure.by_seed(first), measure.by_seed(second)
-    seeds = _common_seeds(measure, first, second)
-    return p_value([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])
+    """The groups that do not differ significantly from the best mean, in the order of their means down to the first
+    that does: one that is only uncertain stays before none that is surely better.
+    """
+    first = _first(measure, groups)
+    means = {group.label: _or_minus_infinity(measure.better * measure.over(group).estimate) for group in groups}
+    worse = [
+        means[group.label] for group in groups if any(paired_p_value(measure, group, best) <= level for best in first)
+    ]
+    return [group for group in groups if not worse or means[group.label] > max(worse)]
 
 
 def _known_guarantee(group: Group) -> tuple[float, ...] | None:
@@ -236,35 +233,6 @@ def _is_settled(run: Run) -> bool:
         if len(values) and values.iloc[-1] > 1 and values.iloc[len(values) // 2 :].nunique() > 1:
             return False
     return True
-
-
-# -- words -------------------------------------------------------------------------------------------
-
-
-def _words(measure: StudyMeasure, difference: Interval, before: float, after: float, significant: bool) -> str:
-    name = measure.noun
-    if measure.column.unit == "share":
-        points = Scale(0.01, "", 1)
-        size = points.interval(replace(difference, estimate=abs(difference.estimate)))
-        if not significant:
-            sign = "+" if difference.estimate > 0 else ""
-            return f"{name} ({sign}{points.interval(difference)} points)" if difference.count > 1 else name
-        return f"{size} points {'more' if difference.estimate > 0 else 'less'} {name}"
-    scale = measure.scale((before, after))
-    if not significant:
-        return name
-    if measure.column.unit in ("seconds", "bytes") and before > 0:
-        ratio = after / before
-        if ratio >= 2:
-            return f"{ratio:.1f} times the {name}"
-        return f"{100 * abs(ratio - 1):.0f}\u202f% {'more' if ratio > 1 else 'less'} {name}"
-    return f"a {name} of {scale.text(after)} instead of {scale.text(before)}"
-
-
-def _seeds_with_value(measure: StudyMeasure, group: Group) -> str:
-    """How many seeds have a value, where not all do."""
-    some = len(measure.by_seed(group))
-    return f" (in {some} of {len(group.runs)} seeds)" if some < len(group.runs) else ""
 
 
 def _or_minus_infinity(value: float) -> float:

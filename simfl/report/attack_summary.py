@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from simfl.report.advice import compare_with_baseline, family_level
+from simfl.report.advice import family_level
+from simfl.report.measure_change import compare_with_baseline
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.study import Group, Study
 

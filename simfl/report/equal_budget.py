@@ -83,7 +83,7 @@ def _cells(study: Study, budget: str, shown: _Shown) -> Iterator[Cell]:
     values, scale = shown.values[budget], shown.scale
     better = shown.column.better if shown.column.name != BUDGETS[budget] else 0
     means = {label: interval(runs.values()) for label, runs in values.items()}
-    best = best_groups(study, better, scale, means)
+    best = best_groups(study, better, scale.text, means)
     for group in study.groups:
         mine, runs, notes = means[group.label], values[group.label], []
         if better and group.label != study.baseline and runs.keys() & values[study.baseline].keys():

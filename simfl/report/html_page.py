@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from simfl.core.json_data import JsonObject
 from simfl.report import style
-from simfl.report.advice import Advice, advise, cautions, compare_with_baseline, family_level
+from simfl.report.advice import Advice, advise, cautions, family_level
 from simfl.report.attack_summary import attack_summary, enumerate_words
 from simfl.report.equal_budget import equal_table
 from simfl.report.figures import Kind, NothingToDraw, figures
+from simfl.report.measure_change import compare_with_baseline
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.page_tables import csv_of, group_table, round_table, run_table
 from simfl.report.saving import csv_text

@@ -1,6 +1,7 @@
 """The tables of the page: one row a group, one row a run. Every cell has a text and a value to sort by."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +65,7 @@ def group_table(study: Study) -> PageTable:
     known = with_values(study)
     means = {m.name: {group.label: m.over(group) for group in study.groups} for m in known}
     scales = {m.name: m.scale(i.estimate for i in means[m.name].values()) for m in known}
-    best = {m.name: best_groups(study, m.better, scales[m.name], means[m.name]) for m in known}
+    best = {m.name: best_groups(study, m.better, scales[m.name].text, means[m.name]) for m in known}
     columns = (Head("group", "Configuration", key=True), *(_column(m, scales[m.name]) for m in known))
     rows = []
     for group in study.groups:
@@ -143,13 +144,13 @@ def _column(measure: StudyMeasure, scale: Scale) -> Head:
     return Head(measure.name, measure.label, scale.unit, measure.column.sentence, True)
 
 
-def best_groups(study: Study, better: int, scale: Scale, means: dict[str, Interval]) -> list[Group]:
-    """The groups of the best mean, none where no value is better than another as it is written.
+def best_groups(study: Study, better: int, write: Callable[[float], str], means: dict[str, Interval]) -> list[Group]:
+    """The groups of the best mean, none where no value is better than another as ``write`` writes it.
 
     A group that lacks the value for some seeds, has diverged or has never aggregated anything, is not among them.
     """
     left = [group for group in study.groups if eligible(group) and means[group.label].count == len(group.runs)]
-    written = {label: scale.text(interval.estimate) for label, interval in means.items()}
+    written = {label: write(interval.estimate) for label, interval in means.items()}
     if not better or not left or not study.comparable or len(set(written.values())) < 2:
         return []
     best = (max if better > 0 else min)(left, key=lambda group: means[group.label].estimate)

@@ -20,7 +20,7 @@ SHOWN_FILES = 5
 MOST_FILES = 100
 """Plugin files that are looked at."""
 
-_FIGURE = re.compile(rb"@figure\(\s*[\"']([^\"'\s]+)")
+_FIGURE = re.compile(rb"@(?:\w+\.)*figure\(\s*(?:name\s*=\s*)?[\"']([^\"'\s]+)")
 
 
 def missing_figures_hint(study: Study, name: str | None = None) -> str:

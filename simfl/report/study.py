@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from simfl.experiments.compare.overhead import HIDES
 from simfl.report.finished_run import Run
-from simfl.results.frames import html_table
+from simfl.results.frames import as_printed, html_table
 
 COLOURED = 14
 """Groups that get a colour and line style of their own; of more, only the most accurate ones do."""
@@ -125,20 +125,23 @@ class Study:
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
-        runs = [(group.label, run) for group in self.groups for run in group.runs]
+        known = {name: column for run in self.runs for name, column in run.columns.items() if column.shown}
         rows = [
-            {
-                "group": label,
-                "seed": run.seed,
-                **{n: v for n, v in run.finals.items() if (c := run.columns.get(n)) and c.shown},
-            }
-            for label, run in runs
+            {"group": group.label, "seed": run.seed, **{name: v for name, v in run.finals.items() if name in known}}
+            for group in self.groups
+            for run in group.runs
         ]
-        return html_table(f"{self.title}: {self.kind}", DataFrame(rows).dropna(axis=1, how="all"))
+        frame = DataFrame(rows).dropna(axis=1, how="all")
+        return html_table(f"{self.title}: {self.kind}", as_printed(frame, known))
 
     def group(self, label: str) -> Group:
         """The group of a label."""
         return next(group for group in self.groups if group.label == label)
+
+
+def most_clients(study: Study) -> int:
+    """Clients of the largest of a study's federations."""
+    return max(run.clients for run in study.runs)
 
 
 def eligible(group: Group) -> bool:

@@ -43,8 +43,10 @@ def inline(fig: "Figure", name: str, about: str) -> str:
     text = picture(fig, "svg").decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style).*?</\1>", "", text, flags=re.S)  # a style would hold for the whole page
-    text = re.sub(r' id="group-(\w+)"', r' class="series series-\1"', text)
-    text = re.sub(r' id="own-([^"]*)"', r' class="series" data-name="\1"', text)
+    text = re.sub(r' id="(thin-)?group-(\w+)"', lambda m: f' class="series series-{m[2]}{" thin" * bool(m[1])}"', text)
+    text = re.sub(
+        r' id="(thin-)?own-([^"]*)"', lambda m: f' class="series{" thin" * bool(m[1])}" data-name="{m[2]}"', text
+    )
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(r"#[0-9a-f]{6}\b", lambda match: COLOURS.get(match[0], match[0]), text)
     text = re.sub(r"font(-family)?: (?:([\d.]+px) )?'DejaVu Sans'[^;\"]*", _letters, text)
@@ -69,7 +71,7 @@ def _panels(fig: "Figure") -> list[JsonObject]:
             "left": place.x0 * wide, "right": place.x1 * wide,
             "top": (1 - place.y1) * high, "bottom": (1 - place.y0) * high,
             "from": axes.get_xlim()[0], "to": axes.get_xlim()[1], "low": low, "high": high_end, "log": log,
-            "label": axes.get_xlabel(), "whole": axes.get_xlabel() == AXES["rounds"],
+            "label": axes.get_xlabel(), "whole": axes.get_xlabel() == AXES["round"],
             "share": isinstance(axes.yaxis.get_major_formatter(), PercentFormatter),
         })  # fmt: skip
     return [{key: round(v, 4) if isinstance(v, float) else v for key, v in panel.items()} for panel in panels]

@@ -5,7 +5,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.columns import Column
 from simfl.core.errors import SimflError
+from simfl.core.number_text import heading, number
 from simfl.results.file_names import is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import read_table
@@ -53,6 +55,15 @@ def _rounds(runs: Iterable[tuple[Mapping[Any, object], Path]]) -> "DataFrame":
     if not frames:
         raise SimflError("no finished run here")
     return concat(frames, ignore_index=True)
+
+
+def as_printed(frame: "DataFrame", known: Mapping[str, Column]) -> "DataFrame":
+    """The values of a frame's known columns as the terminal writes them, under headings with their units."""
+    shown = frame.copy()
+    for name in frame.columns:
+        if column := known.get(name):
+            shown[name] = [number(column, value) for value in frame[name]]
+    return shown.rename(columns={name: heading(column) for name, column in known.items()})
 
 
 def html_table(title: str, frame: "DataFrame", note: str = "") -> str:

@@ -8,7 +8,9 @@ from click.testing import CliRunner
 
 import simfl as api
 from simfl.cli import simfl
+from simfl.core.columns import columns_by_name
 from simfl.report.study_reader import read_study
+from simfl.results.frames import as_printed
 
 TEXT = """
 name: tidy
@@ -129,3 +131,18 @@ def test_what_is_shown_is_text():
     text = html_table("<b>", frame, "<u>")
     assert "<script>" not in text and "<i>" not in text and "<u>" not in text
     assert text.count("&lt;script&gt;") == 20 and "30 rows, the first 20 of them shown" in text
+
+
+def test_notebook_tables_write_numbers_as_the_terminal_does(swept, compared, capsys):
+    """N6: they said 1.456e+05 where the terminal said MB."""
+    compared.show()
+    printed, note = capsys.readouterr().out, shown(compared)
+    mean = compared.means.set_index(["choice", "metric"]).loc["random", "bytes"]
+    assert "Traffic, MB" in note and f"{mean['mean'] / 1e6:.4g}" in note and f"{mean['mean'] / 1e6:.4g}" in printed
+    frame = pandas.DataFrame({"bytes": [1_456_000.0, None], "test_accuracy": [0.5, 0.25], "k": [3, 4]})
+    text = as_printed(frame, columns_by_name())
+    assert text.columns.tolist() == ["Traffic, MB", "Accuracy", "k"]
+    assert text.to_numpy().tolist() == [["1.456", "0.5000", 3], ["–", "0.2500", 4]]
+    single = shown(swept.result(swept.runs.digest[0]))
+    assert "Traffic" not in single or "MB" in single
+    assert "e+0" not in note + single + shown(swept) + shown(read_study([compared.path]))

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simfl.experiments.compare.significance import FEWEST_PAIRS, p_value
 from simfl.report.advice import advise, cautions, family_level, fewest_pairs
@@ -331,3 +333,136 @@ def test_one_seed_is_said_to_be_one():
     study = simulated([Truth(), Truth()], np.random.default_rng(0), seeds=2, axis="devices.availability.dropout")
     assert "one seed" not in describe(study)[-1]
     assert json.dumps(describe(study)) and replace(study, target=None).seeds == 2
+
+
+# -- hand-made tables: what holds whatever the numbers are ---------------------------------------------
+
+SEEDS = 6
+levels = st.integers(0, 3)
+NOISE = (
+    (0.131, -0.217, 0.317, -0.088, 0.241, -0.391),
+    (-0.071, 0.183, -0.269, 0.331, -0.117, 0.053),
+    (9.137, -9.311, 5.273, -6.419, 8.753, -7.337),
+)
+"""Of the seeds: two kinds of little, and much."""
+
+
+@st.composite
+def tables(draw):
+    """Two to five groups with a few values of everything, so that ties, near ties and orders of all kinds come up."""
+    groups = []
+    for _ in range(draw(st.integers(2, 5))):
+        accuracy, time_s = (draw(st.tuples(levels, st.sampled_from(NOISE))) for _ in range(2))
+        seeds = draw(st.sampled_from([SEEDS] * 5 + [2]))
+        hides, known, guarantee = draw(st.booleans()), draw(st.booleans()), draw(st.integers(1, 3))
+        groups.append((accuracy, time_s, seeds, hides, known, guarantee, draw(st.integers(0, 5))))
+    return groups
+
+
+def hand_made(groups, seeds=None, accuracies=True):
+    """A study of the rows of a table; times and accuracies without anything that the table does not say."""
+    truths = [
+        Truth(guarantee=guarantee, known=known, falls_until=5, seeds=tuple(range(seeds or own)))
+        for _, _, own, _, known, guarantee, _ in groups
+    ]
+    study = simulated(truths, np.random.default_rng(0), seeds=SEEDS, rounds=20)
+    for group, ((level, noise), (slow, late), _, hides, _, _, shift) in zip(study.groups, groups, strict=True):
+        for run in group.runs:
+            place = (run.seed + shift) % SEEDS
+            summary = run.results.summary
+            summary["test_accuracy"] = 0.5 + 0.05 * level + 0.01 * noise[place]
+            if not accuracies:
+                del summary["test_accuracy"]
+            run.__dict__["_to_target"] = {study.target: {"time_to_target_s": 100 + 10 * slow + late[place]}}
+            if hides:
+                summary["secagg_bytes"] = 1.0
+    return study
+
+
+def worth(study, group):
+    """What the printed rule looks at; more is better."""
+    runs = group.runs
+    guarantee = "guarantee_semi_strong" in runs[0].summary
+    name = "guarantee_semi_strong" if guarantee else "privacy_semi_strong"
+    accuracy = np.mean([run.finals.get("test_accuracy", 0.0) for run in runs])
+    time_s = np.mean([run.to_target(study.target)["time_to_target_s"] for run in runs])
+    return "secagg_bytes" in runs[0].summary, guarantee, min(run.summary[name] for run in runs), accuracy, -time_s
+
+
+def dominates(ours, theirs):
+    """At least as good in everything and better in something; an unknown guarantee is no better than a known one."""
+    pairs = [(ours[0], theirs[0]), (ours[1:3], theirs[1:3]), (ours[3], theirs[3]), (ours[4], theirs[4])]
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables())
+def test_the_recommended_configuration_is_never_dominated(groups):
+    study = hand_made(groups)
+    advice = advise(study)
+    for other in study.groups:
+        if advice.pick and len(other.runs) == len(advice.pick.runs):
+            assert not dominates(worth(study, other), worth(study, advice.pick)), (advice.rule, other.label)
+
+
+def test_who_is_only_uncertain_is_not_chosen_over_who_is_surely_better():
+    """group_1 is surely less accurate than the best, group_2 by more, but nobody knows: it was chosen."""
+    sure, unsure = NOISE[1], NOISE[2]
+    best, second, third = ((3, NOISE[1]), 1), ((2, sure), 3), ((1, unsure), 3)
+    rows = [(accuracy, (1, sure), SEEDS, False, True, guarantee, 0) for accuracy, guarantee in (best, second, third)]
+    study = hand_made(rows)
+    p = p_value(*([run.finals["test_accuracy"] for run in study.groups[place].runs] for place in (2, 0)))
+    assert p > family_level(study) and dominates(worth(study, study.groups[1]), worth(study, study.groups[2]))
+    assert advise(study).pick.label == "group_0"
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), st.randoms(use_true_random=False))
+def test_the_order_of_the_configurations_changes_nothing(groups, random):
+    study = hand_made(groups)
+    order = list(study.groups)
+    for mixed in (order[::-1], random.sample(order, len(order))):
+        first, second = advise(study), advise(replace(study, groups=tuple(mixed)))
+        assert (first.pick and first.pick.label) == (second.pick and second.pick.label)
+        assert {group.label for group in first.ties} == {group.label for group in second.ties}
+        assert (first.rule, first.changes and [c.words for c in first.changes]) == (
+            second.rule, second.changes and [c.words for c in second.changes]
+        )  # fmt: skip
+        assert sorted(first.reason.replace(",", "").split()) == sorted(second.reason.replace(",", "").split())
+
+
+@settings(max_examples=50, deadline=None)
+@given(tables(), st.booleans())
+def test_with_two_seeds_nothing_is_settled(groups, accuracies):
+    advice = advise(hand_made(groups, seeds=2, accuracies=accuracies))
+    assert advice.pick is None and not advice.changes and "shared seeds" in advice.reason
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables())
+def test_no_unknown_guarantee_is_chosen_over_a_known_one_of_equal_accuracy(groups):
+    alike = [
+        ((1, NOISE[1]), time_s, SEEDS, False, known, guarantee, 0) for _, time_s, _, _, known, guarantee, _ in groups
+    ]
+    study = hand_made(alike)
+    advice = advise(study)
+    known = [group for group in study.groups if "guarantee_semi_strong" in group.first.summary]
+    if advice.pick and known:
+        assert advice.pick in known
+        if len(known) < len(study.groups):
+            assert "one that theory knows before any that was only observed" in advice.rule
+
+
+def test_too_few_seeds_of_some_are_named_in_the_rule():
+    row = ((1, NOISE[0]), (1, NOISE[1]), SEEDS, False, True, 1, 0)
+    study = hand_made([row, (*row[:5], 3, 0), ((0, NOISE[0]), row[1], 2, *row[3:])])
+    advice = advise(study)
+    assert advice.pick.label == "group_1" and advice.rule.startswith(
+        "among those with at least 5 shared seeds, those not"
+    )
+
+
+def test_equal_means_are_no_reason_to_choose():
+    row = ((1, NOISE[0]), (1, NOISE[1]), SEEDS, False, True, 3, 0)
+    advice = advise(hand_made([(*row[:5], 1, 0), row, row]))
+    assert advice.pick is None and advice.reason == "group_1, group_2 have the same means"

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,12 @@ from simfl.report.axes import labels, varying
 from simfl.report.figures import FIGURES, NothingToDraw
 from simfl.report.figures.latency import _direct, _layout, _network
 from simfl.report.figures.participation import blocks
+from simfl.report.finished_run import Run
+from simfl.report.plugin_figures import _figures
 from simfl.report.saving import FORMATS, csv_text, picture
 from simfl.report.seed_intervals import POINTS, interval, over_rounds, over_time, paired_difference
 from simfl.report.style import DASHES, SERIES
+from simfl.results.folder import ResultsFolder
 from tests.support.damages import reseal, reseal_sweep
 
 # -- what is read ----------------------------------------------------------------------------------
@@ -125,7 +129,8 @@ def test_paired_differences_agree_with_compare(comparison):
 
 
 class FakeRun:
-    def __init__(self, **columns):
+    def __init__(self, seed=0, **columns):
+        self.seed = seed
         self.rounds = pandas.DataFrame(columns)
 
 
@@ -137,14 +142,18 @@ class FakeGroup:
 def test_over_rounds_holds_the_last_value_and_starts_where_all_have_one():
     nan = float("nan")
     group = FakeGroup(
-        FakeRun(round=range(4), loss=[nan, 2.0, nan, 4.0]), FakeRun(round=range(5), loss=[1.0, nan, 3.0, nan, 9.0])
+        FakeRun(round=range(4), loss=[nan, 2.0, nan, 4.0]),
+        FakeRun(7, round=range(5), loss=[1.0, nan, 3.0, nan, 9.0]),
     )
     table = over_rounds(group, "loss")
-    assert list(table["rounds"]) == [2, 3, 4] and list(table["mean"]) == [1.5, 2.5, 3.5]
+    assert list(table["round"]) == [1, 2, 3] and list(table["mean"]) == [1.5, 2.5, 3.5]
+    assert list(table["seed_0"]) == [2, 2, 4] and list(table["seed_7"]) == [1, 3, 3]
 
 
 def test_over_time_reads_steps_at_common_times():
-    group = FakeGroup(FakeRun(time_s=[1.0, 3.0, 5.0], a=[10.0, 20.0, 30.0]), FakeRun(time_s=[2.0, 4.0], a=[0.0, 100.0]))
+    group = FakeGroup(
+        FakeRun(time_s=[1.0, 3.0, 5.0], a=[10.0, 20.0, 30.0]), FakeRun(1, time_s=[2.0, 4.0], a=[0.0, 100.0])
+    )
     table = over_time(group, "a")
     assert list(table.time_s) == [2.0, 3.0, 4.0] and list(table["mean"]) == [5.0, 10.0, 60.0]
 
@@ -156,8 +165,8 @@ def test_long_lines_are_thinned_but_keep_their_ends():
 
 # -- figures -----------------------------------------------------------------------------------------
 
-LINES = {"accuracy": ("rounds", "test_accuracy"), "accuracy_time": ("time_s", "test_accuracy"),
-         "fairness": ("rounds", "fairness_gap"), "cardinality": ("rounds", "mean_cardinality")}  # fmt: skip
+LINES = {"accuracy": ("round", "test_accuracy"), "accuracy_time": ("time_s", "test_accuracy"),
+         "fairness": ("round", "fairness_gap"), "cardinality": ("round", "mean_cardinality")}  # fmt: skip
 
 
 def lines(fig):
@@ -174,13 +183,34 @@ def test_a_line_is_the_mean_of_the_runs_and_the_csv_is_the_line(comparison, name
     for group in study.groups:
         rows = table[table.group == group.label]
         np.testing.assert_array_equal(drawn[group.label], rows[[x, "mean"]])
-        if x == "rounds":
+        if x == "round":
             expected = np.mean([run.rounds[column] for run in group.runs], axis=0)
             np.testing.assert_allclose(rows["mean"], expected)
-    (bands,) = ([c for c in axes.collections] for axes in fig.axes)
+    thin = [line for axes in fig.axes for line in axes.lines if str(line.get_gid()).startswith("thin-")]
+    seeds = [table[table.group == g.label][f"seed_{run.seed}"] for g in study.groups for run in g.runs]
+    assert len(thin) == len(seeds) == 9 and not any(axes.collections for axes in fig.axes)
+    for line, expected in zip(thin, seeds, strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), expected)
+        assert line.get_linewidth() < min(its.get_linewidth() for its in lines(fig) if its not in thin)
+
+
+def test_from_five_seeds_on_the_interval_is_a_band(comparison):
+    """Of fewer, Student's t (12.7 of two seeds) fills the figure."""
+    study = read_study([comparison])
+    for seeds in (4, 5):
+        runs = study.groups[0].runs + study.groups[1].runs  # stand in for more seeds
+        group = replace(study.groups[0], runs=tuple(_with_seed(run, seed) for seed, run in enumerate(runs[:seeds])))
+        fig, table = draw("accuracy", replace(study, groups=(group,)))
+        bands = [c for axes in fig.axes for c in axes.collections]
+        thin = [line for axes in fig.axes for line in axes.lines if str(line.get_gid()).startswith("thin-")]
+        assert (len(bands), len(thin)) == ((1, 0) if seeds == 5 else (0, 4))
+        assert [name for name in table if name.startswith("seed_")] == [f"seed_{i}" for i in range(len(thin))]
     edges = np.concatenate([path.vertices for path in bands[0].get_paths()])
-    rows = table[table.group == study.groups[0].label]
-    assert set(np.round(rows.low, 9)) | set(np.round(rows.high, 9)) <= set(np.round(edges[:, 1], 9))
+    assert set(np.round(table.low, 9)) | set(np.round(table.high, 9)) <= set(np.round(edges[:, 1], 9))
+
+
+def _with_seed(run, seed):
+    return Run(ResultsFolder(run.path, run.summary | {"seed": seed}))
 
 
 def test_a_single_run_is_drawn_as_recorded(single):
@@ -435,3 +465,10 @@ def test_a_notebook_shows_a_figure_without_a_magic_line(single):
     png = shown["image/png"]
     width_px = int.from_bytes(png[16:20], "big")
     assert png.startswith(b"\x89PNG") and width_px == pytest.approx(150 * fig.get_figwidth(), abs=2)
+
+
+@pytest.mark.parametrize("line", ['@figure("mine", "T", "Time")', "@figures.figure(\n    'mine', 'T', 'Time')",
+                                  '@figure(name="mine", title="T", section="Time")'])  # fmt: skip
+def test_a_plugin_file_s_figures_are_known_from_its_text(tmp_path, line):
+    (tmp_path / "p.py").write_text(f"raise SystemExit  # never executed\n{line}\ndef draw(study): ...\n")
+    assert _figures(tmp_path / "p.py") == {"mine"}

@@ -259,9 +259,9 @@ def test_pointing_into_a_figure_reads_the_recorded_values(window, address, compa
     window("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     head, *rest = window.js("document.querySelector('.hover').innerText").split("\n")
     read = dict(zip(rest[::2], rest[1::2], strict=True))
-    number = int(head.removeprefix("Rounds "))
+    number = int(head.removeprefix("Round "))
     _, table = draw("accuracy", comparison)
-    expected = table[table["rounds"] == number].set_index("group")["mean"]
+    expected = table[table["round"] == number].set_index("group")["mean"]
     assert set(read) == set(expected.index)
     for group, text in read.items():
         assert float(text.removesuffix("\u202f%")) == pytest.approx(100 * expected[group], abs=0.11)

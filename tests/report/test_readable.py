@@ -107,7 +107,7 @@ def test_an_empty_panel_says_why(comparison, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["accuracy", "privacy", "fairness", "loss", "participation"])
-def test_rounds_are_whole_and_count_from_one(comparison, name):
+def test_rounds_are_whole_and_numbered_as_in_the_tables(comparison, name):
     study = read_study([comparison])
     fig, table = draw(name, study)
     fig.draw_without_rendering()
@@ -115,16 +115,17 @@ def test_rounds_are_whole_and_count_from_one(comparison, name):
         ticks = [text.get_text() for text in axes.get_xticklabels() if text.get_text()]
         assert all(re.fullmatch(r"[−-]?\d+", tick) for tick in ticks), ticks
     if name == "participation":
-        assert fig.axes[0].images[0].get_extent()[:2] == [0.5, 14.5]
+        assert fig.axes[0].images[0].get_extent()[:2] == [-0.5, 13.5]
     else:
-        assert (table["rounds"].min(), table["rounds"].max()) == (1, 14)
+        assert (table["round"].min(), table["round"].max()) == (0, 13)
+        assert all(axes.get_xlabel() == "Round" and axes.get_xlim()[0] == 0 for axes in fig.axes)
 
 
 def test_rounds_to_the_target_are_where_the_figure_reaches_it(comparison):
     study = read_study([comparison])
     _, table = draw("accuracy", [study.groups[0].first.path])
-    first = table[table["mean"] >= study.target]["rounds"].iloc[0]
-    assert study.groups[0].first.to_target(study.target)["rounds_to_target"] == first
+    first = table[table["mean"] >= study.target]["round"].iloc[0]
+    assert study.groups[0].first.to_target(study.target)["rounds_to_target"] == first + 1, "rounds are a number of them"
 
 
 def test_markers_on_the_border_are_drawn_whole(comparison):
@@ -153,4 +154,4 @@ def test_a_difference_of_one_pair_is_not_drawn():
     fig, table = draw("differences", study)
     assert set(table.seeds) == {1, 4}
     tags = {artist.get_gid() for axes in fig.axes for artist in axes.lines} - {None}
-    assert tags == {style.tag(study.groups[2])}
+    assert tags == {style.tag(study.groups[2]), f"thin-{style.tag(study.groups[2])}"}

@@ -25,6 +25,7 @@ from simfl.core.http.connections import ConnectionLimits
 from simfl.core.storage.disk import sha256
 from simfl.report.live import tail_reader
 from simfl.report.live.page_server import ADDRESS, serve_page
+from simfl.report.live.run_names import name_runs
 from simfl.report.live.tail_reader import POINTS, RoundsTail
 from simfl.report.live.terminal import shown, table
 from simfl.report.live.watched_folder import WatchedFolder
@@ -32,7 +33,7 @@ from simfl.results.sealed_files import write_failure, write_sealed
 from simfl.results.tables import ROUNDS
 from tests.support.chromium import chromium, executable
 from tests.support.damages import growing as growing_table
-from tests.support.damages import seal_begun, unfinish
+from tests.support.damages import reseal, seal_begun, unfinish
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -72,7 +73,7 @@ def test_the_clients_of_a_run_are_told_one_by_one(playing, single):
             assert one["unit"] == twins
             ranks = [np.linalg.matrix_rank(np.vstack([P[: t + 1], np.eye(12)[i]])) for t in range(14)]
             alone = [t for t in range(14) if ranks[t] == np.linalg.matrix_rank(P[: t + 1])]
-            assert one["exposed"] == (alone[0] + 1 if alone else None)
+            assert one["exposed"] == (alone[0] if alone else None)
     (playing / "joined").mkdir()
     known = {"client": 3, "name": "pod", "updates": 2, "refused": 1, "scores": {"a": 1}}
     write_sealed(playing / "joined" / "3.json", known)
@@ -213,12 +214,12 @@ def test_the_live_page_follows_the_run(playing, single):
             const look = () => facts.innerText.includes('%s') ? done(true) : setTimeout(look, 50);
             look();
         })"""
-        assert window.js(wait % "round 5 of 14")
+        assert window.js(wait % "5 of 14 rounds")
         assert window.js("document.querySelectorAll('#curves path').length") >= 3
         assert window.js("document.documentElement.scrollWidth") == 390
-        shutil.copy(single / "rounds.csv", playing)
-        shutil.copy(single / "summary.json", playing)
-        assert window.js(wait % "round 14 of 14")
+        for name in ("rounds.csv", "participation.csv", "summary.json"):
+            shutil.copy(single / name, playing)
+        assert window.js(wait % "14 of 14 rounds")
         assert window.js("document.getElementById('status').textContent") == "finished"
         assert window.errors == [] and all(ADDRESS in url or url.startswith("data:") for url in window.requests)
 
@@ -394,3 +395,34 @@ def test_a_failed_run_whose_folder_is_renamed_or_a_link_is_told_as_it_is(playing
     for place in (moved, tmp_path / "link"):
         (told,) = WatchedFolder(place).look()["runs"]
         assert (told["state"], told["error"]) == ("failed", "out of memory")
+
+
+def test_runs_beside_one_another_are_named_by_what_differs(comparison, tmp_path):
+    """N9: the legend of a folder of results was a digest, its title one scenario's of several."""
+    watched = WatchedFolder(comparison.parent)
+    state = watched.look()
+    labels = [run["label"] for run in state["runs"]]
+    assert labels[:4] == ["batch_partition / seed 0", "batch_partition / seed 1", "batch_partition / seed 2",
+                          "partition / seed 0"]  # fmt: skip
+    assert (state["title"], len(set(labels))) == ("sample", 9) and watched.look()["runs"] == state["runs"]
+    for name in ("one", "ten"):
+        run = tmp_path / "results" / "both" / name
+        shutil.copytree(comparison.parent / state["runs"][0]["digest"], run)
+        text = (run / "scenario.yaml").read_text()
+        (run / "scenario.yaml").write_text(text.replace("name: sample", f"name: {name}"))
+        reseal(run, "scenario.yaml")
+    state = WatchedFolder(tmp_path / "results").look()
+    assert state["title"] == "results" and [run["label"] for run in state["runs"]] == ["one / seed 0", "ten / seed 0"]
+
+
+def test_names_of_runs_are_different_and_say_the_digest_only_where_they_must():
+    def scenario(name, seed, k):
+        return {"name": name, "seed": seed, "selection": {"name": "random", "k": k}}
+
+    def names(scenarios):
+        return name_runs([Path(digest) for digest in scenarios], {Path(d): s for d, s in scenarios.items() if s})
+
+    assert names({"a": scenario("x", 0, 2), "b": scenario("x", 0, 10)}) == ["k=2 / seed 0", "k=10 / seed 0"]
+    assert names({"a": scenario("x", 0, 2), "b": scenario("y", 0, 9)}) == ["x / seed 0", "y / seed 0"]
+    assert names({"a": scenario("x", 0, 2), "b": scenario("x", 0, 2)}) == ["seed 0 (a)", "seed 0 (b)"]
+    assert names({"a": scenario("x", 0, 2), "b": {}}) == ["seed 0", "b"]

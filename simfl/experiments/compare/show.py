@@ -1,36 +1,23 @@
 """A comparison in the terminal: a row a configuration, and below it which differences are more than chance."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.json_data import JsonObject
+from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
 from simfl.experiments.compare.budgets import BUDGETS
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
 
 Rows = dict[tuple[str, str], JsonObject]
-Form = Callable[[float], str]
-
-FORMS: dict[str, tuple[str, Form]] = {
-    "share": ("", lambda x: f"{x:.4f}"),
-    "seconds": (", s", lambda x: f"{x:.4g}"),
-    "bytes": (", MB", lambda x: f"{x / 1e6:.4g}"),
-    "count": ("", lambda x: f"{x:.4g}"),
-    "number": ("", lambda x: f"{x:.4g}"),
-}
-"""How values of a unit are written: what the heading adds, and the format."""
-
 GAP = 2
 """Blanks between columns."""
 
 NARROWEST = 8
 """Letters that a configuration's name has in any case; the rest is wrapped."""
-
-ROUNDING = 1e-9
-"""Half-widths below this share of the mean are rounding errors."""
 
 FEW = 0.1
 """Share of skipped rounds from which on words say so."""
@@ -168,9 +155,9 @@ def _overhead_table(console: Any, limit: int | None, document: JsonObject, known
     plain = {choice: row["plain"] for (choice, _), row in by_cell.items()}
     columns = [_Shown("beside", [plain[label] for label in rows])]
     for column in (known.get(metric) or unknown(metric) for metric in metrics):
-        unit, form = FORMS[column.unit]
+        form = FORMS[column.unit][1]
         cells = [_beside(by_cell.get((label, column.name)), form, column.unit) for label in rows]
-        columns.append(_Shown(column.heading + unit, cells))
+        columns.append(_Shown(heading(column), cells))
     console.print()
     _line(console, "what secure aggregation costs beside the same without it, same seeds", "italic")
     _print(console, limit, rows, columns)
@@ -191,25 +178,22 @@ def _line(console: Any, text: str, style: str) -> None:
 
 
 def _means(column: Column, labels: Sequence[str], means: Rows, seeds: int) -> _Shown:
-    unit, form = FORMS[column.unit]
-    missing = "never" if column in TARGET_COLUMNS else "–"
-    return _Shown(
-        column.heading + unit, [_mean(means.get((label, column.name)), form, seeds, missing) for label in labels]
-    )
+    cells = [mean_cell(column, means.get((label, column.name)), seeds) for label in labels]
+    return _Shown(heading(column), cells)
 
 
-def _mean(row: JsonObject | None, form: Form, seeds: int, missing: str) -> str:
+def mean_cell(column: Column, row: JsonObject | None, seeds: int) -> str:
+    """A mean of a ``comparison.json`` over so many seeds, with the half-width of its interval."""
     if row is None:
-        return missing
-    half = 0.0 if row["lower"] is None else (row["upper"] - row["lower"]) / 2
-    spread = f" ±{form(half)}" if half > ROUNDING * abs(row["mean"]) else ""
-    return form(row["mean"]) + spread + (f" ({row['runs']}/{seeds})" if row["runs"] < seeds else "")
+        return "never" if column in TARGET_COLUMNS else "–"
+    half = None if row["lower"] is None else (row["upper"] - row["lower"]) / 2
+    return mean_text(FORMS[column.unit][1], row["mean"], half, row["runs"], seeds)
 
 
 def _cells(column: Column, labels: Sequence[str], paired: Rows, seeds: int, levels: tuple[float, float]) -> _Shown:
-    unit, form = FORMS[column.unit]
+    form = FORMS[column.unit][1]
     cells = [_difference(paired.get((label, column.name)), form, seeds, levels) for label in labels]
-    return _Shown(column.heading + unit, cells)
+    return _Shown(heading(column), cells)
 
 
 def _difference(row: JsonObject | None, form: Form, seeds: int, levels: tuple[float, float]) -> str:

@@ -8,6 +8,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     differences,
     effect,
     fairness,
+    heat_map,
     inversion,
     labels,
     latency,
@@ -27,7 +28,8 @@ from simfl.report.figures.base import FIGURES, Kind, NothingToDraw, broken
 __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
-    "effect", "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff",
+    "effect", "heat_map",
+    "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff",
     "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
     "concurrency", "staleness", "plugins",
 )  # fmt: skip

@@ -4,13 +4,13 @@ import numpy as np
 
 from simfl.report import style
 from simfl.report.figures.base import Drawn, figure
-from simfl.report.figures.lines import lines, tables
-from simfl.report.study import Group, Study
+from simfl.report.figures.lines import bound, lines, tables
+from simfl.report.study import Group, Study, most_clients
 
 
 @figure("cardinality", "Aggregation cardinality", "Participation")
 def draw(study: Study) -> Drawn:
-    """Updates aggregated per round, mean over the rounds so far. Thin lines across are what theory expects of
+    """Updates aggregated per round, mean over the rounds so far. Dotted lines across are what theory expects of
     selection and failures; what a deadline costs is not in them.
     """
     table = tables(study, "mean_cardinality")
@@ -21,9 +21,10 @@ def draw(study: Study) -> Drawn:
         expected = _expected_cardinality(group)
         if group.number is not None and np.isfinite(expected):
             color = style.look(group.number)["color"]
-            axes.axhline(expected, color=color, linewidth=0.7, alpha=0.7, zorder=1.8, gid=style.tag(group))
+            axes.axhline(expected, color=color, linewidth=0.9, linestyle=":", zorder=1.8, gid=style.tag(group))
     axes.set_ylabel("Updates per round")
-    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
+    axes.set_ylim(bottom=0)
+    bound(axes.yaxis, most=max(most_clients(study), float(table["mean"].max())))  # of a buffer, more than clients
     style.legend(fig, axes)
     return fig, table
 

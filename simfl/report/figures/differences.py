@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.measures import StudyMeasure, with_values
-from simfl.report.seed_intervals import paired_difference
+from simfl.report.seed_intervals import BAND_SEEDS, paired_difference, seed_column
 from simfl.report.study import Group, Study
 
 if TYPE_CHECKING:
@@ -13,13 +14,15 @@ if TYPE_CHECKING:
 
 SHOWN = ("test_accuracy", "time_to_target_s", "mean_cardinality", "fairness_gap")
 MOST_ROWS = 24
+COLUMNS = ["measure", "group", "baseline", "difference", "half", "seeds"]
 
 
 @figure("differences", "Differences to the baseline", "Learning", wide=True)
 def draw(study: Study) -> Drawn:
     """Mean difference to the baseline, seed by seed: all groups meet the same availability, latencies and data, so that
     a difference is the group's own. Whiskers are 95 % confidence intervals, each for itself: of twenty between equals,
-    expect one that misses the line. Groups that share fewer than two seeds with the baseline are left out.
+    expect one that misses the line; of fewer than five pairs, small dots are the seeds themselves. Groups that share
+    fewer than two seeds with the baseline are left out.
     """
     from pandas import DataFrame
 
@@ -29,7 +32,7 @@ def draw(study: Study) -> Drawn:
     others = [g for g in study.groups if g is not baseline and g.number is not None][:MOST_ROWS]
     known = [m for m in with_values(study) if m.name in SHOWN]
     rows = [_row(measure, group, baseline) for measure in known for group in others]
-    table = DataFrame(rows, columns=["measure", "group", "baseline", "difference", "half", "seeds"])
+    table = DataFrame(rows, columns=[*COLUMNS, *sorted({name for row in rows for name in row} - {*COLUMNS})])
     if not others or not (table["seeds"] >= 2).any():
         raise NothingToDraw("needs a comparison with at least two seeds")
     fig, (panels,) = style.figure(1, len(known), wide=True, height_in=0.75 + 0.2 * len(others), sharey=True)
@@ -38,7 +41,9 @@ def draw(study: Study) -> Drawn:
         scale = measure.scale(differences.difference.abs())
         for place, (group, row) in enumerate(zip(others, differences.itertuples(), strict=True)):
             if row.seeds >= 2:
-                _point(axes, group, place, row.difference / scale.divisor, row.half / scale.divisor)
+                single = _by_seed(measure, group, baseline).values() if row.seeds < BAND_SEEDS else ()
+                _seeds(axes, group, place, [value / scale.divisor for value in single])
+                _point(axes, group, place, row.difference / scale.divisor, None if single else row.half / scale.divisor)
         axes.axvline(0, color=style.MUTED, linewidth=0.8)
         unit = {"%": "points"}.get(scale.unit, scale.unit)
         style.title(axes, measure.label + (f" ({unit})" if unit else ""))
@@ -52,7 +57,13 @@ def draw(study: Study) -> Drawn:
     return fig, table
 
 
-def _point(axes: "Axes", group: Group, place: int, difference: float, half: float) -> None:
+def _seeds(axes: "Axes", group: Group, place: int, differences: list[float]) -> None:
+    """A small dot for each seed's difference."""
+    look = {"color": style.look(group.number)["color"], "marker": ".", "linestyle": "none", "alpha": 0.5}
+    axes.plot(differences, [place] * len(differences), gid=f"thin-{style.tag(group)}", **look)
+
+
+def _point(axes: "Axes", group: Group, place: int, difference: float, half: float | None) -> None:
     bar = axes.errorbar(
         difference, place, xerr=half, color=style.look(group.number)["color"], linestyle="none",
         marker=style.MARKERS[(group.number or 0) % len(style.MARKERS)], markersize=5.5,
@@ -62,6 +73,16 @@ def _point(axes: "Axes", group: Group, place: int, difference: float, half: floa
         artist.set_gid(style.tag(group))
 
 
-def _row(measure: StudyMeasure, group: Group, baseline: Group) -> tuple[object, ...]:
+def _by_seed(measure: StudyMeasure, group: Group, baseline: Group) -> dict[int, float]:
+    """The difference to the baseline of each seed that both have."""
+    ours, theirs = measure.by_seed(group), measure.by_seed(baseline)
+    return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
+
+
+def _row(measure: StudyMeasure, group: Group, baseline: Group) -> JsonObject:
     difference = paired_difference(measure.by_seed(group), measure.by_seed(baseline))
-    return measure.name, group.label, baseline.label, difference.estimate, difference.half_width, difference.count
+    names = measure.name, group.label, baseline.label
+    row = dict(zip(COLUMNS, (*names, difference.estimate, difference.half_width, difference.count), strict=True))
+    if difference.count < BAND_SEEDS:
+        row |= {seed_column(seed): value for seed, value in _by_seed(measure, group, baseline).items()}
+    return row

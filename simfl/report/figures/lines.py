@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw
-from simfl.report.seed_intervals import over_rounds, over_time
+from simfl.report.seed_intervals import over_rounds, over_time, seed_column
 from simfl.report.study import Study
 
 if TYPE_CHECKING:
@@ -14,20 +14,24 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 BANDS = 6
-"""Groups up to which confidence bands are drawn."""
+"""Groups up to which confidence bands, or the lines of single seeds, are drawn."""
 
-AXES = {"rounds": "Rounds", "time_s": "Simulated time (s)"}
+THIN: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.6, "zorder": 1.9}
+"""Of a single seed's line."""
+
+AXES = {"round": "Round", "time_s": "Simulated time (s)"}
 
 
-def tables(study: Study, column: str, x: str = "rounds") -> "DataFrame":
-    """Means and intervals of a column for every group: group, x, mean, low, high, runs.
+def tables(study: Study, column: str, x: str = "round") -> "DataFrame":
+    """Means and intervals of a column for every group: group, x, mean, low, high, runs and, of few seeds, each one's
+    values, ``seed_0`` and so on.
 
     Raises:
         NothingToDraw: no run has a value in this column.
     """
     from pandas import concat
 
-    over = over_rounds if x == "rounds" else over_time
+    over = over_rounds if x == "round" else over_time
     by_group = [(group.label, over(group, column)) for group in study.groups]
     parts = [table.assign(group=label)[["group", *table.columns]] for label, table in by_group if len(table)]
     if not parts:
@@ -45,9 +49,9 @@ def filled_tables(study: Study, columns: Iterable[str]) -> "dict[str, DataFrame]
 
 
 def lines(
-    axes: "Axes", study: Study, table: "DataFrame", x: str = "rounds", steps: bool = False, bands: int = BANDS
+    axes: "Axes", study: Study, table: "DataFrame", x: str = "round", steps: bool = False, bands: int = BANDS
 ) -> None:
-    """Draws the rows of :func:`tables`: a line a group, and a band where there is an interval.
+    """Draws the rows of :func:`tables`: a line a group, and around it a band, or thin lines where the seeds are few.
 
     With ``steps`` a value holds until the next one. Of more groups than ``bands``, bands would hide one another.
     """
@@ -57,33 +61,36 @@ def lines(
         if len(rows):
             axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, **style.line_style(group, len(rows)))
             if group.number is not None and len(study.groups) <= bands:
-                band(axes, rows, x, style.look(group.number)["color"], style.tag(group), steps)
-    axes.set_xlabel(AXES[x])
-    whole(axes, x)
-    axes.margins(x=0.01)
+                spread(axes, rows, x, style.look(group.number)["color"], style.tag(group), steps)
+    _finish_x(axes, x)
 
 
-def band(axes: "Axes", rows: "DataFrame", x: str, color: str, tag: str, steps: bool = False) -> None:
-    """The confidence interval, where there is one."""
-    if rows["low"].notna().any():
+def spread(axes: "Axes", rows: "DataFrame", x: str, color: str, tag: str, steps: bool = False) -> None:
+    """What the seeds leave open: the confidence interval or, of few seeds, each one's own line."""
+    seeds = [column for column in rows.columns if column.startswith(seed_column("")) and rows[column].notna().any()]
+    drawstyle: Any = "steps-post" if steps else "default"
+    for column in seeds:
+        axes.plot(rows[x], rows[column], drawstyle=drawstyle, color=color, label="_", gid=f"thin-{tag}", **THIN)
+    if not seeds and rows["low"].notna().any():
         step: Any = "post" if steps else None
         axes.fill_between(rows[x], rows["low"], rows["high"], step=step, color=color, alpha=0.14, linewidth=0, gid=tag)
 
 
-def line(axes: "Axes", rows: "DataFrame", number: int, label: str, x: str = "rounds", steps: bool = False) -> None:
+def line(axes: "Axes", rows: "DataFrame", number: int, label: str, x: str = "round", steps: bool = False) -> None:
     """One named line with its band, where the axes show several quantities of one group."""
     drawstyle: Any = "steps-post" if steps else "default"
     look = style.look(number) | style.marker(number, len(rows))
     axes.plot(rows[x], rows["mean"], drawstyle=drawstyle, label=label, gid=f"own-{label}", **look)
-    band(axes, rows, x, look["color"], f"own-{label}", steps)
+    spread(axes, rows, x, look["color"], f"own-{label}", steps)
+    _finish_x(axes, x)
+
+
+def _finish_x(axes: "Axes", x: str) -> None:
+    """Names the axis and ends it; rounds are whole, and so are their ticks."""
     axes.set_xlabel(AXES[x])
-    whole(axes, x)
     axes.margins(x=0.01)
-
-
-def whole(axes: "Axes", x: str) -> None:
-    """Rounds are whole, and so are their ticks."""
-    if x == "rounds":
+    bound(axes.xaxis)
+    if x == "round":
         from matplotlib.ticker import MaxNLocator
 
         locator = axes.xaxis.get_major_locator()
@@ -96,12 +103,22 @@ def percent(axis: Any) -> None:
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
+    bound(axis, 0.0, 1.0)
+
+
+def bound(axis: Any, least: float | None = 0.0, most: float | None = None) -> None:
+    """Ends an axis where no value is possible beyond: 0, or a whole. Call it when everything has been drawn."""
     low, high = axis.get_view_interval()
-    axis.axes.set(**{f"{axis.axis_name}lim": (max(low, 0.0), min(high, 1.0))})
+    if least is not None:
+        low = max(low, least)
+    if most is not None:
+        high = min(high, most)
+    if low < high:
+        axis.axes.set(**{f"{axis.axis_name}lim": (low, high)})
 
 
 def one_panel(
-    study: Study, column: str, label: str, x: str = "rounds", adorn: Callable[["Axes"], object] | None = None
+    study: Study, column: str, label: str, x: str = "round", adorn: Callable[["Axes"], object] | None = None
 ) -> Drawn:
     """A whole figure of one column; the figure and its table."""
     table = tables(study, column, x)

@@ -2,7 +2,7 @@
 
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.figures.lines import filled_tables, line, lines
+from simfl.report.figures.lines import bound, filled_tables, line, lines
 from simfl.report.study import Study
 
 COLUMNS = {"train_loss": "Training loss", "test_loss": "Test loss"}
@@ -21,6 +21,7 @@ def draw(study: Study) -> Drawn:
         for number, (column, table) in enumerate(losses.items()):
             line(axes, table, number, COLUMNS[column])
         axes.set_ylabel("Cross-entropy")
+        bound(axes.yaxis)
         style.legend(fig, axes, on_page=True)
     else:
         fig, (panels,) = style.figure(1, len(losses), sharey=True)
@@ -28,5 +29,6 @@ def draw(study: Study) -> Drawn:
             lines(axes, study, table)
             style.title(axes, COLUMNS[column])
         panels[0].set_ylabel("Cross-entropy")
+        bound(panels[0].yaxis)
         style.legend(fig, panels[0])
     return fig, concat([table.assign(loss=column) for column, table in losses.items()], ignore_index=True)

@@ -23,7 +23,7 @@ PANELS = 12
 @figure("participation", "Participation", "Participation", wide=True)
 def draw(study: Study) -> Drawn:
     """Each dot is a client whose update was aggregated in a round, in the first seed; the stronger its
-    colour, the heavier it counted, or the more often where many clients and rounds share a dot. Rounds count from 1.
+    colour, the heavier it counted, or the more often where many clients and rounds share a dot.
     """
     from pandas import concat
 
@@ -67,7 +67,7 @@ def _heat_map(axes: "Axes", matrix: "csr_array", most: int) -> "DataFrame":
     image = np.empty((*cells.T.shape, 4))
     image[..., :3] = style.CELL
     image[..., 3] = cells.T / cells.max()
-    extent = (0.5, cells.shape[0] * high + 0.5, -0.5, cells.shape[1] * wide - 0.5)
+    extent = (-0.5, cells.shape[0] * high - 0.5, -0.5, cells.shape[1] * wide - 0.5)
     axes.imshow(image, origin="lower", aspect="auto", interpolation="none", extent=extent)
     axes.grid(False)
     table = DataFrame(np.round(cells.T, 4), columns=[f"round_{i * high}" for i in range(len(cells))])

@@ -4,7 +4,7 @@ from simfl.attacks.least_squares import COLUMNS
 from simfl.core.columns import ROUND_COLUMNS, unknown
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.figures.lines import filled_tables, lines, percent
+from simfl.report.figures.lines import bound, filled_tables, lines, percent
 from simfl.report.study import Study
 
 ACROSS = 2
@@ -30,6 +30,8 @@ def draw(study: Study) -> Drawn:
         axes.set_ylabel({"seconds": "s", "bytes": "bytes"}.get(column.unit, ""))
         if column.unit == "share":
             percent(axes.yaxis)
+        elif column.unit != "number":
+            bound(axes.yaxis)
     for axes in grid.flat[len(filled) :]:
         axes.remove()
     style.legend(fig, grid[0, 0])

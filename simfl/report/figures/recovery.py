@@ -27,7 +27,7 @@ def draw(study: Study) -> Drawn:
         for column, rows in table[table.group == group.label].groupby("column", sort=False):
             if column != "recovery_error" and group.number is not None:
                 colour = style.look(group.number)["color"]
-                axes.plot(rows["rounds"], rows["mean"], THEORY[str(column)], color=colour, linewidth=0.9, alpha=0.8,
+                axes.plot(rows["round"], rows["mean"], THEORY[str(column)], color=colour, linewidth=0.9, alpha=0.8,
                           gid=style.tag(group))  # fmt: skip
     axes.set_ylabel("Squared error, relative")
     top = float(table["mean"].max())

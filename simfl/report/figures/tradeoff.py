@@ -7,11 +7,11 @@ import numpy as np
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.figures.lines import percent
+from simfl.report.figures.lines import bound, percent
 from simfl.report.figures.privacy import doubling
 from simfl.report.measures import StudyMeasure, measures
-from simfl.report.seed_intervals import interval
-from simfl.report.study import Group, Study
+from simfl.report.seed_intervals import few_seeds, interval, seed_column
+from simfl.report.study import Group, Study, most_clients
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ AXES = ("test_accuracy", "mean_cardinality", "time_s")
 def draw(study: Study) -> Drawn:
     """Each group's semi-strong guarantee after the last round against its final accuracy, its cardinality and its
     simulated time: up is better, and so is more accuracy, more cardinality and less time. Whiskers are 95 % confidence
-    intervals over the seeds.
+    intervals over the seeds; of fewer than five seeds, small dots are the seeds themselves.
     """
     from pandas import DataFrame
 
@@ -38,10 +38,12 @@ def draw(study: Study) -> Drawn:
         for group, row in zip(study.groups, rows, strict=True):
             _point(axes, group, row, name)
         axes.set_xlabel(known[name].label + (" (s)" if name == "time_s" else ""))
+        axes.xaxis.get_major_locator().set_params(nbins=6)
         if name == "test_accuracy":
             percent(axes.xaxis)
+        bound(axes.xaxis, most=most_clients(study) if name == "mean_cardinality" else None)
     row_of_axes[0].set_ylabel("Guarantee (clients)")
-    doubling(row_of_axes[0])
+    doubling(row_of_axes[0], most_clients(study))
     style.legend(fig, row_of_axes[0])
     return fig, table
 
@@ -51,6 +53,8 @@ def _row(known: dict[str, StudyMeasure], group: Group) -> JsonObject:
     for name in (*AXES, "privacy_semi_strong"):
         values = known[name].over(group) if name in known else interval(())
         row |= {name: values.estimate, f"{name}_ci": values.half_width}
+        if name in known and few_seeds(group):
+            row |= {f"{name}_{seed_column(seed)}": value for seed, value in known[name].by_seed(group).items()}
     return row
 
 
@@ -58,7 +62,11 @@ def _point(axes: "Axes", group: Group, row: JsonObject, name: str) -> None:
     number, y = group.number, "privacy_semi_strong"
     color = style.look(number)["color"]
     whiskers = {"xerr": row[f"{name}_ci"], "yerr": row[f"{y}_ci"]}
-    known = {key: value for key, value in whiskers.items() if np.isfinite(value)}
+    few = few_seeds(group)
+    known = {key: value for key, value in whiskers.items() if np.isfinite(value) and not few}
+    seeds = [seed_column(run.seed) for run in group.runs] if few else []
+    places = [[row.get(f"{axis}_{seed}", np.nan) for seed in seeds] for axis in (name, y)]
+    axes.plot(*places, color=color, marker=".", linestyle="none", alpha=0.5, gid=f"thin-{style.tag(group)}")
     bar = axes.errorbar(
         row[name], row[y], color=color, linestyle="none", marker=style.MARKERS[(number or 0) % len(style.MARKERS)],
         markersize=6.5, markeredgecolor=style.PAPER, markeredgewidth=0.6, elinewidth=0.8, label=group.label, **known,

@@ -49,7 +49,7 @@ class LiveClients:
         """A row a client as JSON data, empty where there are too many, or nothing is known of them.
 
         ``client``, ``name``, ``samples``; ``rounds`` in whose sums it was; ``unit``: the others that have been in the
-        same sums with the same weights; ``exposed``: the round (from 1) from which on the sums give its update away; of
+        same sums with the same weights; ``exposed``: the round from which on the sums give its update away; of
         remote ones also ``updates``, ``refused``, ``scores`` and ``seen_s``, when it last asked, in seconds since
         1970.
         """
@@ -154,7 +154,7 @@ class LiveClients:
         for one, label in enumerate(basis.classes.label.tolist()):
             if label >= 0:
                 others = np.flatnonzero(basis.classes.label == label).tolist()
-                exposed = int(basis.rounds[basis.isolated[label] - 1]) + 1 if alone[label] else None
+                exposed = int(basis.rounds[basis.isolated[label] - 1]) if alone[label] else None
                 self._known[one] |= {"unit": [other for other in others if other != one], "exposed": exposed}
 
 

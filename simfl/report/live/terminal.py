@@ -86,7 +86,7 @@ def table(state: JsonObject) -> Any:
     )
     for name in ("run", "state", ""):
         rich_table.add_column(name)
-    for name in ("round", "simulated s", "accuracy"):
+    for name in ("rounds", "simulated s", "accuracy"):
         rich_table.add_column(name, justify="right")
     for run in shown:
         label = _plain(run["label"]) + (f"  {_plain(str(run['error']))}" if run["error"] else "")

@@ -7,8 +7,9 @@ from pathlib import Path
 from simfl.core.columns import Column, columns_by_name, document, order_columns, unknown
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.report.axes import JOINT, labels
+from simfl.report.axes import JOINT, labels, natural
 from simfl.report.live.live_clients import LiveClients
+from simfl.report.live.run_names import name_runs
 from simfl.report.live.tail_reader import RoundsTail
 from simfl.report.study_reader import index_of, place_of, runs_below
 from simfl.results.file_names import BEGUN, SCENARIO, is_finished, is_swept
@@ -35,6 +36,8 @@ class WatchedFolder:
     _tables: dict[Path, RoundsTail] = field(default_factory=dict)
     _live_clients: dict[str, LiveClients] = field(default_factory=dict)
     _scenarios: dict[Path, JsonObject] = field(default_factory=dict)
+    _names: dict[Path, str] = field(default_factory=dict)
+    _named: set[Path] = field(default_factory=set)
 
     def look(self, chosen: Sequence[str] = ()) -> JsonObject:
         """The state now, as JSON data: ``title``, ``finished``, ``runs``, those ``shown`` with their curves, the
@@ -48,7 +51,7 @@ class WatchedFolder:
         members = self._members()
         if not members:
             raise SimflError(f"{self.folder}: no run here, finished or not")
-        runs = [dict(self._run(path, label)) for path, label in members]
+        runs = [self._run(path, label) | {"label": label} for path, label in members]
         places = {path.name: (path, label) for path, label in members}
         shown = [digest for digest in dict.fromkeys(chosen) if digest in places][:OVERLAID] or [_latest(runs)]
         known: dict[str, Column] = {}
@@ -59,7 +62,7 @@ class WatchedFolder:
         columns = _shown_columns(list(curves.values()), known)
         names = (*ACROSS, *(column.name for column in columns))
         return {
-            "title": self._title(members[0][0]),
+            "title": self._title([path for path, _ in members]),
             "finished": all(run["state"] in ("done", "failed") for run in runs),
             "runs": runs,
             "shown": [
@@ -86,7 +89,13 @@ class WatchedFolder:
                 (place_of(self.folder, row["digest"]), JOINT.join(filter(None, (name, f"seed {row['seed']}"))))
                 for row, name in zip(rows, names, strict=True)
             ]
-        return [(path, path.name) for path in runs_below(self.folder, SCENARIO)]
+        paths = runs_below(self.folder, SCENARIO)
+        known = {path: scenario for path in paths if (scenario := self._scenario_or_none(path))}
+        if len(paths) > 1 and known.keys() != self._named:
+            self._names = dict(zip(paths, name_runs(paths, known), strict=True))
+            self._named = set(known)
+        members = [(path, self._names.get(path, path.name)) for path in paths]
+        return sorted(members, key=lambda member: natural(member[1]))
 
     def _run(self, path: Path, label: str) -> JsonObject:
         if path in self._done:
@@ -125,11 +134,19 @@ class WatchedFolder:
         table.look()
         return table
 
-    def _title(self, path: Path) -> str:
+    def _title(self, paths: Sequence[Path]) -> str:
+        """The scenario's name; of several scenarios, the folder's."""
+        names = {str(name) for path in paths if (name := self._scenario_or_none(path).get("name"))}
+        if len(names) == 1:
+            return names.pop()
+        return self.folder.resolve().name if names else self.folder.resolve().parent.name
+
+    def _scenario_or_none(self, path: Path) -> JsonObject:
+        """The data of a run's scenario; nothing where it is not there yet, or damaged, which its row says."""
         try:
-            return str(self._scenario(path).get("name") or self.folder.resolve().parent.name)
-        except SimflError:  # its row says so
-            return self.folder.resolve().parent.name
+            return self._scenario(path)
+        except SimflError:
+            return {}
 
     def _planned_rounds(self, path: Path) -> int | None:
         """The rounds that the scenario asks for, None where something else ends the run."""

@@ -5,7 +5,7 @@
   box.setAttribute("role", "status");
   const names = Object.fromEntries(keys.map((key) => [key.dataset.series, key.textContent.trim()]));
 
-  const lines = (svg) => svg.lines ??= [...svg.querySelectorAll("g.series > path")]
+  const lines = (svg) => svg.lines ??= [...svg.querySelectorAll("g.series:not(.thin) > path")]
     .filter((path) => path.style.fill === "none" && path.getAttribute("d").includes("L"))
     .map((path) => {
       const numbers = path.getAttribute("d").match(/-?\d+(\.\d+)?/g).map(Number);

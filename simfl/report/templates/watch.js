@@ -20,41 +20,66 @@ function choose(digest, wanted) {
   look();
 }
 
+const UNITS = { share: [" (%)", 0.01], seconds: [" (s)", 1], bytes: [" (MB)", 1e6] };  // behind a heading; divisor of values
+
 function drawn(columns) {  // accuracy also against time
   return columns.flatMap(({ name, heading, unit }) => {
-    const written = unit === "share" ? share : plain;
-    const rounds = [name, "round", `${heading}, by round`, written];
-    return unit === "share" ? [rounds, [name, "time_s", `${heading}, by simulated second`, written]] : [rounds];
+    const [behind, divisor] = UNITS[unit] ?? ["", 1];
+    const rounds = { y: name, x: "round", title: heading + behind, divisor, most: unit === "share" ? 100 : Infinity, whole: unit === "count" };
+    return unit === "share" ? [rounds, { ...rounds, x: "time_s", title: `${heading}${behind} against simulated time` }] : [rounds];
   });
 }
 
-function points(curves, x, y) {
-  return curves[x].map((place, i) => [x === "round" ? place + 1 : place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null && b !== undefined);
+function ticks(low, high, whole) {  // three to six round numbers
+  const size = 10 ** Math.floor(Math.log10((high - low) / 3));
+  const step = Math.max([1, 2, 5, 10].map((times) => times * size).find((wide) => (high - low) / wide <= 5), whole ? 1 : 0);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+function points(curves, x, y, divisor) {
+  return curves[x].map((place, i) => [place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null && b !== undefined).map(([a, b]) => [a, b / divisor]);
+}
+
+function range(values, most) {  // a little room, but none beyond what is possible
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const room = 0.05 * (high - low) || 0.1 * Math.abs(high) || 1;
+  return [low >= 0 ? Math.max(0, low - room) : low - room, Math.min(most, high + room)];
+}
+
+const LEFT = 48, RIGHT = 448, TOP = 12, BOTTOM = 160;
+
+function axes(svg, [x0, x1], [y0, y1], x, whole) {
+  const place = (a, b) => [LEFT + (RIGHT - LEFT) * (a - x0) / (x1 - x0), BOTTOM - (BOTTOM - TOP) * (b - y0) / (y1 - y0)];
+  for (const value of ticks(y0, y1, whole)) {
+    const [, height] = place(x0, value);
+    make(svg, "svg:line", { x1: LEFT, x2: RIGHT, y1: height, y2: height });
+    make(svg, "svg:text", { x: LEFT - 6, y: height + 4, "text-anchor": "end" }, plain(value));
+  }
+  for (const value of ticks(x0, x1, x === "round")) {
+    const [across] = place(value, y0);
+    make(svg, "svg:line", { x1: across, x2: across, y1: BOTTOM, y2: BOTTOM + 4 });
+    make(svg, "svg:text", { x: across, y: BOTTOM + 16, "text-anchor": "middle" }, plain(value));
+  }
+  make(svg, "svg:text", { x: (LEFT + RIGHT) / 2, y: BOTTOM + 31, "text-anchor": "middle" }, x === "round" ? "Round" : "Simulated time (s)");
+  return place;
 }
 
 function draw(shown, columns) {
   $("curves").replaceChildren();
-  for (const [y, x, title, written] of drawn(columns)) {
-    const lines = shown.map(({ curves }) => points(curves, x, y));
+  for (const { y, x, title, divisor, most, whole } of drawn(columns)) {
+    const lines = shown.map(({ curves }) => points(curves, x, y, divisor));
     const all = lines.flat();
     if (lines.every((line) => line.length < 2)) continue;
     const figure = make($("curves"), "figure");
     const bar = make(figure, "div", { class: "bar" });
     make(bar, "h3", {}, title);
-    if (shown.length === 1) make(bar, "span", { class: "now" }, written(all.at(-1)[1]));
-    const svg = make(figure, "svg:svg", { class: "curve", viewBox: "0 0 460 190", role: "img", "aria-label": title });
-    const xs = all.map(([a]) => a), ys = all.map(([, b]) => b);
-    const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const at = (a, b) => `${48 + 400 * (a - x0) / (x1 - x0 || 1)} ${165 - 150 * (b - y0) / (y1 - y0 || 1)}`;
-    for (const value of new Set([y0, y1])) {
-      const height = at(x0, value).split(" ")[1];
-      make(svg, "svg:line", { x1: 48, x2: 448, y1: height, y2: height });
-      make(svg, "svg:text", { x: 42, y: Number(height) + 4, "text-anchor": "end" }, written(value));
-    }
-    make(svg, "svg:text", { x: 48, y: 184 }, plain(x0));
-    make(svg, "svg:text", { x: 448, y: 184, "text-anchor": "end" }, plain(x1));
+    if (shown.length === 1) make(bar, "span", { class: "now" }, plain(all.at(-1)[1]));
+    const svg = make(figure, "svg:svg", { class: "curve", viewBox: "0 0 460 196", role: "img", "aria-label": title });
+    const xs = all.map(([a]) => a), first = Math.min(...xs), last = Math.max(...xs);
+    const place = axes(svg, [first, last > first ? last : first + 1], range(all.map(([, b]) => b), most), x, whole);
     lines.forEach((line, i) => {
-      if (line.length > 1) make(svg, "svg:path", { class: `r${i}`, d: `M${line.map(([a, b]) => at(a, b)).join("L")}` });
+      if (line.length > 1) make(svg, "svg:path", { class: `r${i}`, d: `M${line.map(([a, b]) => place(a, b).join(" ")).join("L")}` });
     });
   }
 }
@@ -140,7 +165,7 @@ async function look() {
   $("facts").replaceChildren();
   const facts = runs.length > 1
     ? ["done", "running", "failed", "waiting"].filter(count).map((name) => `${count(name)} ${name}`)
-    : [`round ${one.round}${one.rounds ? ` of ${one.rounds}` : ""}`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`];
+    : [`${one.round}${one.rounds ? ` of ${one.rounds}` : ""} rounds`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`];
   if (!state.finished && !runs.some((run) => run.ending)) facts.push(left(done));
   for (const fact of facts.filter(Boolean)) make($("facts"), "li", {}, fact);
   legend(state.shown, runs);

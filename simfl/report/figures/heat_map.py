@@ -1,0 +1,125 @@
+"""What two swept numbers do together: a cell for every pair of their values."""
+
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from simfl.core.json_data import JsonObject
+from simfl.report import style
+from simfl.report.axes import labels
+from simfl.report.figures.base import Drawn, NothingToDraw, figure
+from simfl.report.measures import StudyMeasure, with_values
+from simfl.report.study import Study, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_semi_strong")
+MOST_PANELS = 12
+ACROSS = 2
+STRONGEST = 0.6
+"""Opacity of the cell of the largest value: what is written on it stays readable, on white paper and on black."""
+
+SMALLEST = 4.5
+"""Points of the smallest letters; in cells too narrow for them nothing is written."""
+
+
+class Swept(NamedTuple):
+    """A swept number: its key, and its values as written, ascending."""
+
+    key: str
+    values: list[str]
+
+    @property
+    def name(self) -> str:
+        return self.key.rsplit(".", 1)[-1].replace("_", " ")
+
+
+@figure("heat_map", "Two swept numbers", "Learning", wide=True)
+def draw(study: Study) -> Drawn:
+    """Mean over the seeds for every pair of values of the two numbers that were swept, one panel for each measure and
+    each choice of everything else: the larger the value, the stronger the colour. A cell without a value says why.
+    """
+    from pandas import DataFrame
+
+    swept = sorted((_swept(study, key) for key in study.numeric_axes), key=lambda one: -len(one.values))
+    if len(swept) < 2:
+        raise NothingToDraw("needs a sweep over two numbers")
+    across, up = swept[:2]
+    known = [measure for measure in with_values(study) if measure.name in SHOWN]
+    table = DataFrame(_rows(study, across, up, known))
+    panels = list(table.groupby(["measure", "others"], sort=False))[:MOST_PANELS]
+    rows, columns = -(-len(panels) // ACROSS), min(len(panels), ACROSS)
+    fig, grid = style.figure(rows, columns, wide=True, height_in=rows * (0.8 + 0.26 * max(4, len(up.values))))
+    by_name = {measure.name: measure for measure in known}
+    for axes, ((name, others), cells) in zip(grid.flat, panels, strict=False):
+        _panel(axes, cells, across, up, by_name[name], others)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    return fig, table
+
+
+def _swept(study: Study, key: str) -> Swept:
+    values = {group.values[key] for group in study.groups} | {member.values[key] for member in study.members}
+    return Swept(key, sorted(values, key=lambda text: (number(text) or 0.0, text)))
+
+
+def _rows(study: Study, across: Swept, up: Swept, known: list[StudyMeasure]) -> list[JsonObject]:
+    """A row for every cell of every panel, with the mean, or the reason why there is none."""
+    rest = [axis for axis in study.axes if axis not in (across.key, up.key)]
+    others = labels(rest, [group.values for group in study.groups]) if rest else [""] * len(study.groups)
+    at = {(other, g.values[across.key], g.values[up.key]): g for other, g in zip(others, study.groups, strict=True)}
+    rows: list[JsonObject] = []
+    for measure, other, y, x in product(known, dict.fromkeys(others), up.values, across.values):
+        group = at.get((other, x, y))
+        mean = measure.over(group) if group else None
+        missing = "" if mean and mean.count else "no value" if group else _why(study, across, up, x, y)
+        rows.append({
+            "measure": measure.name, "others": other, across.key: x, up.key: y,
+            "mean": mean.estimate if mean else np.nan, "seeds": mean.count if mean else 0, "missing": missing,
+        })  # fmt: skip
+    return rows
+
+
+def _why(study: Study, across: Swept, up: Swept, x: str, y: str) -> str:
+    """Why there is no finished run of a pair of values: what became of those that were planned."""
+    states = [m.status for m in study.members if (m.values[across.key], m.values[up.key]) == (x, y) and not m.run]
+    return "failed" if "failed" in states else "not finished" if states else "no run"
+
+
+def _panel(axes: "Axes", cells: "DataFrame", across: Swept, up: Swept, measure: StudyMeasure, others: str) -> None:
+    """One measure: cells coloured from its smallest to its largest value, and written on."""
+    values = cells["mean"].to_numpy(dtype=np.float64).reshape(len(up.values), len(across.values))
+    scale = measure.scale(cells["mean"])
+    low, high = np.nanmin(values), np.nanmax(values)
+    image = np.empty((*values.shape, 4))
+    image[..., :3] = style.CELL
+    share = (values - low) / (high - low) if high > low else np.full_like(values, 0.5)
+    image[..., 3] = np.where(np.isnan(values), 0.0, STRONGEST * (0.1 + 0.9 * share))
+    axes.imshow(image, origin="lower", aspect="auto", interpolation="none")
+    texts = [missing or scale.text(mean) for mean, missing in zip(cells["mean"], cells["missing"], strict=True)]
+    size = _letters(axes, len(across.values), texts)
+    for place, (text, missing) in enumerate(zip(texts, cells["missing"], strict=True)):
+        y, x = divmod(place, len(across.values))
+        if size:
+            axes.text(x, y, text, ha="center", va="center", fontsize=size, color=style.MUTED if missing else style.INK)
+    axes.grid(False)
+    axes.tick_params(length=0)
+    axes.set_xticks(range(len(across.values)), across.values)
+    axes.set_yticks(range(len(up.values)), up.values)
+    axes.set(xlabel=across.name, ylabel=up.name)
+    noun = measure.noun[:1].upper() + measure.noun[1:] + (f" ({scale.unit})" if scale.unit else "")
+    style.title(axes, f"{noun}: {others}" if others else noun)
+
+
+def _letters(axes: "Axes", columns: int, texts: list[str]) -> float:
+    """The size, in points, at which every text fits into a cell; 0 where it would be too small to be read."""
+    from simfl.report.figures.names import LETTER
+
+    whole: Any = axes.figure
+    panels = min(ACROSS, len(whole.axes))
+    room_pt = 72 * (whole.get_figwidth() / panels - 0.7) / columns
+    size = min(7.5, 0.95 * room_pt / (LETTER * max(map(len, texts))))
+    return size if size >= SMALLEST else 0.0

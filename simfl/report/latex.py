@@ -1,0 +1,101 @@
+"""The means of a study as a LaTeX table (booktabs), written as the terminal writes them."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simfl.core.columns import TARGET_COLUMNS
+from simfl.core.errors import SimflError, printable, suggestion
+from simfl.core.number_text import FORMS, heading, mean_text
+from simfl.report.measures import StudyMeasure, with_values
+from simfl.report.page_tables import best_groups
+from simfl.report.study import Study
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+TARGETS = {column.name for column in TARGET_COLUMNS}
+PACKAGES = "% needs \\usepackage{booktabs}\n"
+
+SIGNS = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$ ", "–": "--", "−": "$-$", "…": r"\dots{}",
+})  # fmt: skip
+"""What LaTeX would not print as it stands."""
+
+
+def latex(study: Study, columns: Sequence[str] = ()) -> str:
+    """A ``table`` with a row a configuration: means with the half width of their 95 % interval, the best in bold.
+
+    Args:
+        study: what ``simfl.report.read_study`` returned.
+        columns: names of measures, in this order; default: all that are shown and differ between configurations.
+
+    Raises:
+        SimflError: no run has such a measure.
+    """
+    chosen = _chosen(study, columns)
+    cells, bold = _cells(study, chosen)
+    best = bold.map(lambda is_best: "textbf:--rwrap;" if is_best else "")
+    styler = cells.style.hide(axis="index").format(_cell).format_index(escape, axis=1)
+    text = styler.apply(lambda _: best, axis=None).to_latex(
+        column_format="l" + "r" * len(chosen), hrules=True, position="tb", position_float="centering",
+        caption=_caption(study),
+    )  # fmt: skip
+    return PACKAGES + str(text)
+
+
+def _chosen(study: Study, columns: Sequence[str]) -> list[StudyMeasure]:
+    known = {measure.name: measure for measure in with_values(study)}
+    if missing := [name for name in columns if name not in known]:
+        hint = suggestion(missing[0], known)
+        raise SimflError(f"no column '{missing[0]}'{hint} (one of {', '.join(known)})")
+    if columns:
+        return [known[name] for name in columns]
+    texts = {
+        name: {_text(study, measure, place) for place in range(len(study.groups))} for name, measure in known.items()
+    }
+    return [known[name] for name, written in texts.items() if len(written) > 1] or list(known.values())
+
+
+def _cells(study: Study, chosen: Sequence[StudyMeasure]) -> "tuple[DataFrame, DataFrame]":
+    """The texts, a row a configuration, and which of them are the best of their column."""
+    from pandas import DataFrame
+
+    labels = [group.label for group in study.groups]
+    texts, best = {"": labels}, {"": [False] * len(labels)}
+    for measure in chosen:
+        name = heading(measure.column)
+        while name in texts:  # plugins may call their columns as they like
+            name += " "
+        texts[name] = [_text(study, measure, place) for place in range(len(labels))]
+        means = {group.label: measure.over(group) for group in study.groups}
+        winners = best_groups(study, measure.better, FORMS[measure.column.unit][1], means)
+        best[name] = [group in winners for group in study.groups]
+    return DataFrame(texts), DataFrame(best)
+
+
+def _text(study: Study, measure: StudyMeasure, place: int) -> str:
+    group = study.groups[place]
+    mean = measure.over(group)
+    if not mean.count:
+        return "never" if measure.name in TARGETS else "–"
+    half = None if mean.lower is None else mean.half_width
+    return mean_text(FORMS[measure.column.unit][1], mean.estimate, half, mean.count, study.seeds)
+
+
+def escape(text: str) -> str:
+    """A text as LaTeX prints it: in one line, its own signs escaped, a minus before a number as one."""
+    minus = re.sub(r"(?<![\w.-])-(?=\d)", "−", " ".join(text.split()))
+    return printable(minus).translate(SIGNS)
+
+
+def _cell(text: str) -> str:
+    """A cell: at the beginning of a row LaTeX would take "[" and "*" for arguments of the row before."""
+    return "{}" * text.startswith(("[", "*")) + escape(text)
+
+
+def _caption(study: Study) -> str:
+    seeds = f"mean ± 95 % of {study.seeds} seeds" if study.seeds > 1 else "one seed"
+    return escape(f"{study.title}: {seeds}.")
