@@ -9,7 +9,7 @@ import click
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import plugin_option, print_json
-from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, report_failures, run_options
+from simfl.cli.sweep import FAILED_MEMBERS, asked_for, going_on, grid_options, how, report_failures, run_options
 
 if TYPE_CHECKING:
     from simfl.experiments.compare.comparison import Comparison
@@ -20,10 +20,11 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
 
 @click.command("compare")
 @click.argument("file", shell_complete=completing.scenarios)
-@click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...", shell_complete=completing.overrides)
+@click.argument("grid", nargs=-1, metavar="[KEY=VALUE,VALUE,...]...", shell_complete=completing.overrides)
 @click.option("--replications", type=click.IntRange(min=1),
               help="Runs of each configuration, with the seeds seed, seed + 1, ...; "
               f"default {REPLICATIONS}.")  # fmt: skip
+@grid_options
 @click.option("--baseline", metavar="CONFIGURATION", help="What the others are compared with; default: the first.")
 @click.option(
     "--target-accuracy",
@@ -45,6 +46,8 @@ def command(
     grid: tuple[str, ...],
     plugins: tuple[Path, ...],
     replications: int | None,
+    groups: tuple[str, ...],
+    cases: tuple[str, ...],
     baseline: str | None,
     target_accuracy: float | None,
     at: str | None,
@@ -57,23 +60,23 @@ def command(
     """Run a scenario in several configurations under the same conditions and say how sure the differences are.
 
     \b
-    simfl compare FILE selection=random,weighted,batch_partition:T=4 --baseline random
+    simfl compare FILE selection=random,weighted,batch_partition:T=4,mode=fair --baseline random
 
     Every configuration meets the same availability, latency and data draws, seed by seed. Tables are also written to
-    OUT/NAME/compare-DIGEST/. Commas separate values, semicolons the fields of one. Exit code 3: some runs failed.
+    OUT/NAME/compare-DIGEST/. FILE may be a sweep file. Exit code 3: some runs failed.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
     from simfl.experiments.compare.comparison import compare, configurations, folder_of
-    from simfl.experiments.sweep.grid import axes
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    chosen, keys = how(**options), axes(grid)
-    configurations(keys)
-    if replications is None:
-        replications = 1 if any(axis.key == "seed" and len(axis.values) > 1 for axis in keys) else REPLICATIONS
-    plan = plan_sweep(file, keys, replications, plugins)
+    chosen, asked = how(**options), asked_for(file, grid, groups, cases, replications, plugins)
+    configurations(asked.axes)
+    seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in asked.axes)
+    plan = plan_sweep(asked.scenario, asked.axes, asked.replications or (1 if seeds else REPLICATIONS), asked.plugins)
+    if other := asked.changed(plan):
+        click.echo(f"note: {other}", err=True)
     say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
     with going_on(), shown(quiet) as watch:
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
