@@ -1,11 +1,11 @@
-"""simfl from Python: ``simfl.load``, ``run``, ``sweep``, ``compare``, ``open``. Importing it imports nothing slow."""
+"""simfl from Python: ``load``, ``run``, ``sweep``, ``compare``, ``search``, ``open``; importing it is fast."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from simfl.api.result_objects import ComparisonResult, Result, SweepResult
+    from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
     from simfl.experiments.sweep.sweep_file import Request
     from simfl.scenario import Scenario
 
@@ -148,7 +148,51 @@ def compare(
     return ComparisonResult.open(path)
 
 
-def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepResult | ComparisonResult":
+def search(
+    scenario: "Scenario | Mapping[str, Any] | Path | str",
+    space: Mapping[str, Any] | Iterable[str],
+    *,
+    maximise: str | Sequence[str] = (),
+    minimise: str | Sequence[str] = (),
+    require: str | Sequence[str] = (),
+    runs: int = 40,
+    batch: int = 4,
+    prune: Literal["rounds", "time"] | None = None,
+    out: Path | str = "results",
+    progress: bool = True,
+    **how: Any,
+) -> "SearchResult":
+    """Searches for the best values of keys with Optuna; what is complete is kept.
+
+    Args:
+        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
+        space: by key, a range ``"0.01..0.3"``, ``"log:0.001..0.1"`` or ``"4..20:4"``, a list of values, or one value.
+        maximise, minimise: one final value of a run or several; of several the Pareto front is found.
+        require: bounds such as ``"privacy_weak>=4"``; only runs that keep all of them are feasible.
+        runs: at most; a greater number goes on with the same search.
+        batch: runs that are proposed together; it decides which ones are proposed, ``jobs`` does not.
+        prune: stop runs early that are worse than the median of earlier ones after as many rounds, or at the same
+            simulated time.
+        out, progress, how: as for :func:`sweep`.
+
+    Raises:
+        MissingError: optuna is not installed (extra ``search``).
+        SimflError: the space or the goal does not fit the scenario.
+    """
+    from simfl.api.result_objects import SearchResult
+    from simfl.experiments.search.preparation import prepare
+    from simfl.experiments.search.search import search as made
+    from simfl.experiments.sweep.execution import How
+    from simfl.experiments.sweep.progress import shown
+
+    large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
+    asked, options = prepare(scenario, space, large, small, bounds, runs, batch, prune), How(**how)
+    with shown(not progress) as watch:
+        path = made(asked, Path(out), options, watch).path
+    return SearchResult.open(path)
+
+
+def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepResult | ComparisonResult | SearchResult":
     """The results in the folder of a run, a sweep or a comparison. Nothing in it is executed.
 
     Args:

@@ -191,7 +191,7 @@ class _Reading:
 
     def sorted_members(self, file: str) -> tuple[Member, ...]:
         if not self.wrong:
-            return tuple(sorted(self.by_digest.values(), key=lambda member: (*map(_order, member.values), member.seed)))
+            return tuple(sorted(self.by_digest.values(), key=lambda member: (*map(order, member.values), member.seed)))
         lines = [self.problem_text(members) for members in list(self.wrong.values())[:SHOWN]]
         more = len(self.wrong) - SHOWN
         raise SimflError("\n".join([*lines, f"... and {more} more problems"] if more > 0 else lines))
@@ -210,7 +210,8 @@ def _label(axes: Sequence[Axis], values: Sequence[str], seed: int) -> str:
     return " ".join([*shown, f"seed={seed}"])
 
 
-def _order(value: str) -> Any:
+def order(value: str) -> Any:
+    """Sort key of values: numbers by size, then words."""
     try:
         number = float(value)
     except ValueError:

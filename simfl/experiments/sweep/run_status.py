@@ -5,7 +5,7 @@ from pathlib import Path
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import make_folder
-from simfl.results.file_names import FAILURE, SUMMARY, is_finished
+from simfl.results.file_names import FAILURE, PRUNED, SUMMARY, is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import read_failure, write_failure
 
@@ -44,5 +44,6 @@ def note_failure(folder: Path, error: str, **more: object) -> None:
 
 
 def clear_failure(folder: Path) -> None:
-    """Removes ``failed.json``."""
+    """Removes ``failed.json``, and ``pruned.json`` of a search: the run goes on."""
     (folder / FAILURE).unlink(missing_ok=True)
+    (folder / PRUNED).unlink(missing_ok=True)
