@@ -87,10 +87,10 @@ def _print_json(asked: "Search", found: "FinishedSearch") -> None:
 
 def _print(asked: "Search", found: "FinishedSearch", quiet: bool) -> None:
     from simfl.experiments.search.search import summary_line
-    from simfl.experiments.search.trials import ranked, table_text
+    from simfl.experiments.search.trials import table_text
 
     if not quiet:
-        for line in table_text(asked.space, asked.goal, ranked(asked.goal, found.trials)[:SHOWN]):
+        for line in table_text(asked.space, asked.goal, found.trials, SHOWN):
             click.echo(line)
         if found.exhausted:
             click.echo(f"all {asked.space.size} combinations were tried", err=True)

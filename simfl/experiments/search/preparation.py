@@ -170,6 +170,6 @@ def space_scenario(space: Space, load: Load, values: Sequence[str]) -> Scenario:
 
 def _explained(parameter: Parameter, error: ScenarioError) -> str:
     line = str(error).split("\n")[0]
-    if parameter.choices or "unknown key" in line or "unknown" not in line:
+    if parameter.choices or "unknown key" in line:
         return line
-    return f"{parameter.key}={parameter.text}: a range of numbers, but {line.partition(': ')[2]}"
+    return f"{parameter.key}={parameter.text}: the range does not fit: {line.partition(': ')[2]}"

@@ -88,13 +88,14 @@ def ranked(goal: Goal, trials: Sequence[Trial]) -> list[Trial]:
     return sorted(trials, key=place)
 
 
-def table_text(space: Space, goal: Goal, trials: Sequence[Trial]) -> list[str]:
-    """Trials as lines for a terminal, numbers on the right."""
-    columns = ["number", *(p.key for p in space.parameters), *goal.names, "feasible", "state"]
+def table_text(space: Space, goal: Goal, trials: Sequence[Trial], rows_shown: int) -> list[str]:
+    """The best trials as lines for a terminal."""
+    chosen = best(goal, trials)
+    columns = ["number", *(p.key for p in space.parameters), *goal.names, "feasible", "best", "state"]
     rows = [
         [str(t.number), *t.values, *(f"{t.numbers[n]:.6g}" if n in t.numbers else "–" for n in goal.names),
-         "yes" if t.feasible else "no", t.state]
-        for t in trials
+         "yes" if t.feasible else "no", "*" if t in chosen else "", t.state]
+        for t in ranked(goal, trials)[:rows_shown]
     ]  # fmt: skip
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (columns, *rows)]

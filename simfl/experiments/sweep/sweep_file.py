@@ -131,6 +131,10 @@ class _SweepFile:
         self.data: JsonObject = document.value
 
     def request(self) -> Request:
+        if "search" in self.data:
+            raise self.problem(
+                ("search",), "this file describes a search; the same simfl search goes on with it", key=True
+            )
         for key in self.data:
             if key not in KEYS:
                 known = suggestion(key, KEYS) or f"; a sweep file has {', '.join(KEYS)}"

@@ -13,6 +13,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     latency,
     loss,
     membership,
+    pareto,
     participation,
     phases,
     plugins,
@@ -28,6 +29,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff",
+    "pareto",
     "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
     "concurrency", "staleness", "plugins",
 )  # fmt: skip
