@@ -97,8 +97,10 @@ def sweep(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    options, asked = How(**how), _request(scenario, grid, zipped, cases, replications)
-    plan = plan_sweep(asked.scenario, asked.axes, asked.replications or 1, asked.plugins)
+    options, sweep_request = How(**how), _request(scenario, grid, zipped, cases, replications)
+    plan = plan_sweep(
+        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 1, sweep_request.plugins
+    )
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
         play(plan, Path(out), folder, options, watch)
@@ -140,9 +142,11 @@ def compare(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    options, asked = How(**how), _request(scenario, grid, zipped, cases, replications)
-    configurations(asked.axes)
-    plan = plan_sweep(asked.scenario, asked.axes, asked.replications or 5, asked.plugins)
+    options, sweep_request = How(**how), _request(scenario, grid, zipped, cases, replications)
+    configurations(sweep_request.axes)
+    plan = plan_sweep(
+        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 5, sweep_request.plugins
+    )
     with shown(not progress) as watch:
         path = made(plan, Path(out), options, baseline, target_accuracy, watch).path
     return ComparisonResult.open(path)
@@ -181,14 +185,14 @@ def search(
     """
     from simfl.api.result_objects import SearchResult
     from simfl.experiments.search.preparation import prepare
-    from simfl.experiments.search.search import search as made
+    from simfl.experiments.search.run_search import search as made
     from simfl.experiments.sweep.execution import How
     from simfl.experiments.sweep.progress import shown
 
     large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
-    asked, options = prepare(scenario, space, large, small, bounds, runs, batch, prune), How(**how)
+    definition, options = prepare(scenario, space, large, small, bounds, runs, batch, prune), How(**how)
     with shown(not progress) as watch:
-        path = made(asked, Path(out), options, watch).path
+        path = made(definition, Path(out), options, watch).path
     return SearchResult.open(path)
 
 
@@ -222,8 +226,8 @@ def _request(
 
     if replications is not None and replications < 1:
         raise SimflError(f"replications: at least 1 (got {replications})")
-    given = parse_mapping({} if grid is None else grid)
-    return request(scenario, given, map(list, zipped), cases_of(cases or {}), replications)
+    new_axes = parse_mapping({} if grid is None else grid)
+    return request(scenario, new_axes, map(list, zipped), cases_of(cases or {}), replications)
 
 
 def _texts(overrides: Overrides) -> list[str]:

@@ -9,7 +9,16 @@ import click
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import plugin_option, print_json
-from simfl.cli.sweep import FAILED_MEMBERS, asked_for, going_on, grid_options, how, report_failures, run_options
+from simfl.cli.sweep import (
+    FAILED_MEMBERS,
+    going_on,
+    grid_options,
+    how,
+    read_request,
+    report_failures,
+    run_options,
+    say_change,
+)
 
 if TYPE_CHECKING:
     from simfl.experiments.compare.comparison import Comparison
@@ -71,12 +80,16 @@ def command(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    chosen, asked = how(**options), asked_for(file, grid, groups, cases, replications, plugins)
-    configurations(asked.axes)
-    seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in asked.axes)
-    plan = plan_sweep(asked.scenario, asked.axes, asked.replications or (1 if seeds else REPLICATIONS), asked.plugins)
-    if other := asked.changed(plan):
-        click.echo(f"note: {other}", err=True)
+    chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
+    configurations(sweep_request.axes)
+    seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in sweep_request.axes)
+    plan = plan_sweep(
+        sweep_request.scenario,
+        sweep_request.axes,
+        sweep_request.replications or (1 if seeds else REPLICATIONS),
+        sweep_request.plugins,
+    )
+    say_change(sweep_request, plan)
     say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
     with going_on(), shown(quiet) as watch:
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)

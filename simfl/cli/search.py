@@ -12,7 +12,7 @@ from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, run_options
 
 if TYPE_CHECKING:
     from simfl.experiments.search.preparation import Search
-    from simfl.experiments.search.search import FinishedSearch
+    from simfl.experiments.search.run_search import FinishedSearch
 
 RUNS, BATCH = 40, 4
 SHOWN = 10
@@ -62,39 +62,39 @@ def command(
     number of jobs; to resume, repeat it. Runs and table: OUT/NAME/search-DIGEST/search.csv. Exit code 3: some failed.
     """
     from simfl.experiments.search.preparation import prepare
-    from simfl.experiments.search.search import folder_of, search
+    from simfl.experiments.search.run_search import folder_of, search
     from simfl.experiments.sweep.progress import shown
 
     chosen = how(**options)
-    asked = prepare(file, space, maximise, minimise, require, runs, batch, prune, plugins)  # type: ignore[arg-type]
-    say_how_to_watch(folder_of(asked, out), quiet)
+    definition = prepare(file, space, maximise, minimise, require, runs, batch, prune, plugins)  # type: ignore[arg-type]
+    say_how_to_watch(folder_of(definition, out), quiet)
     with going_on(), shown(quiet) as watch:
-        found = search(asked, out, chosen, watch)
+        finished = search(definition, out, chosen, watch)
     if as_json:
-        _print_json(asked, found)
+        _print_json(definition, finished)
     else:
-        _print(asked, found, quiet)
-    context.exit(FAILED_MEMBERS if any(trial.state == "failed" for trial in found.trials) else 0)
+        _print(definition, finished, quiet)
+    context.exit(FAILED_MEMBERS if any(trial.state == "failed" for trial in finished.trials) else 0)
 
 
-def _print_json(asked: "Search", found: "FinishedSearch") -> None:
+def _print_json(definition: "Search", finished: "FinishedSearch") -> None:
     from simfl.experiments.search.trials import header, table
 
-    columns = header(asked.space, asked.goal)
-    rows = [dict(zip(columns, row, strict=True)) for row in table(asked.space, asked.goal, found.trials)]
-    print_json({"path": str(found.path), "digest": asked.digest, "exhausted": found.exhausted, "runs": rows})
+    columns = header(definition.space, definition.goal)
+    rows = [dict(zip(columns, row, strict=True)) for row in table(definition.space, definition.goal, finished.trials)]
+    print_json({"path": str(finished.path), "digest": definition.digest, "exhausted": finished.exhausted, "runs": rows})
 
 
-def _print(asked: "Search", found: "FinishedSearch", quiet: bool) -> None:
-    from simfl.experiments.search.search import summary_line
+def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
+    from simfl.experiments.search.run_search import summary_line
     from simfl.experiments.search.trials import table_text
 
     if not quiet:
-        for line in table_text(asked.space, asked.goal, found.trials, SHOWN):
+        for line in table_text(definition.space, definition.goal, finished.trials, SHOWN):
             click.echo(line)
-        if found.exhausted:
-            click.echo(f"all {asked.space.size} combinations were tried", err=True)
-        for trial in (trial for trial in found.trials if trial.state == "failed"):
+        if finished.exhausted:
+            click.echo(f"all {definition.space.size} combinations were tried", err=True)
+        for trial in (trial for trial in finished.trials if trial.state == "failed"):
             click.echo(f"failed: number {trial.number}: {trial.note}", err=True)
-    click.echo(summary_line(asked, found.trials))
-    click.echo(found.path / "search.csv")
+    click.echo(summary_line(definition, finished.trials))
+    click.echo(finished.path / "search.csv")

@@ -62,7 +62,7 @@ def grid_options(command: Any) -> Any:
     return zipped(cases(command))
 
 
-def asked_for(
+def read_request(
     file: str,
     grid: tuple[str, ...],
     groups: tuple[str, ...],
@@ -77,6 +77,12 @@ def asked_for(
 
     together = [[key.strip() for key in keys.split(",") if key.strip()] for keys in groups]
     return request(file, parse(grid), together, cases_of_texts(cases), replications, plugins)
+
+
+def say_change(sweep_request: Any, plan: Any) -> None:
+    """Says on stderr that a sweep file was written by another sweep."""
+    if note := sweep_request.change_note(plan):
+        click.echo(f"note: {note}", err=True)
 
 
 def how(**options: Any) -> Any:
@@ -146,25 +152,30 @@ def command(
     from simfl.experiments.sweep.progress import shown
 
     chosen = how(**options)
-    asked = asked_for(file, grid, groups, cases, replications, plugins)
-    plan = plan_sweep(asked.scenario, asked.axes, asked.replications or 1, asked.plugins)
-    if other := asked.changed(plan):
-        click.echo(f"note: {other}", err=True)
+    sweep_request = read_request(file, grid, groups, cases, replications, plugins)
+    plan = plan_sweep(
+        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 1, sweep_request.plugins
+    )
+    say_change(sweep_request, plan)
     folder = out / plan.name / f"sweep-{plan.digest}"
     say_how_to_watch(folder, quiet)
     with going_on(), shown(quiet) as watch:
         index = play(plan, out, folder, chosen, watch)
-    counts = index.counts(member.digest for member in plan.members)
+    report_failures(index, quiet)
+    _print(index, folder, as_json, quiet)
     shard, shards = chosen.shard
     mine = index.counts(member.digest for member in plan.members[shard - 1 :: shards])
-    report_failures(index, quiet)
+    context.exit(FAILED_MEMBERS if mine["failed"] else 0)
+
+
+def _print(index: Any, folder: Path, as_json: bool, quiet: bool) -> None:
+    counts = index.counts(member.digest for member in index.plan.members)
     if as_json:
         columns, rows = index.table()
         runs = [{column: row.get(column) for column in columns} for row in rows]
-        print_json({"path": str(folder), "digest": plan.digest, "done": counts["done"], "failed": counts["failed"],
-                    "open": counts["open"], "runs": runs})  # fmt: skip
+        print_json({"path": str(folder), "digest": index.plan.digest, "done": counts["done"],
+                    "failed": counts["failed"], "open": counts["open"], "runs": runs})  # fmt: skip
     else:
         if not quiet:
             click.echo(", ".join(f"{counts[status]} {status}" for status in ("done", "failed", "open")), err=True)
         click.echo(folder / "index.csv")
-    context.exit(FAILED_MEMBERS if mine["failed"] else 0)

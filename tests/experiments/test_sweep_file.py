@@ -11,7 +11,7 @@ import simfl
 from simfl.cli import simfl as group
 from simfl.core.errors import SimflError
 from simfl.experiments.sweep.cases import case_axis, cases_of_texts
-from simfl.experiments.sweep.grid import Axis, axes, axes_of, checked, combinations, count, zipped
+from simfl.experiments.sweep.grid import Axis, axes, axes_of, check_axes, combinations, count, group_axes
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.experiments.sweep.sweep_file import request
 from simfl.scenario import Scenario
@@ -68,7 +68,7 @@ def test_several_values_where_one_is_taken_name_sweep_and_compare(tiny, text):
 def test_zipped_axes_move_together_and_with_the_others_they_make_the_product():
     plain = axes(["a=1,2,3", "b=x,y", "c=7:9:1"])
     assert [*combinations(plain)] == [*product("123", "xy", "789")] and count(plain) == 18
-    together = checked(zipped(plain, [["a", "c"]]))
+    together = check_axes(group_axes(plain, [["a", "c"]]))
     assert [*combinations(together)] == [(a, b, c) for a, c in zip("123", "789") for b in "xy"]
     assert count(together) == 6
 
@@ -82,7 +82,7 @@ def test_a_zipped_key_may_repeat_a_value_but_not_all_of_a_step(tiny):
     assert str(again.path / "index.csv") in plan.output
     assert [*zip(again.runs["selection.k"], again.runs["training.rounds"])] == [(5, 1), (5, 2), (10, 1)]
     with pytest.raises(SimflError, match="a,b: the values 1, 2 come twice"):
-        checked(zipped((Axis("a", ("1", "1")), Axis("b", ("2", "2"))), [["a", "b"]]))
+        check_axes(group_axes((Axis("a", ("1", "1")), Axis("b", ("2", "2"))), [["a", "b"]]))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_zipped_key_may_repeat_a_value_but_not_all_of_a_step(tiny):
 def test_groups_that_do_not_fit_are_one_line(groups, why):
     given_axes = axes(["a=1,2", "b=1,2,3", "c=3,4", "training.rounds=1,2"])
     with pytest.raises(SimflError, match=why):
-        checked(zipped(given_axes, groups))
+        check_axes(group_axes(given_axes, groups))
 
 
 # -- cases -------------------------------------------------------------------------------------------------

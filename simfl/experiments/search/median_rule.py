@@ -17,23 +17,23 @@ STARTUP = 5
 """Complete runs before any is stopped."""
 
 
-def median_rule(objective: Objective, by: By, courses: Sequence[Sequence[Reached]]) -> StopRule | None:
+def median_rule(objective: Objective, by: By, histories: Sequence[Sequence[Reached]]) -> StopRule | None:
     """The rule for the next batch; None where too few runs are complete.
 
     Args:
         objective: a column of rounds.csv.
         by: rounds or time.
-        courses: rounds of the complete runs.
+        histories: rounds of the complete runs.
     """
-    courses = [course for course in courses if course]
-    if len(courses) < STARTUP:
+    histories = [history for history in histories if history]
+    if len(histories) < STARTUP:
         return None
-    shortest = min(float(course[-1].rounds if by == "rounds" else course[-1].time_s) for course in courses)
+    shortest = min(float(history[-1].rounds if by == "rounds" else history[-1].time_s) for history in histories)
     levels: list[tuple[float, float]] = []
     for i in range(1, LEVELS + 1):
         level = shortest * i / (LEVELS + 1)
         level = float(int(level)) if by == "rounds" else level
-        values = [best for course in courses if (best := best_at(course, by, level, objective.sign)) is not None]
+        values = [best for history in histories if (best := best_at(history, by, level, objective.sign)) is not None]
         if level and len(values) >= STARTUP and (not levels or level > levels[-1][0]):
             levels.append((level, median(values)))
     return StopRule(objective.name, objective.sign, by, tuple(levels)) if levels else None

@@ -121,8 +121,8 @@ def _known(scenario: Scenario) -> list[str]:
 
 
 def _name(name: str, known: Sequence[str]) -> str:
-    found = ALSO_CALLED.get(name.strip(), name.strip())
-    if found not in known:
-        near = suggestion(found, known) or "; docs/reference/columns.md lists them"
+    full_name = ALSO_CALLED.get(name.strip(), name.strip())
+    if full_name not in known:
+        near = suggestion(full_name, known) or "; docs/reference/columns.md lists them"
         raise SimflError(f"{name}: no final value of a run{near}")
-    return found
+    return full_name

@@ -12,7 +12,7 @@ from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.experiments.search.objectives import Goal, goal
-from simfl.experiments.search.space import Parameter, Space, space_of
+from simfl.experiments.search.space import SearchParameter, Space, space_of
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Given, Load, source
 from simfl.experiments.sweep.stop_rule import By
 from simfl.scenario import Scenario
@@ -125,14 +125,14 @@ def _resolve(space: Space, load: Load) -> tuple[Space, Scenario]:
         for value in (parameter.values()[0], parameter.values()[-1]) if not parameter.choices else parameter.choices:
             valid = _valid(space, load, place, value)
             if isinstance(valid, ScenarioError):
-                raise SimflError(_explained(parameter, valid))
+                raise SimflError(_message(parameter, valid))
             first = first or valid
     assert first is not None, "a space has a parameter"
     whole = [_whole(space, load, place) for place in range(len(space.parameters))]
     return replace(space, parameters=tuple(whole)), first
 
 
-def _whole(space: Space, load: Load, place: int) -> Parameter:
+def _whole(space: Space, load: Load, place: int) -> SearchParameter:
     parameter = space.parameters[place]
     if parameter.choices or parameter.step or not (parameter.low.is_integer() and parameter.high.is_integer()):
         return parameter
@@ -145,10 +145,10 @@ def _valid(space: Space, load: Load, place: int, value: str) -> Scenario | Scena
     problem: ScenarioError | None = None
     for probe in range(PROBES):
         rng = Streams(0)("search_probe", place, probe)
-        drawn = [values[int(rng.integers(len(values)))] for values in (p.values() for p in space.parameters)]
-        drawn[place] = value
+        combination = [values[int(rng.integers(len(values)))] for values in (p.values() for p in space.parameters)]
+        combination[place] = value
         try:
-            return space_scenario(space, load, drawn)
+            return space_scenario(space, load, combination)
         except ScenarioError as error:
             problem = problem or error
     assert problem is not None
@@ -168,7 +168,7 @@ def space_scenario(space: Space, load: Load, values: Sequence[str]) -> Scenario:
         raise scenario.locate(error) from None
 
 
-def _explained(parameter: Parameter, error: ScenarioError) -> str:
+def _message(parameter: SearchParameter, error: ScenarioError) -> str:
     line = str(error).split("\n")[0]
     if parameter.choices or "unknown key" in line:
         return line

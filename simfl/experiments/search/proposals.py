@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.rng import Streams
 from simfl.experiments.search.objectives import Goal
-from simfl.experiments.search.space import Parameter, Space
+from simfl.experiments.search.space import SearchParameter, Space
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
-PATIENCE = 20
+MAX_REPEATED = 20
 """After so many proposals in a row that were made before or are impossible, an untried combination is drawn."""
 
 TRIES = 300
@@ -52,8 +52,8 @@ class Proposer:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.space, self.goal, self.streams = space, goal, Streams(seed)
         self.tried: set[tuple[str, ...]] = set()
-        ways = optuna.study.StudyDirection
-        directions = [ways.MAXIMIZE if objective.sign > 0 else ways.MINIMIZE for objective in goal.objectives]
+        direction = optuna.study.StudyDirection
+        directions = [direction.MAXIMIZE if objective.sign > 0 else direction.MINIMIZE for objective in goal.objectives]
         self.storage = optuna.storages.InMemoryStorage()
         self.study: Study = optuna.create_study(storage=self.storage, directions=directions, study_name="simfl")
         self.distributions = {parameter.key: _distribution(parameter) for parameter in space.parameters}
@@ -73,7 +73,7 @@ class Proposer:
         for attempt in range(TRIES):
             if self.exhausted:
                 return
-            trial = self._ask(attempt % PATIENCE == PATIENCE - 1)
+            trial = self._ask(attempt % MAX_REPEATED == MAX_REPEATED - 1)
             values = tuple(parameter.value_text(trial.params[parameter.key]) for parameter in self.space.parameters)
             if values in self.tried:
                 self.refuse(trial)
@@ -132,15 +132,15 @@ def _violations(trial: "FrozenTrial") -> Sequence[float]:
     return violations
 
 
-def _number(parameter: Parameter, text: str) -> float:
+def _number(parameter: SearchParameter, text: str) -> float:
     return int(text) if _whole(parameter) else float(text)
 
 
-def _whole(parameter: Parameter) -> bool:
+def _whole(parameter: SearchParameter) -> bool:
     return all(float(number).is_integer() for number in (parameter.low, parameter.step or 0.5))
 
 
-def _distribution(parameter: Parameter) -> "BaseDistribution":
+def _distribution(parameter: SearchParameter) -> "BaseDistribution":
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if parameter.choices:
@@ -151,7 +151,7 @@ def _distribution(parameter: Parameter) -> "BaseDistribution":
     return IntDistribution(int(low), int(_last(parameter)), log=parameter.log, step=int(step or 1))
 
 
-def _last(parameter: Parameter) -> float:
+def _last(parameter: SearchParameter) -> float:
     """The greatest number that steps lead to."""
     step = parameter.step or 1.0
     return parameter.low + ((parameter.size or 1) - 1) * step

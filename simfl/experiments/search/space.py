@@ -22,7 +22,7 @@ DIGITS = 4
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SearchParameter:
     """A key to be searched.
 
     Attributes:
@@ -81,7 +81,7 @@ class Space:
         fixed: further overrides.
     """
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SearchParameter, ...]
     fixed: tuple[str, ...] = ()
 
     @property
@@ -95,13 +95,13 @@ class Space:
         return [*self.fixed, *(f"{p.key}={value}" for p, value in zip(self.parameters, values, strict=True))]
 
 
-def space_of(given: Iterable[str] | Mapping[str, object]) -> Space:
+def space_of(space: Iterable[str] | Mapping[str, object]) -> Space:
     """The space of ``key=...`` texts, or of a mapping from keys to texts and lists.
 
     Raises:
         SimflError: a text has another form, or nothing is left to choose.
     """
-    axes = parse_mapping(given) if isinstance(given, Mapping) else parse(given)
+    axes = parse_mapping(space) if isinstance(space, Mapping) else parse(space)
     searched = [axis for axis in axes if len(axis.values) > 1 or _LIKE_A_RANGE.fullmatch(axis.values[0])]
     fixed = tuple(f"{axis.key}={axis.values[0]}" for axis in axes if axis not in searched)
     if not searched:
@@ -111,12 +111,12 @@ def space_of(given: Iterable[str] | Mapping[str, object]) -> Space:
     return Space(tuple(map(_parameter, searched)), fixed)
 
 
-def _parameter(axis: Axis) -> Parameter:
+def _parameter(axis: Axis) -> SearchParameter:
     text = ",".join(axis.values)
     if not any(_LIKE_A_RANGE.fullmatch(value) for value in axis.values):
         if twice := next((value for value in axis.values if axis.values.count(value) > 1), None):
             raise SimflError(f"{axis.key}: the value {twice} comes twice")
-        return Parameter(axis.key, axis.values, text=text)
+        return SearchParameter(axis.key, axis.values, text=text)
     if len(axis.values) > 1:
         raise SimflError(f"{axis.key}={text}: a range stands alone, or write the values one by one")
     match = _RANGE.fullmatch(text)
@@ -125,7 +125,7 @@ def _parameter(axis: Axis) -> Parameter:
     low, high = float(match[2]), float(match[3])
     step = None if match[4] is None else float(match[4])
     _check(f"{axis.key}={text}", low, high, bool(match[1]), step)
-    return Parameter(axis.key, (), low, high, bool(match[1]), step, text)
+    return SearchParameter(axis.key, (), low, high, bool(match[1]), step, text)
 
 
 def _check(text: str, low: float, high: float, log: bool, step: float | None) -> None:

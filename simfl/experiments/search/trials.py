@@ -77,7 +77,7 @@ def csv_bytes(space: Space, goal: Goal, trials: Sequence[Trial]) -> bytes:
     return text.getvalue().encode()
 
 
-def ranked(goal: Goal, trials: Sequence[Trial]) -> list[Trial]:
+def rank(goal: Goal, trials: Sequence[Trial]) -> list[Trial]:
     """The trials, the best first: those of the front, feasible ones by the first objective, then the others."""
     chosen, first = best(goal, trials), goal.objectives[0]
 
@@ -95,7 +95,7 @@ def table_text(space: Space, goal: Goal, trials: Sequence[Trial], rows_shown: in
     rows = [
         [str(t.number), *t.values, *(f"{t.numbers[n]:.6g}" if n in t.numbers else "–" for n in goal.names),
          "yes" if t.feasible else "no", "*" if t in chosen else "", t.state]
-        for t in ranked(goal, trials)[:rows_shown]
+        for t in rank(goal, trials)[:rows_shown]
     ]  # fmt: skip
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (columns, *rows)]

@@ -76,10 +76,10 @@ class How:
             return processes.play(tasks, jobs, self.time_limit_s, self.slots)
         return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
 
-    def stopped(self, folder: Path) -> bool:
+    def is_stopped(self, folder: Path) -> bool:
         """Whether the run of a folder has been stopped early by its rule."""
         rule = self.stop.get(folder.name)
-        return rule is not None and rule.stopped(folder) is not None
+        return rule is not None and rule.find_stop(folder) is not None
 
 
 def _cores() -> int:
@@ -141,7 +141,7 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
         index = Index(plan, out / plan.name)
         finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
         missing = [member for member in mine if index.status(member.digest) not in finished
-                   and not how.stopped(index.runs / member.digest)]  # fmt: skip
+                   and not how.is_stopped(index.runs / member.digest)]  # fmt: skip
         try:
             _play(index, mine, [_task(plan, member, out, how) for member in missing], folder, how, watch)
         finally:
@@ -180,7 +180,7 @@ def _play(
 
 
 def _end_status(index: Index, digest: str, how: How) -> str:
-    if index.refresh(digest) == run_status.OPEN and not how.stopped(index.runs / digest):
+    if index.refresh(digest) == run_status.OPEN and not how.is_stopped(index.runs / digest):
         # it ran on another machine, into a folder that is not this one
         run_status.note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
         index.refresh(digest)

@@ -49,11 +49,11 @@ def axes(texts: Iterable[str]) -> tuple[Axis, ...]:
     Raises:
         SimflError: a text has another form, or a key comes twice.
     """
-    return checked(parse(texts))
+    return check_axes(parse(texts))
 
 
 def parse(texts: Iterable[str]) -> tuple[Axis, ...]:
-    """The same, not :func:`checked`: values may come twice, for axes that move together."""
+    """The same, not :func:`check_axes`: values may come twice, for axes that move together."""
     return _distinct([_axis(text) for text in texts])
 
 
@@ -63,11 +63,11 @@ def axes_of(grid: Mapping[str, object]) -> tuple[Axis, ...]:
     Raises:
         SimflError: a key has no values.
     """
-    return checked(parse_mapping(grid))
+    return check_axes(parse_mapping(grid))
 
 
 def parse_mapping(grid: Mapping[str, object]) -> tuple[Axis, ...]:
-    """The same, not :func:`checked`."""
+    """The same, not :func:`check_axes`."""
     if not isinstance(grid, Mapping):
         raise SimflError(f"a grid is a mapping from keys to values, not {type(grid).__name__}")
     new_axes = []
@@ -77,8 +77,8 @@ def parse_mapping(grid: Mapping[str, object]) -> tuple[Axis, ...]:
         table = not isinstance(values, (list, tuple)) and np.ndim(values) > 1  # type: ignore[arg-type]  # anything goes
         if table or isinstance(values, (Set, bytes)):
             raise SimflError(f"{key}: {type(values).__name__} gives no list of values; give a list")
-        given = split_values(values) if isinstance(values, str) else [_whole(value) for value in several(values)]
-        parts = [part for text in given for part in range_values(text)]
+        texts = split_values(values) if isinstance(values, str) else [_whole(value) for value in several(values)]
+        parts = [part for text in texts for part in range_values(text)]
         new_axes.append(_check_axis(Axis(key, tuple(parts))))
     return _distinct(new_axes)
 
@@ -91,7 +91,7 @@ def several(values: object) -> list[object]:
     return [plain]
 
 
-def zipped(given: Sequence[Axis], groups: Iterable[Sequence[str]]) -> tuple[Axis, ...]:
+def group_axes(axes: Sequence[Axis], groups: Iterable[Sequence[str]]) -> tuple[Axis, ...]:
     """The axes, those whose keys a group names moving together.
 
     Raises:
@@ -105,19 +105,19 @@ def zipped(given: Sequence[Axis], groups: Iterable[Sequence[str]]) -> tuple[Axis
             if key in named:
                 raise SimflError(f"zip: {key} stands twice")
             named[key] = ",".join(keys)
-    known = [axis.key for axis in given]
+    known = [axis.key for axis in axes]
     if missing := next((key for key in named if key not in known), None):
         raise SimflError(f"zip: {missing} has no values here{suggestion(missing, known) or f'; give {missing}=...'}")
-    return tuple(replace(axis, group=named.get(axis.key, axis.group)) for axis in given)
+    return tuple(replace(axis, group=named.get(axis.key, axis.group)) for axis in axes)
 
 
-def checked(given: Sequence[Axis]) -> tuple[Axis, ...]:
+def check_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     """The axes, if they fit together.
 
     Raises:
         SimflError: axes of a group have not equally many values, or take the same ones twice.
     """
-    for bundle in _bundles(given).values():
+    for bundle in _bundles(axes).values():
         counts = {axis.key: len(axis.values) for axis in bundle}
         if len(set(counts.values())) > 1:
             text = ", ".join(f"{key} has {count}" for key, count in counts.items())
@@ -126,12 +126,12 @@ def checked(given: Sequence[Axis]) -> tuple[Axis, ...]:
         if twice := next((step for step in steps if steps.count(step) > 1), None):
             words = "the values {} come twice" if len(counts) > 1 else "the value {} comes twice"
             raise SimflError(f"{','.join(counts)}: {words.format(', '.join(twice))}")
-    return tuple(given)
+    return tuple(axes)
 
 
-def count(given: Sequence[Axis]) -> int:
+def count(axes: Sequence[Axis]) -> int:
     """How many combinations there are."""
-    return math.prod(len(bundle[0].values) for bundle in _bundles(given).values())
+    return math.prod(len(bundle[0].values) for bundle in _bundles(axes).values())
 
 
 def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from simfl.experiments.sweep.worker_process import NoWorker, Slot, Stopped
 
 
 def play(
-    tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None, kept: list[Slot] | None = None
+    tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None, reused_slots: list[Slot] | None = None
 ) -> Generator[tuple[str, str], None, None]:
     """Executes every task; closing the iterator ends the workers at once.
 
@@ -22,7 +22,7 @@ def play(
         tasks: what to execute.
         jobs: runs at the same time.
         time_limit_s: of one run; None = none.
-        kept: slots that go on after all tasks have ended, used first; new ones are added.
+        reused_slots: slots that go on after all tasks have ended, used first; new ones are added.
 
     Yields:
         ``("started", digest)``, then ``("ended", digest)``, or ``("put back", digest)`` and all over again.
@@ -32,7 +32,7 @@ def play(
     """
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
     free: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
-    slots = [] if kept is None else kept
+    slots = [] if reused_slots is None else reused_slots
     slots += [Slot(time_limit_s) for _ in range(min(jobs, len(tasks)) - len(slots))]
     for worker_slot in slots:
         free.put(worker_slot)
@@ -71,7 +71,7 @@ def play(
             ended += event[0] == "ended"
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for worker_slot in [] if kept is not None and ended == len(tasks) else slots:
+        for worker_slot in [] if reused_slots is not None and ended == len(tasks) else slots:
             worker_slot.close()
         for _ in slots:
             free.put(None)

@@ -6,6 +6,7 @@ checkpoint, and ``simfl run`` or a sweep takes it to its end.
 """
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Literal, NamedTuple
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.results.file_names import PRUNED, is_finished
+from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import read_sealed, write_sealed
+from simfl.results.unfinished import UnfinishedTable
 
 By = Literal["rounds", "time"]
 
@@ -54,10 +57,10 @@ class StopRule:
         """A rule that was sent as JSON."""
         return cls(data["metric"], data["sign"], data["by"], tuple((at, least) for at, least in data["levels"]))
 
-    def stops_at(self, course: Iterable[Reached]) -> Reached | None:
+    def stops_at(self, history: Iterable[Reached]) -> Reached | None:
         """Where a run is stopped, with its best value so far; None where it is not."""
         levels, best = list(self.levels), None
-        for reached in course:
+        for reached in history:
             while levels and self.by == "time" and reached.time_s > levels[0][0]:
                 if self.is_worse(best, levels.pop(0)[1]):
                     return reached._replace(value=best)
@@ -72,7 +75,7 @@ class StopRule:
         """Whether a value is worse than a threshold; what was not measured is not."""
         return best is not None and self.sign * best < self.sign * threshold
 
-    def passed(self, rounds: int, time_s: float) -> int:
+    def levels_passed(self, rounds: int, time_s: float) -> int:
         """How many levels lie behind a run: it needs to be checked when there is another."""
         return sum(rounds >= at if self.by == "rounds" else time_s > at for at, _ in self.levels)
 
@@ -82,14 +85,14 @@ class StopRule:
         Raises:
             PrunedError: it is to stop; its folder says so.
         """
-        if (end := self.stops_at(course(folder, self.metric))) is not None:
+        if (end := self.stops_at(rounds_so_far(folder, self.metric))) is not None:
             write_sealed(folder / PRUNED, {"digest": folder.name, **end._asdict(), "rule": asdict(self)})
             raise PrunedError(f"{folder}: stopped after {end.rounds} rounds")
 
-    def stopped(self, folder: Path) -> Reached | None:
+    def find_stop(self, folder: Path) -> Reached | None:
         """Where this rule stopped the run of a folder, or would have stopped it, if it is complete."""
         if is_finished(folder):
-            return self.stops_at(course(folder, self.metric))
+            return self.stops_at(rounds_so_far(folder, self.metric))
         try:
             note = read_sealed(folder / PRUNED)
         except IntegrityError:  # it is run again
@@ -99,18 +102,29 @@ class StopRule:
         return Reached(note["rounds"], note["time_s"], note["value"])
 
 
-def course(folder: Path, metric: str) -> list[Reached]:
-    """The rounds of a run so far, complete or in progress."""
-    path = folder / ROUNDS
-    path = path if path.exists() else path.with_name(f"{ROUNDS}.part")
-    with open(path, newline="") as file:
-        rows = csv.DictReader(file)
-        return [Reached(i, float(row["time_s"]), float(row[metric]) if row.get(metric) else None)
-                for i, row in enumerate(rows, 1)]  # fmt: skip
+def rounds_so_far(folder: Path, metric: str) -> list[Reached]:
+    """The rounds of a run, complete or in progress.
+
+    Raises:
+        IntegrityError: the table is damaged.
+    """
+    rows = csv.DictReader(io.StringIO(_content(folder).decode(), newline=""))
+    return [Reached(i, float(row["time_s"]), float(row[metric]) if row.get(metric) else None)
+            for i, row in enumerate(rows, 1)]  # fmt: skip
 
 
-def best_at(course: Sequence[Reached], by: By, level: float, sign: int) -> float | None:
+def _content(folder: Path) -> bytes:
+    if is_finished(folder):
+        return ResultsFolder.open(folder).read(ROUNDS)
+    table = UnfinishedTable(folder, ROUNDS)
+    if not table.look():
+        return b""
+    with open(table.path, "rb") as file:
+        return file.read(table.size)
+
+
+def best_at(history: Sequence[Reached], by: By, level: float, sign: int) -> float | None:
     """The best value of a run by a level of rounds or simulated seconds."""
-    values = [sign * reached.value for reached in course if reached.value is not None
+    values = [sign * reached.value for reached in history if reached.value is not None
               and (reached.rounds if by == "rounds" else reached.time_s) <= level]  # fmt: skip
     return sign * max(values) if values else None

@@ -25,7 +25,7 @@ from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import open_regular
 from simfl.experiments.sweep.cases import case_axis, cases_of, refuse_overlap
-from simfl.experiments.sweep.grid import CASE, Axis, checked, parse_mapping, several, zipped
+from simfl.experiments.sweep.grid import CASE, Axis, check_axes, group_axes, parse_mapping, several
 from simfl.experiments.sweep.plan import Given, Plan
 from simfl.scenario.builtin import FOLDER, SUFFIXES, find
 from simfl.scenario.yaml.places import InvalidScenario, Problem, dotted_key
@@ -57,7 +57,7 @@ class Request:
     digest: str = ""
     file: str = ""
 
-    def changed(self, plan: Plan) -> str:
+    def change_note(self, plan: Plan) -> str:
         """In words, that the file was written by another sweep than the plan; nothing where it was not."""
         if self.digest in ("", plan.digest):
             return ""
@@ -66,7 +66,7 @@ class Request:
 
 def request(
     scenario: Given,
-    given: Sequence[Axis],
+    new_axes: Sequence[Axis],
     groups: Iterable[Sequence[str]] = (),
     cases: Mapping[str, Sequence[str]] | None = None,
     replications: int | None = None,
@@ -76,7 +76,7 @@ def request(
 
     Args:
         scenario: what is swept, or a sweep file.
-        given: axes, not yet checked.
+        new_axes: not yet checked.
         groups: keys that move together.
         cases: named cases with their overrides.
         replications: None = what the file says.
@@ -90,11 +90,11 @@ def request(
     base = base or Request(scenario, ())
     new = [case_axis(cases)] if cases else []
     by_key = {axis.key: axis for axis in (*new, *base.axes)} | {axis.key: axis for axis in new}
-    for axis in given:
+    for axis in new_axes:
         if axis.key == CASE:
             raise SimflError("case: named cases are given with --case, or cases= in Python")
         by_key[axis.key] = replace(axis, group=by_key[axis.key].group if axis.key in by_key else "")
-    axes = checked(zipped([*by_key.values()], groups))
+    axes = check_axes(group_axes([*by_key.values()], groups))
     refuse_overlap(axes)
     wanted = base.replications if replications is None else replications
     same = axes == base.axes and wanted == base.replications
@@ -155,7 +155,7 @@ class _SweepFile:
         if not all(isinstance(group, list) and all(isinstance(key, str) for key in group) for group in groups):
             raise self.problem(("zip",), "a list of lists of keys that move together, e.g. [[selection.k, seed]]")
         try:
-            axes = zipped(axes, groups)
+            axes = group_axes(axes, groups)
         except SimflError as error:
             raise self.problem(("zip",), str(error).removeprefix("zip: ")) from None
         plugins = [self.path(("plugins",), name) for name in several(self.part("plugins", list, []))]
@@ -175,8 +175,8 @@ class _SweepFile:
         if not isinstance(name, str):
             raise self.problem(at, f"the name of a file (got {name!r})")
         for folder in (self.file.parent, Path()):
-            if (found := find(name, folder).path).is_file():
-                return Path(name) if found.parent == FOLDER else found  # built in: a file of that name comes first
+            if (path := find(name, folder).path).is_file():
+                return Path(name) if path.parent == FOLDER else path  # built in: a file of that name comes first
         raise self.problem(at, f"{name}: no such file, neither beside this one nor in the working directory")
 
     def part(self, key: str, kind: type, default: Any) -> Any:

@@ -81,7 +81,7 @@ def _look(rule: StopRule, folder: Path) -> Callable[[int, int, float], None]:
 
     def look(done: int, rounds: int, time_s: float) -> None:
         nonlocal passed
-        if (now := rule.passed(done, time_s)) != passed:
+        if (now := rule.levels_passed(done, time_s)) != passed:
             passed = now
             rule.check(folder)
 

@@ -26,7 +26,7 @@ from simfl.experiments.sweep.grid import Axis
 from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan, order
 from simfl.experiments.sweep.plugin_pickling import pack
-from simfl.experiments.sweep.stop_rule import StopRule, course
+from simfl.experiments.sweep.stop_rule import StopRule, rounds_so_far
 from simfl.results.folder import ResultsFolder, write_contents
 from simfl.scenario.digest import foreign_plugins
 
@@ -66,11 +66,11 @@ def folder_of(search: Search, out: Path) -> Path:
     return out / search.first.name / f"{PREFIX}{search.digest}"
 
 
-def search(asked: Search, out: Path, how: How, watch: Watch | None = None) -> FinishedSearch:
+def search(definition: Search, out: Path, how: How, watch: Watch | None = None) -> FinishedSearch:
     """Runs a search, or goes on with it.
 
     Args:
-        asked: what is searched.
+        definition: what is searched.
         out: root of all results; the search's own files lie in ``out/<name>/search-<digest>/``.
         how: how the runs are executed.
         watch: called whenever a run has begun or ended.
@@ -80,12 +80,12 @@ def search(asked: Search, out: Path, how: How, watch: Watch | None = None) -> Fi
         BusyError: another process is running the same search.
         SimflError: no run has a value of an objective, or proposals are impossible one after another.
     """
-    folder = folder_of(asked, out)
-    running = _Running(asked, out, folder, how, watch)
+    folder = folder_of(definition, out)
+    running = _Running(definition, out, folder, how, watch)
     make_folder(folder, out)
     with file_lock(folder / ".lock-search", f"{folder}: another process is running this search"):
         try:
-            while len(running.trials) < asked.runs and not running.proposer.exhausted:
+            while len(running.trials) < definition.runs and not running.proposer.exhausted:
                 running.batch()
         finally:
             for slot in running.how.slots or ():
@@ -97,10 +97,10 @@ def search(asked: Search, out: Path, how: How, watch: Watch | None = None) -> Fi
 class _Running:
     """A search at work."""
 
-    def __init__(self, asked: Search, out: Path, folder: Path, how: How, watch: Watch | None) -> None:
-        self.asked, self.out, self.folder, self.watch = asked, out, folder, watch
+    def __init__(self, definition: Search, out: Path, folder: Path, how: How, watch: Watch | None) -> None:
+        self.definition, self.out, self.folder, self.watch = definition, out, folder, watch
         self.how = replace(how, slots=[])
-        self.proposer = Proposer(asked.space, asked.goal, asked.first.seed)
+        self.proposer = Proposer(definition.space, definition.goal, definition.first.seed)
         self.trials: list[Trial] = []
         self.members: list[Member] = []
         self.rules: dict[str, StopRule] = {}
@@ -108,7 +108,7 @@ class _Running:
 
     def batch(self) -> None:
         """Proposes some runs, executes them and tells what came of them."""
-        size = min(self.asked.batch, self.asked.runs - len(self.trials))
+        size = min(self.definition.batch, self.definition.runs - len(self.trials))
         rule = self.rule()
         proposed: list[tuple[Proposal, Member]] = []
         while len(proposed) < size and (one := self.propose()) is not None:
@@ -123,7 +123,9 @@ class _Running:
             self.tell(proposal, trial)
         self.refuse_without_values()
         with file_lock(self.folder / SHARED):
-            write_contents(self.folder, {"search.csv": table.csv_bytes(self.asked.space, self.asked.goal, self.trials)})
+            write_contents(
+                self.folder, {"search.csv": table.csv_bytes(self.definition.space, self.definition.goal, self.trials)}
+            )
 
     def propose(self) -> "tuple[Proposal, Member] | None":
         """A run that was not proposed before; None where there is none left."""
@@ -131,7 +133,7 @@ class _Running:
         try:
             for proposal, values in self.proposer.proposals():
                 try:
-                    scenario: Scenario = space_scenario(self.asked.space, self.asked.load, values)
+                    scenario: Scenario = space_scenario(self.definition.space, self.definition.load, values)
                 except ScenarioError as error:
                     problem = str(error).split("\n")[0]
                     self.proposer.refuse(proposal)
@@ -147,28 +149,30 @@ class _Running:
 
     def plan(self) -> SearchPlan:
         """All runs so far."""
-        keys = [parameter.key for parameter in self.asked.space.parameters]
+        keys = [parameter.key for parameter in self.definition.space.parameters]
         values = zip(*(member.values for member in self.members), strict=True)
         axes = tuple(Axis(key, tuple(dict.fromkeys(column))) for key, column in zip(keys, values, strict=True))
         members = tuple(sorted(self.members, key=lambda member: (*map(order, member.values), member.seed)))
-        first = self.asked.first
-        base = {"definition": self.asked.to_yaml()}
+        first = self.definition.first
+        base = {"definition": self.definition.to_yaml()}
         folder = first.source.folder.resolve()
-        return SearchPlan(first.name, self.asked.file, folder, axes, 1, members, pack(self.foreign), base)
+        return SearchPlan(first.name, self.definition.file, folder, axes, 1, members, pack(self.foreign), base)
 
     def rule(self) -> StopRule | None:
         """When runs of the next batch are stopped early."""
-        if self.asked.prune is None:
+        if self.definition.prune is None:
             return None
-        objective, runs = self.asked.goal.objectives[0], self.out / self.asked.first.name
-        courses = [course(runs / trial.digest, objective.name) for trial in self.trials if trial.state == table.DONE]
-        return median_rule(objective, self.asked.prune, courses)
+        objective, runs = self.definition.goal.objectives[0], self.out / self.definition.first.name
+        histories = [
+            rounds_so_far(runs / trial.digest, objective.name) for trial in self.trials if trial.state == table.DONE
+        ]
+        return median_rule(objective, self.definition.prune, histories)
 
     def trial(self, index: Index, member: Member) -> Trial:
         """What became of a run."""
-        number, folder, goal = len(self.trials), index.runs / member.digest, self.asked.goal
+        number, folder, goal = len(self.trials), index.runs / member.digest, self.definition.goal
         rule = self.rules.get(member.digest)
-        if rule is not None and (end := rule.stopped(folder)) is not None:
+        if rule is not None and (end := rule.find_stop(folder)) is not None:
             note = f"stopped after {end.rounds} rounds, {end.time_s:g} s, at {end.value:g}"
             return Trial(number, member.values, member.digest, table.PRUNED, note=note)
         if index.status(member.digest) != run_status.DONE:
@@ -182,25 +186,25 @@ class _Running:
     def tell(self, proposal: "Proposal", trial: Trial) -> None:
         """Tells Optuna; of a run that was stopped early, that it was worse than others."""
         if trial.state == table.DONE:
-            values = [trial.numbers[objective.name] for objective in self.asked.goal.objectives]
+            values = [trial.numbers[objective.name] for objective in self.definition.goal.objectives]
             self.proposer.tell(proposal, values, trial.violations)
         elif trial.state == table.PRUNED:
             rule = self.rules[trial.digest]
-            end = rule.stopped(self.out / self.asked.first.name / trial.digest)
+            end = rule.find_stop(self.out / self.definition.first.name / trial.digest)
             assert end is not None and end.value is not None, "it was stopped by its value"
-            self.proposer.prune(proposal, end.rounds, end.value, [0.0] * len(self.asked.goal.requirements))
+            self.proposer.prune(proposal, end.rounds, end.value, [0.0] * len(self.definition.goal.requirements))
         else:
             self.proposer.refuse(proposal)
 
     def refuse_without_values(self) -> None:
         states = {trial.state for trial in self.trials}
         if states == {table.EMPTY}:
-            missing = next(o.name for o in self.asked.goal.objectives if o.value(self.trials[0].numbers) is None)
+            missing = next(o.name for o in self.definition.goal.objectives if o.value(self.trials[0].numbers) is None)
             raise SimflError(f"{missing}: no run has it; its scenario does not measure it")
 
     def tell_progress(self, now: Counts) -> None:
         if self.watch is not None:
-            self.watch(replace(now, total=self.asked.runs))
+            self.watch(replace(now, total=self.definition.runs))
 
 
 def _write_study(proposer: Proposer, folder: Path) -> None:
@@ -220,22 +224,22 @@ def _write_study(proposer: Proposer, folder: Path) -> None:
         os.replace(path, folder / STUDY)
 
 
-def summary_line(asked: Search, trials: Sequence[Trial]) -> str:
+def summary_line(definition: Search, trials: Sequence[Trial]) -> str:
     """In a line, what was found; or which run is nearest to meeting the requirements."""
-    keys = [parameter.key for parameter in asked.space.parameters]
-    chosen = table.best(asked.goal, trials)
+    keys = [parameter.key for parameter in definition.space.parameters]
+    chosen = table.best(definition.goal, trials)
     near = table.nearest(trials)
     if chosen or near is None:
         one = chosen[0] if chosen else None
         if one is None:
             return "no run is complete"
         more = f", and {len(chosen) - 1} more on the Pareto front" if len(chosen) > 1 else ""
-        return f"best: {_in_words(asked, keys, one)}{more}"
-    required = ", ".join(map(str, asked.goal.requirements))
-    return f"no run meets {required}; the nearest: {_in_words(asked, keys, near)}"
+        return f"best: {_in_words(definition, keys, one)}{more}"
+    required = ", ".join(map(str, definition.goal.requirements))
+    return f"no run meets {required}; the nearest: {_in_words(definition, keys, near)}"
 
 
-def _in_words(asked: Search, keys: Sequence[str], trial: Trial) -> str:
+def _in_words(definition: Search, keys: Sequence[str], trial: Trial) -> str:
     values = " ".join(f"{key}={value}" for key, value in zip(keys, trial.values, strict=True))
-    numbers = ", ".join(f"{name} {trial.numbers[name]:g}" for name in asked.goal.names if name in trial.numbers)
+    numbers = ", ".join(f"{name} {trial.numbers[name]:g}" for name in definition.goal.names if name in trial.numbers)
     return f"number {trial.number}, {values} ({numbers})"
