@@ -54,12 +54,13 @@ def command(
     """Search for the best values of keys, with Optuna (extra "search").
 
     \b
-    simfl search FILE learning.rate=log:0.01..1 selection.k=4..20 selection=random,partition
+    simfl search FILE training.learning_rate=log:0.01..1 selection.k=4..20 selection=random,partition
         --maximise test_accuracy --require "privacy_weak>=4" --runs 40
 
     first..last is a range, log:first..last one of logarithms, first..last:step has steps; several values are
     categories, one is fixed. Several objectives give a Pareto front. The same command gives the same runs, for any
-    number of jobs; to resume, repeat it. Runs and table: OUT/NAME/search-DIGEST/search.csv. Exit code 3: some failed.
+    number of jobs; to resume, repeat it. The table of all runs is OUT/NAME/search-DIGEST/search.csv. Exit code 3: some
+    runs failed.
     """
     from simfl.experiments.search.preparation import prepare
     from simfl.experiments.search.run_search import folder_of, search

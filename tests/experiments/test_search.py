@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -18,13 +19,15 @@ from hypothesis import strategies as st
 
 import simfl
 from simfl.cli import simfl as group
-from simfl.core.errors import SimflError
+from simfl.core.errors import IntegrityError, SimflError
 from simfl.experiments.search.median_rule import median_rule
 from simfl.experiments.search.objectives import Goal, Objective, Requirement
 from simfl.experiments.search.preparation import prepare
 from simfl.experiments.search.space import space_of
 from simfl.experiments.search.trials import Trial, best, nearest
 from simfl.experiments.sweep.stop_rule import Reached, StopRule
+from simfl.results.file_names import PRUNED
+from simfl.results.sealed_files import write_sealed
 
 optuna = pytest.importorskip("optuna", reason="the extra search is not installed")
 
@@ -179,12 +182,12 @@ WORDS = ["devices.availability.dropout=0..0.5", "selection.k=4..20:4", "training
 
 
 def test_workers_change_nothing_and_more_runs_go_on(tiny, tmp_path):
-    for name, jobs, runs in (("one", 1, 12), ("two", 2, 12), ("less", 1, 6)):
+    for name, jobs, runs in (("one", 1, 8), ("two", 2, 8), ("less", 1, 4)):
         assert call("search", tiny, *WORDS, "--runs", runs, "--jobs", jobs, "--out", tmp_path / name).exit_code == 0
     one = table(tmp_path / "one").read_bytes()
     assert one == table(tmp_path / "two").read_bytes()
     before = table(tmp_path / "less")
-    assert call("search", tiny, *WORDS, "--runs", 12, "--jobs", 1, "--out", tmp_path / "less").exit_code == 0
+    assert call("search", tiny, *WORDS, "--runs", 8, "--jobs", 1, "--out", tmp_path / "less").exit_code == 0
     assert before.read_bytes() == one, "in the same folder"
     other = call("search", tiny, *WORDS, "seed=1", "--runs", 3, "--jobs", 1, "--out", tmp_path / "seed")
     assert other.exit_code == 0 and {row["selection.k"] for row in rows(tmp_path / "seed")}
@@ -196,15 +199,16 @@ def test_a_killed_search_goes_on_as_if_nothing_had_been(tiny, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(HERE)}
     calm, killed = tmp_path / "calm", tmp_path / "killed"
     subprocess.run([*words, str(calm)], env=environment, check=True, capture_output=True)
-    for kills in range(2):
+    for least in (1, 5):
         process = subprocess.Popen([*words, str(killed)], env=environment, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)  # fmt: skip
-        end = time.monotonic() + 60
-        while len([*killed.glob("tiny/*/summary.json")]) < 3 * (kills + 1) and process.poll() is None:
+        end = time.monotonic() + 100
+        while len([*killed.glob("tiny/*/summary.json")]) < least and process.poll() is None:
             assert time.monotonic() < end
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        assert process.wait() == -signal.SIGKILL
+        assert len([*killed.glob("tiny/*/summary.json")]) < 9, "it was killed on the way"
     subprocess.run([*words, str(killed)], env=environment, check=True, capture_output=True)
     for name in ("search.csv", "index.csv", "sweep.yaml"):
         assert table(killed).with_name(name).read_bytes() == table(calm).with_name(name).read_bytes()
@@ -280,9 +284,48 @@ def test_bad_input_is_one_line(tiny, tmp_path, words, why):
     assert len(found.stderr.strip().splitlines()) == 1 or found.stderr.startswith("Usage")
 
 
+def test_without_optuna_a_line_names_the_extra(tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    answer = call("search", tiny, "selection.k=3,6", "--maximise", "time_s", "--out", tmp_path)
+    assert answer.exit_code == 5 and 'pip install "simfl[search]"' in answer.stderr
+
+
+def test_a_search_is_no_sweep_file(tiny, tmp_path):
+    tiny.with_name("found.yaml").write_text("file: tiny.yaml\nsearch: {selection.k: 3..6}\nruns: 3\n")
+    answer = call("sweep", tiny.with_name("found.yaml"))
+    assert answer.exit_code == 2 and "found.yaml:2:1: search: this file describes a search" in answer.stderr
+
+
 def test_runs_that_python_asks_for(tiny):
     with pytest.raises(SimflError, match="runs: from 1"):
         simfl.search(tiny, {"selection.k": "3..6"}, maximise="time_s", runs=0)
+
+
+# -- damage ------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_table_is_refused_and_written_anew(tiny, tmp_path):
+    words = ["search", tiny, "selection.k=3,6", "--maximise", "mean_cardinality", "--jobs", 1, "--out", tmp_path]
+    assert call(*words).exit_code == 0
+    content = table(tmp_path).read_bytes()
+    table(tmp_path).write_bytes(content.replace(b"done", b"fail"))
+    with pytest.raises(IntegrityError, match="search.csv: damaged"):
+        simfl.open(table(tmp_path).parent)
+    assert call(*words).exit_code == 0 and table(tmp_path).read_bytes() == content
+
+
+def test_a_damaged_note_of_a_stop_is_not_believed(tmp_path):
+    rule = StopRule("test_accuracy", 1, "rounds", ((1.0, 0.5),))
+    folder = tmp_path / "0123456789ab"
+    folder.mkdir()
+    note = {"rounds": 1, "time_s": 0.5, "value": 0.1, "rule": asdict(rule)}
+    write_sealed(folder / PRUNED, {"digest": folder.name, **note})
+    assert rule.find_stop(folder) == Reached(1, 0.5, 0.1)
+    assert StopRule("test_accuracy", 1, "rounds", ((1.0, 0.4),)).find_stop(folder) is None, "another rule's"
+    write_sealed(folder / PRUNED, {"digest": "another", **note})
+    assert rule.find_stop(folder) is None
+    (folder / PRUNED).write_bytes((folder / PRUNED).read_bytes().replace(b"0.5", b"0.6"))
+    assert rule.find_stop(folder) is None
 
 
 # -- pruning -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a search chooses from: ``learning.rate=0.01..0.3 selection.k=4..20:4 selection=random,partition seed=3``.
+"""What a search chooses from: ``training.learning_rate=0.01..0.3 selection.k=4..20:4 selection=random,partition``.
 
 ``first..last`` is a range of numbers, ``log:first..last`` one of their logarithms, ``first..last:step`` has steps.
 Several values (:mod:`simfl.scenario.separators`) are categories; one alone is fixed.
@@ -105,7 +105,7 @@ def space_of(space: Iterable[str] | Mapping[str, object]) -> Space:
     searched = [axis for axis in axes if len(axis.values) > 1 or _LIKE_A_RANGE.fullmatch(axis.values[0])]
     fixed = tuple(f"{axis.key}={axis.values[0]}" for axis in axes if axis not in searched)
     if not searched:
-        raise SimflError("nothing to search: give a key a range or several values, e.g. learning.rate=0.01..0.3")
+        raise SimflError("nothing to search: give a key a range or several values, e.g. selection.k=4..20")
     if any(axis.key == "seed" for axis in searched):
         raise SimflError("seed: the best of several seeds is the luckiest; a search has one, e.g. seed=3")
     return Space(tuple(map(_parameter, searched)), fixed)
