@@ -136,7 +136,7 @@ def _sweep(path: Path) -> Entry:
     entry.differs = " ".join(f"{axis}={','.join(value)}" for axis, value in values)
     if _is_locked(path):
         entry.state = "running"
-    elif set(entry.runs) == {"done"}:
+    elif entry.runs.keys() <= {"done", "pruned"}:
         entry.state = "done"
     elif "failed" in entry.runs:
         entry.state = "failed"

@@ -383,6 +383,12 @@ def test_a_pruned_run_says_so_and_can_go_on(tmp_path, by):
     assert pruned[0]["note"].startswith(f"stopped after {note['rounds']} rounds") and note["rounds"] < 10
     assert not (folder / "summary.json").exists() and float(found[0]["test_accuracy"]) > 0
     assert max(rows(tmp_path / "one"), key=lambda row: float(row["test_accuracy"] or 0))["best"] == "1"
+    with open(table(tmp_path / "one").with_name("index.csv"), newline="") as file:
+        assert sorted(row["status"] for row in csv.DictReader(file)) == sorted(row["state"] for row in found)
+    listed = call("ls", tmp_path / "one").output
+    assert f"{len(pruned)} pruned" in listed and "stopped" not in listed.splitlines()[-1]
+    if by == "time":
+        return
     before = table(tmp_path / "one").read_bytes()
     settings = ["training.learning_rate=" + pruned[0]["training.learning_rate"], "--out", tmp_path / "one"]
     assert call("run", tmp_path / "learns.yaml", *settings).exit_code == 0 and (folder / "summary.json").exists()

@@ -76,11 +76,6 @@ class How:
             return processes.play(tasks, jobs, self.time_limit_s, self.slots)
         return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
 
-    def is_stopped(self, folder: Path) -> bool:
-        """Whether the run of a folder has been stopped early by its rule."""
-        rule = self.stop.get(folder.name)
-        return rule is not None and rule.find_stop(folder) is not None
-
 
 def _cores() -> int:
     """Cores that this process may use; all of the machine where the system does not tell (macOS, Windows)."""
@@ -138,10 +133,9 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
     with file_lock(folder / name, f"{folder}: another process is running this sweep"):
         with file_lock(folder / SHARED):
             write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
-        index = Index(plan, out / plan.name)
-        finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
-        missing = [member for member in mine if index.status(member.digest) not in finished
-                   and not how.is_stopped(index.runs / member.digest)]  # fmt: skip
+        index = Index(plan, out / plan.name, how.stop)
+        finished = {run_status.DONE, run_status.PRUNED} | (set() if how.retry_failed else {run_status.FAILED})
+        missing = [member for member in mine if index.status(member.digest) not in finished]
         try:
             _play(index, mine, [_task(plan, member, out, how) for member in missing], folder, how, watch)
         finally:
@@ -158,7 +152,7 @@ def _play(
 
     def tell() -> None:
         if watch is not None:
-            ended = counts[run_status.DONE] + counts[run_status.OPEN], counts[run_status.FAILED]
+            ended = counts[run_status.DONE] + counts[run_status.PRUNED], counts[run_status.FAILED]
             watch(Counts(len(mine), len(mine) - len(tasks), *ended, counts["running"]))
 
     tell()
@@ -173,14 +167,14 @@ def _play(
                 counts["running"] = max(0, counts["running"] - 1)
             if event == "ended":
                 missing.discard(digest)
-                counts[_end_status(index, digest, how)] += 1
+                counts[_end_status(index, digest)] += 1
                 if len(missing) % every == 0:
                     _write(index, folder)
             tell()
 
 
-def _end_status(index: Index, digest: str, how: How) -> str:
-    if index.refresh(digest) == run_status.OPEN and not how.is_stopped(index.runs / digest):
+def _end_status(index: Index, digest: str) -> str:
+    if index.refresh(digest) == run_status.OPEN:
         # it ran on another machine, into a folder that is not this one
         run_status.note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
         index.refresh(digest)
