@@ -1,11 +1,12 @@
-"""simfl from Python: ``simfl.load``, ``run``, ``sweep``, ``compare``, ``open``. Importing it imports nothing slow."""
+"""simfl from Python: ``load``, ``run``, ``sweep``, ``compare``, ``search``, ``open``; importing it is fast."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from simfl.api.result_objects import ComparisonResult, Result, SweepResult
+    from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
+    from simfl.experiments.sweep.sweep_file import Request
     from simfl.scenario import Scenario
 
 Overrides = Iterable[str] | Mapping[str, Any]
@@ -64,9 +65,11 @@ def run(
 
 def sweep(
     scenario: "Scenario | Mapping[str, Any] | Path | str",
-    grid: Mapping[str, Any],
+    grid: Mapping[str, Any] | None = None,
     *,
-    replications: int = 1,
+    zipped: Iterable[Sequence[str]] = (),
+    cases: Mapping[str, Mapping[str, Any]] | None = None,
+    replications: int | None = None,
     out: Path | str = "results",
     progress: bool = True,
     **how: Any,
@@ -74,9 +77,12 @@ def sweep(
     """Runs a scenario for every combination of values; what is complete is kept.
 
     Args:
-        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
+        scenario: a file, a mapping with the keys of one, what :func:`load` returned, or a sweep file (``sweep.yaml``).
         grid: values by key, e.g. ``{"selection": ["random", "partition"], "training.rounds": 20}``.
-        replications: runs of each combination, with the seeds ``seed``, ``seed + 1``, ...
+        zipped: keys whose values move together, e.g. ``[("selection.k", "training.rounds")]``.
+        cases: named cases, each with several overrides, e.g. ``{"fast": {}, "slow": {"training.rounds": 40}}``.
+        replications: runs of each combination, with the seeds ``seed``, ``seed + 1``, ...; default: as the sweep file
+            says, or 1.
         out: root of all results.
         progress: show a progress bar in a terminal.
         how: ``jobs``, ``retry_failed``, ``time_limit_s``, ``shard``, ``engine``, ``scheduler``, ``insecure`` of
@@ -88,12 +94,13 @@ def sweep(
     """
     from simfl.api.result_objects import SweepResult
     from simfl.experiments.sweep.execution import How, play
-    from simfl.experiments.sweep.grid import axes_of
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    options = How(**how)
-    plan = plan_sweep(scenario, axes_of(grid), replications)
+    options, sweep_request = How(**how), _request(scenario, grid, zipped, cases, replications)
+    plan = plan_sweep(
+        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 1, sweep_request.plugins
+    )
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
         play(plan, Path(out), folder, options, watch)
@@ -102,9 +109,11 @@ def sweep(
 
 def compare(
     scenario: "Scenario | Mapping[str, Any] | Path | str",
-    grid: Mapping[str, Any],
+    grid: Mapping[str, Any] | None = None,
     *,
-    replications: int = 5,
+    zipped: Iterable[Sequence[str]] = (),
+    cases: Mapping[str, Mapping[str, Any]] | None = None,
+    replications: int | None = None,
     baseline: str | None = None,
     target_accuracy: float | None = None,
     out: Path | str = "results",
@@ -114,9 +123,10 @@ def compare(
     """Runs a scenario in several configurations with the same draws; means, and differences with their confidence.
 
     Args:
-        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
+        scenario: as for :func:`sweep`.
         grid: what is compared (keys with several values) and fixed (keys with one).
-        replications: seeds of each configuration.
+        zipped, cases: as for :func:`sweep`.
+        replications: seeds of each configuration; default: as the sweep file says, or 5.
         baseline: the label of the configuration that the others are compared with; default: the first.
         target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent reached by every run
             that learned.
@@ -129,19 +139,64 @@ def compare(
     from simfl.experiments.compare.comparison import compare as made
     from simfl.experiments.compare.comparison import configurations
     from simfl.experiments.sweep.execution import How
-    from simfl.experiments.sweep.grid import axes_of
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    axes, options = axes_of(grid), How(**how)
-    configurations(axes)
-    plan = plan_sweep(scenario, axes, replications)
+    options, sweep_request = How(**how), _request(scenario, grid, zipped, cases, replications)
+    configurations(sweep_request.axes)
+    plan = plan_sweep(
+        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 5, sweep_request.plugins
+    )
     with shown(not progress) as watch:
         path = made(plan, Path(out), options, baseline, target_accuracy, watch).path
     return ComparisonResult.open(path)
 
 
-def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepResult | ComparisonResult":
+def search(
+    scenario: "Scenario | Mapping[str, Any] | Path | str",
+    space: Mapping[str, Any] | Iterable[str],
+    *,
+    maximise: str | Sequence[str] = (),
+    minimise: str | Sequence[str] = (),
+    require: str | Sequence[str] = (),
+    runs: int = 40,
+    batch: int = 4,
+    prune: Literal["rounds", "time"] | None = None,
+    out: Path | str = "results",
+    progress: bool = True,
+    **how: Any,
+) -> "SearchResult":
+    """Searches for the best values of keys with Optuna; what is complete is kept.
+
+    Args:
+        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
+        space: by key, a range ``"0.01..0.3"``, ``"log:0.001..0.1"`` or ``"4..20:4"``, a list of values, or one value.
+        maximise, minimise: one final value of a run or several; of several the Pareto front is found.
+        require: bounds such as ``"privacy_weak>=4"``; only runs that keep all of them are feasible.
+        runs: at most; a greater number goes on with the same search.
+        batch: runs that are proposed together; it decides which ones are proposed, ``jobs`` does not.
+        prune: stop runs early that are worse than the median of earlier ones after as many rounds, or at the same
+            simulated time.
+        out, progress, how: as for :func:`sweep`.
+
+    Raises:
+        MissingError: optuna is not installed (extra ``search``).
+        SimflError: the space or the goal does not fit the scenario.
+    """
+    from simfl.api.result_objects import SearchResult
+    from simfl.experiments.search.preparation import prepare
+    from simfl.experiments.search.run_search import search as made
+    from simfl.experiments.sweep.execution import How
+    from simfl.experiments.sweep.progress import shown
+
+    large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
+    definition, options = prepare(scenario, space, large, small, bounds, runs, batch, prune), How(**how)
+    with shown(not progress) as watch:
+        path = made(definition, Path(out), options, watch).path
+    return SearchResult.open(path)
+
+
+def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepResult | ComparisonResult | SearchResult":
     """The results in the folder of a run, a sweep or a comparison. Nothing in it is executed.
 
     Args:
@@ -155,6 +210,24 @@ def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepRes
     from simfl.api.result_objects import open as opened
 
     return opened(path, trust_plugins)
+
+
+def _request(
+    scenario: "Scenario | Mapping[str, Any] | Path | str",
+    grid: Mapping[str, Any] | None,
+    zipped: Iterable[Sequence[str]],
+    cases: Mapping[str, Mapping[str, Any]] | None,
+    replications: int | None,
+) -> "Request":
+    from simfl.core.errors import SimflError
+    from simfl.experiments.sweep.cases import cases_of
+    from simfl.experiments.sweep.grid import parse_mapping
+    from simfl.experiments.sweep.sweep_file import request
+
+    if replications is not None and replications < 1:
+        raise SimflError(f"replications: at least 1 (got {replications})")
+    new_axes = parse_mapping({} if grid is None else grid)
+    return request(scenario, new_axes, map(list, zipped), cases_of(cases or {}), replications)
 
 
 def _texts(overrides: Overrides) -> list[str]:

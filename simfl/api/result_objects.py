@@ -168,6 +168,44 @@ class SweepResult:
 
 
 @dataclass(frozen=True)
+class SearchResult(SweepResult):
+    """The runs of a search.
+
+    Attributes:
+        trials: DataFrame, a row a run in the order of the proposals: number, the searched keys, final values, feasible,
+            best, state (done, failed, pruned or empty), run (names its folder), note.
+    """
+
+    trials: "DataFrame"
+
+    @classmethod
+    def open(cls, path: Path | str, trust_plugins: bool = False) -> Self:
+        """Reads a search's folder. Nothing in it is executed.
+
+        Raises:
+            SimflError: it holds no search.
+        """
+        reader = ResultsFolder.open_sweep(Path(path))
+        if "search.csv" not in reader:
+            raise SimflError(f"{path}: no search here")
+        runs, trials = (read_table(reader.file(name)) for name in ("index.csv", "search.csv"))
+        return cls(reader.path, runs, trials=trials, trust_plugins=trust_plugins)
+
+    @property
+    def front(self) -> "DataFrame":
+        """The best feasible run or, of several objectives, the rows of those that no other dominates."""
+        return self.trials[self.trials.best == 1]
+
+    @property
+    def best(self) -> Result | None:
+        """The complete results of the best feasible run (of several, the first); None where none is feasible."""
+        return self.result(self.front.run.iloc[0]) if len(self.front) else None
+
+    def _repr_html_(self) -> str:
+        return html_table(self.path.name, self.trials, f"Best: {', '.join(map(str, self.front.number))}.")
+
+
+@dataclass(frozen=True)
 class ComparisonResult(SweepResult):
     """The runs of a comparison and what follows from them.
 
@@ -230,7 +268,7 @@ class ComparisonResult(SweepResult):
         show(self.document, at=at)
 
 
-def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult:
+def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult | SearchResult:
     """The results in the folder of a run, a sweep or a comparison. Nothing in it is executed.
 
     Args:
@@ -245,7 +283,10 @@ def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult 
         return Result.open(path, trust_plugins)
     if not is_swept(Path(path)):
         raise SimflError(f"{path}: no run, sweep or comparison here")
-    kind = ComparisonResult if "comparison.json" in ResultsFolder.open_sweep(Path(path)) else SweepResult
+    reader = ResultsFolder.open_sweep(Path(path))
+    if "search.csv" in reader:
+        return SearchResult.open(path, trust_plugins)
+    kind = ComparisonResult if "comparison.json" in reader else SweepResult
     return kind.open(path, trust_plugins)
 
 

@@ -24,7 +24,7 @@ class Entry:
     """A run, a sweep or a comparison on disk.
 
     Attributes:
-        kind: run, sweep or comparison.
+        kind: run, sweep, comparison or search.
         name: of its scenario.
         path: its folder; ``digest`` is the end of its name.
         state: of a run ``done``, ``diverged``, ``running``, ``stopped`` (goes on when it is run again), ``failed``
@@ -121,7 +121,7 @@ def _run(path: Path, scenario: JsonObject) -> Entry:
 
 
 def _sweep(path: Path) -> Entry:
-    kind = "comparison" if path.name.startswith("compare-") else "sweep"
+    kind = {"compare": "comparison", "search": "search"}.get(path.name.partition("-")[0], "sweep")
     entry = Entry(kind, path.resolve().parent.name, path, "stopped")
     try:
         axes, rows = index_of(path)
@@ -136,7 +136,7 @@ def _sweep(path: Path) -> Entry:
     entry.differs = " ".join(f"{axis}={','.join(value)}" for axis, value in values)
     if _is_locked(path):
         entry.state = "running"
-    elif set(entry.runs) == {"done"}:
+    elif entry.runs.keys() <= {"done", "pruned"}:
         entry.state = "done"
     elif "failed" in entry.runs:
         entry.state = "failed"

@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": "simfl.cli.serve",
     "sweep": "simfl.cli.sweep",
     "compare": "simfl.cli.compare",
+    "search": "simfl.cli.search",
     "ls": "simfl.cli.ls",
     "report": "simfl.cli.report",
     "plot": "simfl.cli.plot",

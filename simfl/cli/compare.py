@@ -9,10 +9,20 @@ import click
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import latex_option, plugin_option, print_json, write_asked_latex
-from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, report_failures, run_options
+from simfl.cli.sweep import (
+    FAILED_MEMBERS,
+    going_on,
+    grid_options,
+    how,
+    read_request,
+    report_failures,
+    run_options,
+    say_change,
+)
 
 if TYPE_CHECKING:
     from simfl.experiments.compare.comparison import Comparison
+    from simfl.experiments.sweep.sweep_file import Request
 
 REPLICATIONS = 5
 BUDGETS = ("rounds", "time", "updates", "bytes")
@@ -20,10 +30,11 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
 
 @click.command("compare")
 @click.argument("file", shell_complete=completing.scenarios)
-@click.argument("grid", nargs=-1, required=True, metavar="KEY=VALUE,VALUE,...", shell_complete=completing.overrides)
+@click.argument("grid", nargs=-1, metavar="[KEY=VALUE,VALUE,...]...", shell_complete=completing.overrides)
 @click.option("--replications", type=click.IntRange(min=1),
               help="Runs of each configuration, with the seeds seed, seed + 1, ...; "
               f"default {REPLICATIONS}.")  # fmt: skip
+@grid_options
 @click.option("--baseline", metavar="CONFIGURATION", help="What the others are compared with; default: the first.")
 @click.option(
     "--target-accuracy",
@@ -46,6 +57,8 @@ def command(
     grid: tuple[str, ...],
     plugins: tuple[Path, ...],
     replications: int | None,
+    groups: tuple[str, ...],
+    cases: tuple[str, ...],
     baseline: str | None,
     target_accuracy: float | None,
     at: str | None,
@@ -58,23 +71,21 @@ def command(
     """Run a scenario in several configurations under the same conditions and say how sure the differences are.
 
     \b
-    simfl compare FILE selection=random,weighted,batch_partition:T=4 --baseline random
+    simfl compare FILE selection=random,weighted,batch_partition:T=4,mode=fair --baseline random
 
     Every configuration meets the same availability, latency and data draws, seed by seed. Tables are also written to
-    OUT/NAME/compare-DIGEST/. Commas separate values, semicolons the fields of one. Exit code 3: some runs failed.
+    OUT/NAME/compare-DIGEST/. FILE may be a sweep file. Exit code 3: some runs failed.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
     from simfl.experiments.compare.comparison import compare, configurations, folder_of
-    from simfl.experiments.sweep.grid import axes
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    chosen, keys = how(**options), axes(grid)
-    configurations(keys)
-    if replications is None:
-        replications = 1 if any(axis.key == "seed" and len(axis.values) > 1 for axis in keys) else REPLICATIONS
-    plan = plan_sweep(file, keys, replications, plugins)
+    chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
+    configurations(sweep_request.axes)
+    plan = plan_sweep(sweep_request.scenario, sweep_request.axes, _replications(sweep_request), sweep_request.plugins)
+    say_change(sweep_request, plan)
     say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
     with going_on(), shown(quiet) as watch:
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
@@ -85,6 +96,12 @@ def command(
     else:
         _print(comparison, at, as_csv)
     context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
+
+
+def _replications(sweep_request: "Request") -> int:
+    """As many as were asked for; one where seeds are listed."""
+    seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in sweep_request.axes)
+    return sweep_request.replications or (1 if seeds else REPLICATIONS)
 
 
 def _print(comparison: "Comparison", at: str | None, as_csv: bool) -> None:

@@ -53,6 +53,38 @@ def run_options(command: Any) -> Any:
     return command
 
 
+def grid_options(command: Any) -> Any:
+    """The options that say what varies, besides the keys."""
+    zipped = click.option("--zip", "groups", multiple=True, metavar="KEY,KEY",
+                          help="Keys that move together: the first value of each, then the second, ...")  # fmt: skip
+    cases = click.option("--case", "cases", multiple=True, metavar="'NAME: KEY=VALUE ...'",
+                         help="A named case with its overrides; several make an axis of their own.")  # fmt: skip
+    return zipped(cases(command))
+
+
+def read_request(
+    file: str,
+    grid: tuple[str, ...],
+    groups: tuple[str, ...],
+    cases: tuple[str, ...],
+    replications: int | None,
+    plugins: tuple[Path, ...],
+) -> Any:
+    """The :class:`simfl.experiments.sweep.sweep_file.Request` of a command line."""
+    from simfl.experiments.sweep.cases import cases_of_texts
+    from simfl.experiments.sweep.grid import parse
+    from simfl.experiments.sweep.sweep_file import request
+
+    together = [[key.strip() for key in keys.split(",") if key.strip()] for keys in groups]
+    return request(file, parse(grid), together, cases_of_texts(cases), replications, plugins)
+
+
+def say_change(sweep_request: Any, plan: Any) -> None:
+    """Says on stderr that a sweep file was written by another sweep."""
+    if note := sweep_request.change_note(plan):
+        click.echo(f"note: {note}", err=True)
+
+
 def how(**options: Any) -> Any:
     """The options as a value."""
     from simfl.experiments.sweep.execution import How
@@ -84,8 +116,9 @@ def report_failures(index: Any, quiet: bool) -> None:
 @click.command("sweep")
 @click.argument("file", shell_complete=completing.scenarios)
 @click.argument("grid", nargs=-1, metavar="[KEY=VALUE,VALUE,...]...", shell_complete=completing.overrides)
-@click.option("--replications", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Runs of each combination, with the seeds seed, seed + 1, ...")  # fmt: skip
+@click.option("--replications", type=click.IntRange(min=1),
+              help="Runs of each combination, with the seeds seed, seed + 1, ...; default: 1.")  # fmt: skip
+@grid_options
 @click.option("--shard", type=_Shard(), default=(1, 1), help="Only every N-th run from the I-th on, e.g. 3/16.")
 @latex_option
 @plugin_option
@@ -97,7 +130,9 @@ def command(
     file: str,
     grid: tuple[str, ...],
     plugins: tuple[Path, ...],
-    replications: int,
+    replications: int | None,
+    groups: tuple[str, ...],
+    cases: tuple[str, ...],
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -106,36 +141,43 @@ def command(
     """Run a scenario for every combination of values and write one table of all runs.
 
     \b
-    simfl sweep FILE 'selection=random,batch_partition:T=3;mode=fair' selection.k=6,12 --replications 5
+    simfl sweep FILE selection=random,batch_partition:T=3,mode=fair selection.k=6,12 --replications 5
 
-    Commas separate values, semicolons the fields of one value (quote them for the shell); 0:0.5:0.1 and
-    log:0.001:1:4 are ranges. Everything is checked
-    before the first run. Runs that are complete are kept, interrupted ones go on where they stopped: to resume,
-    repeat the command. The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
+    Commas separate values; field=value behind a plugin is another field of it. 0:0.5:0.1 and log:0.001:1:4 are ranges.
+    FILE is a scenario or a sweep file, such as the OUT/NAME/sweep-DIGEST/sweep.yaml that every sweep writes. Everything
+    is checked before the first run. Runs that are complete are kept, interrupted ones go on where they stopped: to
+    resume, repeat the command. The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
     """
     from simfl.experiments.sweep.execution import play
-    from simfl.experiments.sweep.grid import axes
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
     chosen = how(**options)
-    plan = plan_sweep(file, axes(grid), replications, plugins)
+    sweep_request = read_request(file, grid, groups, cases, replications, plugins)
+    plan = plan_sweep(
+        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 1, sweep_request.plugins
+    )
+    say_change(sweep_request, plan)
     folder = out / plan.name / f"sweep-{plan.digest}"
     say_how_to_watch(folder, quiet)
     with going_on(), shown(quiet) as watch:
         index = play(plan, out, folder, chosen, watch)
-    counts = index.counts(member.digest for member in plan.members)
+    report_failures(index, quiet)
+    _print(index, folder, as_json, quiet)
     shard, shards = chosen.shard
     mine = index.counts(member.digest for member in plan.members[shard - 1 :: shards])
-    report_failures(index, quiet)
-    write_asked_latex(folder, counts["done"])
+    write_asked_latex(folder, index.counts(member.digest for member in plan.members)["done"])
+    context.exit(FAILED_MEMBERS if mine["failed"] else 0)
+
+
+def _print(index: Any, folder: Path, as_json: bool, quiet: bool) -> None:
+    counts = index.counts(member.digest for member in index.plan.members)
     if as_json:
         columns, rows = index.table()
         runs = [{column: row.get(column) for column in columns} for row in rows]
-        print_json({"path": str(folder), "digest": plan.digest, "done": counts["done"], "failed": counts["failed"],
-                    "open": counts["open"], "runs": runs})  # fmt: skip
+        print_json({"path": str(folder), "digest": index.plan.digest, "done": counts["done"],
+                    "failed": counts["failed"], "open": counts["open"], "runs": runs})  # fmt: skip
     else:
         if not quiet:
             click.echo(", ".join(f"{counts[status]} {status}" for status in ("done", "failed", "open")), err=True)
         click.echo(folder / "index.csv")
-    context.exit(FAILED_MEMBERS if mine["failed"] else 0)

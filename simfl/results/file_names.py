@@ -10,6 +10,9 @@ ACCURACIES, MACHINE, FINDINGS = "accuracies.csv", "machine.json", "findings.json
 BEGUN, CONTENTS, FAILURE = "begun.json", "contents.json", "failed.json"
 """What a run in progress began with; the files of a sweep or comparison; why a run failed."""
 
+PRUNED = "pruned.json"
+"""Says that a search has stopped a run early."""
+
 PRIVACY = "privacy.csv"
 """What accountants say of each client."""
 
@@ -25,15 +28,15 @@ JOINED_LIST = "clients.json"
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
     "phases.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", UPDATES,
-    "model.npy", "columns.json", MACHINE, BEGUN, FAILURE, SUMMARY,
+    "model.npy", "columns.json", MACHINE, BEGUN, FAILURE, PRUNED, SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
 SWEEPS = (
     CONTENTS, "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv",
-    "equal_paired.csv", "beside_plain.csv",
+    "equal_paired.csv", "beside_plain.csv", "search.csv",
 )  # fmt: skip
-"""Names of the files of sweeps and comparisons."""
+"""Names of the files of sweeps, comparisons and searches."""
 
 
 def is_finished(path: Path) -> bool:

@@ -19,7 +19,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import remove_folder
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
-from simfl.results.file_names import BEGUN, JOINED, OWN, UPDATES
+from simfl.results.file_names import BEGUN, JOINED, OWN, PRUNED, UPDATES
 from simfl.results.tables import (
     AGGREGATES,
     ATTACKS,
@@ -235,6 +235,7 @@ def leftovers(folder: Path) -> Iterator[Path]:
     yield from folder.glob(JOINED)
     yield from folder.glob("*.part")
     yield from folder.glob(BEGUN)
+    yield from folder.glob(PRUNED)
     for name in OWN:
         yield from folder.glob(f"{name}.*.tmp")
 

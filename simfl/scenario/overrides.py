@@ -15,12 +15,12 @@ from simfl.core.registration.plugin_data import default_of, plain
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import annotation_at, keys_of, owner, registry_of
+from simfl.scenario.separators import SHORTHAND, split_fields
 from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
 from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read
 from simfl.scenario.yaml.scalars import scalar
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*|[0-9]+")
-_SHORTHAND = re.compile(r"([A-Za-z_][\w-]*):(?=[A-Za-z_][\w.-]*=)")
 
 
 class _Bad(Exception):
@@ -102,8 +102,8 @@ class Change:
             path = path[:-1]
         parent = self.parent(path)
         registry = registry_of(self.type_at(path))
-        fitting = _SHORTHAND.match(text) if registry else None
-        inner = _commas(text[fitting.end() :]) if fitting else []
+        fitting = SHORTHAND.match(text) if registry else None
+        inner = split_fields(text[fitting.end() :]) if fitting else []
         value = fitting[1] if fitting else _value(text)
         current = parent[path[-1]] if _has(parent, path[-1]) else None
         if registry and (isinstance(value, str) or isinstance(value, dict) and "name" in value):
@@ -111,6 +111,8 @@ class Change:
         else:
             self.put(parent, path, value)
         for item in inner:
+            if "=" not in item:
+                raise _Bad(f"{shown(item)} behind a comma is another value; simfl sweep and simfl compare take several")
             key, part = _split(item)
             self.set((*path, *key), part)
 
@@ -202,19 +204,3 @@ def _has(data: object, key: object) -> bool:
     if isinstance(data, dict):
         return key in data
     return isinstance(data, list) and isinstance(key, int) and 0 <= key < len(data)
-
-
-def _commas(text: str) -> list[str]:
-    """The parts between commas that stand in no bracket and no quote."""
-    parts, depth, quote = [""], 0, ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        depth += (character in "[{") - (character in "]}") if not quote else 0
-        if character == "," and depth == 0 and not quote:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts

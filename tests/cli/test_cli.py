@@ -25,7 +25,19 @@ from simfl.scenario.resolution import walk
 from tests.support.scenario_samples import GOOD
 
 HOME = Path(__file__).resolve().parents[2]
-SLOW = {"torch", "torchvision", "scipy", "networkx", "pandas", "matplotlib", "sklearn", "highspy", "simpy", "jinja2"}
+SLOW = {
+    "torch",
+    "torchvision",
+    "scipy",
+    "networkx",
+    "pandas",
+    "matplotlib",
+    "sklearn",
+    "highspy",
+    "simpy",
+    "jinja2",
+    "optuna",
+}
 
 
 def call(*words, **more):

@@ -57,6 +57,7 @@ OTHERS = {
     "results.export.tensorboard": "a path that ResultsFolder has checked",
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",
     "experiments.compare.budgets": "a path that ResultsFolder has checked",
+    "experiments.sweep.stop_rule": "bytes that UnfinishedTable has checked",
     "api.results_index": "locks only",
     "core.processor": "what the operating system says of the processor",
     "runs.run": "scenario.yaml, checked by ResultsFolder.check before",

@@ -51,6 +51,7 @@ ONLY = {
     "torch": {"learning", "training", "attacks", "results.export"},
     "matplotlib": {"api", "audit", "report"},
     "timeit": {"cli"},
+    "optuna": {"experiments.search"},
 }
 """Which packages and modules may import a library."""
 LONG = {"simfl.experiments.sweep.processes.play"}

@@ -1,9 +1,9 @@
 """Executes a planned sweep: what is complete is kept, what is missing is run, and the index says how it went."""
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,9 @@ from simfl.core.storage.disk import file_lock, make_folder
 from simfl.experiments.sweep import cluster, processes, run_status
 from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan
+from simfl.experiments.sweep.stop_rule import StopRule
 from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.worker_process import Slot
 from simfl.results.folder import write_contents
 
 SHARED = ".lock-index"
@@ -37,6 +39,8 @@ class How:
         engine: ``processes`` on this machine, or ``dask``.
         scheduler: address of a Dask scheduler; None = inside this process.
         insecure: accept a scheduler on another machine without TLS.
+        stop: when runs are stopped early, by digest.
+        slots: places of the engine ``processes`` that outlive this sweep, for the next one.
     """
 
     jobs: int | None = None
@@ -46,6 +50,8 @@ class How:
     engine: Literal["processes", "dask"] = "processes"
     scheduler: str | None = None
     insecure: bool = False
+    stop: Mapping[str, StopRule] = field(default_factory=dict)
+    slots: list[Slot] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         shard, shards = self.shard
@@ -67,7 +73,7 @@ class How:
         """The engine at work; yields ("started", "ended" or "put back", digest)."""
         jobs = self.jobs or _cores()
         if self.engine == "processes":
-            return processes.play(tasks, jobs, self.time_limit_s)
+            return processes.play(tasks, jobs, self.time_limit_s, self.slots)
         return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
 
 
@@ -83,7 +89,7 @@ class Counts:
     Attributes:
         total: all of them.
         reused: complete, or failed and not to be retried, before this sweep began.
-        done, failed: complete and failed now, the kept ones included.
+        done, failed: complete (or stopped early) and failed now, the kept ones included.
         running: at present.
     """
 
@@ -127,11 +133,11 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
     with file_lock(folder / name, f"{folder}: another process is running this sweep"):
         with file_lock(folder / SHARED):
             write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
-        index = Index(plan, out / plan.name)
-        finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
+        index = Index(plan, out / plan.name, how.stop)
+        finished = {run_status.DONE, run_status.PRUNED} | (set() if how.retry_failed else {run_status.FAILED})
         missing = [member for member in mine if index.status(member.digest) not in finished]
         try:
-            _play(index, mine, [_task(plan, member, out) for member in missing], folder, how, watch)
+            _play(index, mine, [_task(plan, member, out, how) for member in missing], folder, how, watch)
         finally:
             _write(index, folder)
     return index
@@ -146,7 +152,7 @@ def _play(
 
     def tell() -> None:
         if watch is not None:
-            ended = counts[run_status.DONE], counts[run_status.FAILED]
+            ended = counts[run_status.DONE] + counts[run_status.PRUNED], counts[run_status.FAILED]
             watch(Counts(len(mine), len(mine) - len(tasks), *ended, counts["running"]))
 
     tell()
@@ -168,7 +174,8 @@ def _play(
 
 
 def _end_status(index: Index, digest: str) -> str:
-    if index.refresh(digest) == run_status.OPEN:  # it ran on another machine, into a folder that is not this one
+    if index.refresh(digest) == run_status.OPEN:
+        # it ran on another machine, into a folder that is not this one
         run_status.note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
         index.refresh(digest)
     return index.status(digest)
@@ -183,5 +190,7 @@ def _write(index: Index, folder: Path) -> None:
         write_contents(folder, {"index.csv": index.csv()})
 
 
-def _task(plan: Plan, member: Member, out: Path) -> Task:
-    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins)
+def _task(plan: Plan, member: Member, out: Path, how: How) -> Task:
+    rule = how.stop.get(member.digest)
+    stop = None if rule is None else asdict(rule)
+    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins, stop)

@@ -1,23 +1,25 @@
-"""What a sweep varies: ``selection=random,batch_partition:T=3;mode=fair training.rounds=10,20``.
+"""What a sweep varies: ``selection=random,batch_partition:T=3,mode=fair training.rounds=10,20``.
 
-Commas separate the values of a key, except inside brackets and quotes. The fields of one plugin, which
-``simfl run`` separates by commas, are separated by semicolons here: ``batch_partition:T=3;mode=fair``. A range of
-numbers stands for its values (:mod:`simfl.experiments.sweep.ranges`).
+Values are separated as :mod:`simfl.scenario.separators` says. A range of numbers stands for its values
+(:mod:`simfl.experiments.sweep.ranges`). Axes are independent, unless they are zipped: then they have equally many
+values, and take the first together, the second together, and so on. The axis ``case`` has named cases as values, each
+of which stands for several overrides (:mod:`simfl.experiments.sweep.cases`).
 """
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import product
 from json import dumps
 
 import numpy as np
 
-from simfl.core.errors import SimflError
+from simfl.core.errors import SimflError, suggestion
 from simfl.experiments.sweep.ranges import range_values
+from simfl.scenario.separators import split_values
 
-_SHORTHAND = re.compile(r"[A-Za-z_][\w-]*:(?=[A-Za-z_][\w.-]*=)")
-_FIELD = re.compile(r"[A-Za-z_][\w.-]*=")
+CASE = "case"
+"""The key of the axis of named cases."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,20 @@ class Axis:
     """A key and the values it takes in turn.
 
     Attributes:
-        key: dotted, e.g. ``training.rounds``.
-        values: at least one, each as ``simfl run`` takes it behind ``key=``.
+        key: dotted, e.g. ``training.rounds``; ``case`` for named cases.
+        values: at least one, each as ``simfl run`` takes it behind ``key=``; of ``case``, the names.
+        group: axes of one group move together; empty = alone.
+        overrides: of ``case``, the overrides of each value.
     """
 
     key: str
     values: tuple[str, ...]
+    group: str = ""
+    overrides: tuple[tuple[str, ...], ...] = ()
+
+    def overrides_of(self, value: str) -> tuple[str, ...]:
+        """The overrides that one of the values stands for."""
+        return self.overrides[self.values.index(value)] if self.overrides else (f"{self.key}={value}",)
 
 
 def axes(texts: Iterable[str]) -> tuple[Axis, ...]:
@@ -39,6 +49,11 @@ def axes(texts: Iterable[str]) -> tuple[Axis, ...]:
     Raises:
         SimflError: a text has another form, or a key comes twice.
     """
+    return check_axes(parse(texts))
+
+
+def parse(texts: Iterable[str]) -> tuple[Axis, ...]:
+    """The same, not :func:`check_axes`: values may come twice, for axes that move together."""
     return _distinct([_axis(text) for text in texts])
 
 
@@ -48,6 +63,11 @@ def axes_of(grid: Mapping[str, object]) -> tuple[Axis, ...]:
     Raises:
         SimflError: a key has no values.
     """
+    return check_axes(parse_mapping(grid))
+
+
+def parse_mapping(grid: Mapping[str, object]) -> tuple[Axis, ...]:
+    """The same, not :func:`check_axes`."""
     if not isinstance(grid, Mapping):
         raise SimflError(f"a grid is a mapping from keys to values, not {type(grid).__name__}")
     new_axes = []
@@ -57,12 +77,13 @@ def axes_of(grid: Mapping[str, object]) -> tuple[Axis, ...]:
         table = not isinstance(values, (list, tuple)) and np.ndim(values) > 1  # type: ignore[arg-type]  # anything goes
         if table or isinstance(values, (Set, bytes)):
             raise SimflError(f"{key}: {type(values).__name__} gives no list of values; give a list")
-        texts = [text for value in _several(values) for text in range_values(value_text(value))]
-        new_axes.append(_check_axis(Axis(key, tuple(texts))))
+        texts = split_values(values) if isinstance(values, str) else [_whole(value) for value in several(values)]
+        parts = [part for text in texts for part in range_values(text)]
+        new_axes.append(_check_axis(Axis(key, tuple(parts))))
     return _distinct(new_axes)
 
 
-def _several(values: object) -> list[object]:
+def several(values: object) -> list[object]:
     """The values of a key; a text and a mapping are one."""
     plain = values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
     if isinstance(plain, Collection) and not isinstance(plain, (str, Mapping)):
@@ -70,9 +91,60 @@ def _several(values: object) -> list[object]:
     return [plain]
 
 
-def combinations(axes: Sequence[Axis]) -> Iterable[tuple[str, ...]]:
-    """Every choice of one value for each axis, the last axis varying fastest."""
-    return product(*(axis.values for axis in axes))
+def group_axes(axes: Sequence[Axis], groups: Iterable[Sequence[str]]) -> tuple[Axis, ...]:
+    """The axes, those whose keys a group names moving together.
+
+    Raises:
+        SimflError: a key is no axis or stands in two groups, or axes of a group have not equally many values.
+    """
+    named: dict[str, str] = {}
+    for keys in groups:
+        if len(keys) < 2:
+            raise SimflError(f"zip: {','.join(keys) or 'nothing'} is one key; two or more move together")
+        for key in keys:
+            if key in named:
+                raise SimflError(f"zip: {key} stands twice")
+            named[key] = ",".join(keys)
+    known = [axis.key for axis in axes]
+    if missing := next((key for key in named if key not in known), None):
+        raise SimflError(f"zip: {missing} has no values here{suggestion(missing, known) or f'; give {missing}=...'}")
+    return tuple(replace(axis, group=named.get(axis.key, axis.group)) for axis in axes)
+
+
+def check_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """The axes, if they fit together.
+
+    Raises:
+        SimflError: axes of a group have not equally many values, or take the same ones twice.
+    """
+    for bundle in _bundles(axes).values():
+        counts = {axis.key: len(axis.values) for axis in bundle}
+        if len(set(counts.values())) > 1:
+            text = ", ".join(f"{key} has {count}" for key, count in counts.items())
+            raise SimflError(f"zip: keys that move together have equally many values; {text}")
+        steps = [*zip(*(axis.values for axis in bundle), strict=True)]
+        if twice := next((step for step in steps if steps.count(step) > 1), None):
+            words = "the values {} come twice" if len(counts) > 1 else "the value {} comes twice"
+            raise SimflError(f"{','.join(counts)}: {words.format(', '.join(twice))}")
+    return tuple(axes)
+
+
+def count(axes: Sequence[Axis]) -> int:
+    """How many combinations there are."""
+    return math.prod(len(bundle[0].values) for bundle in _bundles(axes).values())
+
+
+def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
+    """Every choice of one value for each axis, the last axis (or group of axes) varying fastest."""
+    bundles = _bundles(axes)
+    keys = [axis.key for axis in axes]
+    for steps in product(*(zip(*(axis.values for axis in bundle), strict=True) for bundle in bundles.values())):
+        chosen = {
+            axis.key: value
+            for bundle, step in zip(bundles.values(), steps, strict=True)
+            for axis, value in zip(bundle, step, strict=True)
+        }
+        yield tuple(chosen[key] for key in keys)
 
 
 def value_text(value: object) -> str:
@@ -94,18 +166,26 @@ def _of_numpy(value: object) -> object:
     raise TypeError
 
 
+def _whole(value: object) -> str:
+    """One of several values as text; fields of a plugin separated by commas."""
+    text = value_text(value)
+    return parts[0] if len(parts := split_values(text)) == 1 and isinstance(value, str) else text
+
+
 def _axis(text: str) -> Axis:
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
         raise SimflError(f"{text}: a sweep takes key=value,value,..., e.g. selection.k=4,8")
-    parts = [part.strip() for part in _split(values, ",")]
-    for before, part in zip(parts, parts[1:], strict=False):
-        if _SHORTHAND.match(before) and _FIELD.match(part):
-            raise SimflError(
-                f"{text}: a comma begins the next value; inside one value use a semicolon: {key}={before};{part}"
-            )
-    each = [value for part in parts for value in range_values(_as_override(part))]
-    return _check_axis(Axis(key.strip(), tuple(each)))
+    parts = [part for text in split_values(values) for part in range_values(text)]
+    return _check_axis(Axis(key.strip(), tuple(parts)))
+
+
+def _bundles(axes: Sequence[Axis]) -> dict[str, list[Axis]]:
+    """The axes that move together, by the name of their group or their own."""
+    bundles: dict[str, list[Axis]] = {}
+    for axis in axes:
+        bundles.setdefault(axis.group or axis.key, []).append(axis)
+    return bundles
 
 
 def _check_axis(axis: Axis) -> Axis:
@@ -113,9 +193,6 @@ def _check_axis(axis: Axis) -> Axis:
         raise SimflError(f"{axis.key}: no value")
     if len(axis.values) > 1 and "" in axis.values:
         raise SimflError(f"{axis.key}: an empty value among several; write null for no value")
-    twice = next((value for value in axis.values if axis.values.count(value) > 1), None)
-    if twice is not None:
-        raise SimflError(f"{axis.key}: the value {twice} comes twice")
     return axis
 
 
@@ -125,24 +202,3 @@ def _distinct(axes: list[Axis]) -> tuple[Axis, ...]:
     if twice is not None:
         raise SimflError(f"{twice}: the key comes twice; write all its values behind one '='")
     return tuple(axes)
-
-
-def _as_override(value: str) -> str:
-    return ",".join(_split(value, ";")) if _SHORTHAND.match(value) else value
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that stand in no bracket and no quote."""
-    parts, depth, quote = [""], 0, ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        else:
-            depth += (character in "[{") - (character in "]}")
-        if character == separator and depth == 0 and not quote:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts

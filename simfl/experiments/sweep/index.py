@@ -4,13 +4,14 @@ import csv
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.sweep import run_status
 from simfl.experiments.sweep.plan import Member, Plan
+from simfl.experiments.sweep.stop_rule import StopRule
 
 LEFT_OUT = {"name", "digest", "seed", "sha256"}
 """Parts of a summary that the row has already, or that are no results."""
@@ -22,10 +23,11 @@ class Index:
     Args:
         plan: the sweep.
         runs: the folder that holds the runs' folders.
+        stop: when runs are stopped early, by digest.
     """
 
-    def __init__(self, plan: Plan, runs: Path) -> None:
-        self.plan, self.runs = plan, runs
+    def __init__(self, plan: Plan, runs: Path, stop: Mapping[str, StopRule] | None = None) -> None:
+        self.plan, self.runs, self.stop = plan, runs, stop or {}
         self._rows: dict[str, JsonObject] = {}
         for member in plan.members:
             self.refresh(member.digest)
@@ -49,11 +51,14 @@ class Index:
         elif failure is not None:
             self._rows[digest] = {"status": run_status.FAILED, "error": failure["error"], "values": {}}
         else:
-            self._rows[digest] = {"status": run_status.OPEN, "error": None, "values": {}}
+            rule = self.stop.get(digest)
+            is_pruned = rule is not None and rule.find_stop(folder) is not None
+            status = run_status.PRUNED if is_pruned else run_status.OPEN
+            self._rows[digest] = {"status": status, "error": None, "values": {}}
         return self.status(digest)
 
     def status(self, digest: str) -> str:
-        """``done``, ``failed`` or ``open``."""
+        """``done``, ``failed``, ``pruned`` or ``open``."""
         return str(self._rows[digest]["status"])
 
     def error(self, digest: str) -> str | None:

@@ -4,18 +4,19 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from simfl.core.errors import ScenarioError, SimflError
-from simfl.experiments.sweep.grid import Axis, combinations
+from simfl.core.json_data import JsonObject
+from simfl.experiments.sweep.grid import CASE, Axis, combinations, count
 from simfl.experiments.sweep.plugin_pickling import pack
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.scenario.digest import foreign_plugins
-from simfl.scenario.yaml.writer import dump
+from simfl.scenario.yaml.writer import as_data, dump
 
 Given = Path | str | Mapping[str, Any] | Scenario
 """A scenario file, a mapping with the keys of one, or a scenario."""
@@ -56,6 +57,7 @@ class Plan:
         replications: seeds for each combination of values.
         members: sorted by their values (numbers before words), then by seed.
         plugins: what their workers must be given, see :mod:`simfl.experiments.sweep.plugin_pickling`.
+        base: how ``sweep.yaml`` names the scenario and further plugin files.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Plan:
     replications: int
     members: tuple[Member, ...]
     plugins: str = ""
+    base: JsonObject = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
@@ -75,10 +78,16 @@ class Plan:
         return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
     def to_yaml(self) -> str:
-        """The sweep's definition, the content of ``sweep.yaml``."""
-        keys = {axis.key: list(axis.values) for axis in self.axes}
-        return dump({"name": self.name, "file": self.file, "keys": keys,
-                     "replications": self.replications, "runs": len(self.members)})  # fmt: skip
+        """The sweep's definition, the content of ``sweep.yaml``, which plays it again."""
+        parts: JsonObject = {
+            "keys": {axis.key: list(axis.values) for axis in self.axes if axis.key != CASE},
+            "zip": [group.split(",") for group in dict.fromkeys(axis.group for axis in self.axes) if group],
+            "cases": {name: dict(text.split("=", 1) for text in overrides)
+                      for axis in self.axes for name, overrides in zip(axis.values, axis.overrides)},
+        }  # fmt: skip
+        content = {"name": self.name, **self.base, **{key: value for key, value in parts.items() if value},
+                   "replications": self.replications, "runs": len(self.members), "digest": self.digest}  # fmt: skip
+        return dump(content)
 
     def label(self, member: Member) -> str:
         """A member in words, as overrides."""
@@ -114,7 +123,7 @@ def plan_sweep(scenario: Given, axes: tuple[Axis, ...], replications: int = 1, p
     """
     if replications < 1:
         raise SimflError(f"replications: at least 1 (got {replications})")
-    runs = replications * math.prod(len(axis.values) for axis in axes)
+    runs = replications * count(axes)
     if runs > MOST:
         raise SimflError(f"a sweep of {runs} runs; at most {MOST} fit into one: give fewer values or replications")
     file, load = source(scenario, plugins)
@@ -122,7 +131,18 @@ def plan_sweep(scenario: Given, axes: tuple[Axis, ...], replications: int = 1, p
     for values in combinations(axes):
         read.members(values, replications)
     members = read.sorted_members(file)
-    return Plan(read.name, file, read.folder.resolve(), axes, replications, members, pack(read.foreign))
+    base = _base(scenario, file, plugins)
+    return Plan(read.name, file, read.folder.resolve(), axes, replications, members, pack(read.foreign), base)
+
+
+def _base(scenario: Given, file: str, plugins: Sequence[Path]) -> JsonObject:
+    """How a sweep file names the scenario and the plugin files."""
+    named = {"plugins": list(map(str, plugins))} if plugins else {}
+    if isinstance(scenario, Scenario):
+        return {"scenario": scenario.plain(Path()), **named}
+    if isinstance(scenario, Mapping):
+        return {"scenario": as_data(scenario), **named}
+    return {"file": file, **named}
 
 
 MOST = 100_000
@@ -141,7 +161,7 @@ class _Reading:
         self.foreign: set[type] = set()
 
     def members(self, values: tuple[str, ...], replications: int) -> None:
-        overrides = [f"{axis.key}={value}" for axis, value in zip(self.axes, values, strict=True)]
+        overrides = [text for axis, value in zip(self.axes, values, strict=True) for text in axis.overrides_of(value)]
         first = self.member(values, overrides)
         if first is not None:
             for seed in range(first.seed + 1, first.seed + replications):
@@ -171,7 +191,7 @@ class _Reading:
 
     def sorted_members(self, file: str) -> tuple[Member, ...]:
         if not self.wrong:
-            return tuple(sorted(self.by_digest.values(), key=lambda member: (*map(_order, member.values), member.seed)))
+            return tuple(sorted(self.by_digest.values(), key=lambda member: (*map(order, member.values), member.seed)))
         lines = [self.problem_text(members) for members in list(self.wrong.values())[:SHOWN]]
         more = len(self.wrong) - SHOWN
         raise SimflError("\n".join([*lines, f"... and {more} more problems"] if more > 0 else lines))
@@ -190,7 +210,8 @@ def _label(axes: Sequence[Axis], values: Sequence[str], seed: int) -> str:
     return " ".join([*shown, f"seed={seed}"])
 
 
-def _order(value: str) -> Any:
+def order(value: str) -> Any:
+    """Sort key of values: numbers by size, then words."""
     try:
         number = float(value)
     except ValueError:

@@ -11,7 +11,9 @@ from simfl.experiments.sweep.task import Task
 from simfl.experiments.sweep.worker_process import NoWorker, Slot, Stopped
 
 
-def play(tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None) -> Generator[tuple[str, str], None, None]:
+def play(
+    tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None, reused_slots: list[Slot] | None = None
+) -> Generator[tuple[str, str], None, None]:
     """Executes every task; closing the iterator ends the workers at once.
 
     Where a worker process does not start, its run waits for another, and fewer run at the same time.
@@ -20,6 +22,7 @@ def play(tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None) ->
         tasks: what to execute.
         jobs: runs at the same time.
         time_limit_s: of one run; None = none.
+        reused_slots: slots that go on after all tasks have ended, used first; new ones are added.
 
     Yields:
         ``("started", digest)``, then ``("ended", digest)``, or ``("put back", digest)`` and all over again.
@@ -29,7 +32,8 @@ def play(tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None) ->
     """
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
     free: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
-    slots = [Slot(time_limit_s) for _ in range(min(jobs, len(tasks)))]
+    slots = [] if reused_slots is None else reused_slots
+    slots += [Slot(time_limit_s) for _ in range(min(jobs, len(tasks)) - len(slots))]
     for worker_slot in slots:
         free.put(worker_slot)
 
@@ -51,10 +55,10 @@ def play(tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None) ->
             return
 
     pool = ThreadPoolExecutor(max(1, len(slots)))
+    ended, working = 0, len(slots)
     try:
         for task in tasks:
             pool.submit(one, task)
-        ended, working = 0, len(slots)
         while ended < len(tasks):
             event = events.get()
             if isinstance(event, NoWorker):
@@ -67,8 +71,9 @@ def play(tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None) ->
             ended += event[0] == "ended"
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for worker_slot in slots:
+        for worker_slot in [] if reused_slots is not None and ended == len(tasks) else slots:
             worker_slot.close()
+        for _ in slots:
             free.put(None)
         pool.shutdown(wait=True)
 

@@ -14,9 +14,10 @@ MOST = 10_000
 DIGITS = 15
 """Before and behind the point."""
 
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_STEPS = re.compile(rf"({_NUMBER}):({_NUMBER}):({_NUMBER})")
-_LOG = re.compile(rf"log:({_NUMBER}):({_NUMBER}):({_NUMBER})")
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+"""A number as text, a regular expression."""
+_STEPS = re.compile(rf"({NUMBER}):({NUMBER}):({NUMBER})")
+_LOG = re.compile(rf"log:({NUMBER}):({NUMBER}):({NUMBER})")
 
 
 def range_values(text: str) -> list[str]:

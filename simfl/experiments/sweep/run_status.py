@@ -5,12 +5,13 @@ from pathlib import Path
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import make_folder
+from simfl.results import file_names
 from simfl.results.file_names import FAILURE, SUMMARY, is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import read_failure, write_failure
 
-DONE, FAILED, OPEN = "done", "failed", "open"
-"""A run is complete, has failed (``failed.json`` says why), or is neither."""
+DONE, FAILED, PRUNED, OPEN = "done", "failed", "pruned", "open"
+"""A run is complete, has failed (``failed.json`` says why), was stopped early by a search, or is none of these."""
 
 
 def summary(folder: Path) -> JsonObject | None:
@@ -44,5 +45,6 @@ def note_failure(folder: Path, error: str, **more: object) -> None:
 
 
 def clear_failure(folder: Path) -> None:
-    """Removes ``failed.json``."""
+    """Removes ``failed.json``, and ``pruned.json`` of a search: the run goes on."""
     (folder / FAILURE).unlink(missing_ok=True)
+    (folder / file_names.PRUNED).unlink(missing_ok=True)

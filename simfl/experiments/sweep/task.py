@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from simfl.core.json_data import JsonObject
+
 
 @dataclass(frozen=True)
 class Task:
@@ -15,6 +17,7 @@ class Task:
         out: root of all results, absolute.
         plugins: those that it uses and that the worker does not know, see
             :mod:`simfl.experiments.sweep.plugin_pickling`.
+        stop: when to stop early, a :class:`simfl.experiments.sweep.stop_rule.StopRule` as JSON data; None = never.
     """
 
     scenario: str
@@ -23,6 +26,7 @@ class Task:
     folder: str
     out: str
     plugins: str = ""
+    stop: JsonObject | None = None
 
     @property
     def path(self) -> Path:

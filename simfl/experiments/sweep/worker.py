@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.core.storage.disk import file_lock
 from simfl.experiments.sweep import run_status
+from simfl.experiments.sweep.stop_rule import PrunedError, StopRule
 from simfl.experiments.sweep.task import Task
 
 
@@ -54,10 +56,13 @@ def play(task: Task) -> None:
     if scenario.digest != task.digest:
         raise SimflError("a data file or plugin has changed, or this worker has another version of simfl or Python")
     run_status.clear_failure(task.path)
+    look = None if task.stop is None else _look(StopRule.of(task.stop), task.path)
     force = False
     while True:
         try:
-            run(scenario, Path(task.out), force=force)
+            run(scenario, Path(task.out), force=force, progress=look)
+            return
+        except PrunedError:
             return
         except ScenarioError as error:
             raise scenario.locate(error) from None
@@ -68,6 +73,19 @@ def play(task: Task) -> None:
             if force:
                 raise
             force = True
+
+
+def _look(rule: StopRule, folder: Path) -> Callable[[int, int, float], None]:
+    """Looks after every round of a run whether it is to stop."""
+    passed = -1
+
+    def look(done: int, rounds: int, time_s: float) -> None:
+        nonlocal passed
+        if (now := rule.levels_passed(done, time_s)) != passed:
+            passed = now
+            rule.check(folder)
+
+    return look
 
 
 def _read(tasks: "queue.SimpleQueue[Task]") -> None:

@@ -14,6 +14,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     latency,
     loss,
     membership,
+    pareto,
     participation,
     phases,
     plugins,
@@ -29,7 +30,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "heat_map",
-    "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff",
+    "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff", "pareto",
     "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
     "concurrency", "staleness", "plugins",
 )  # fmt: skip

@@ -1,0 +1,101 @@
+"""``simfl search``"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simfl.cli import completing
+from simfl.cli.progress import say_how_to_watch
+from simfl.cli.shared import plugin_option, print_json
+from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, run_options
+
+if TYPE_CHECKING:
+    from simfl.experiments.search.preparation import Search
+    from simfl.experiments.search.run_search import FinishedSearch
+
+RUNS, BATCH = 40, 4
+SHOWN = 10
+"""Rows of the table in the terminal."""
+
+
+@click.command("search")
+@click.argument("file", shell_complete=completing.scenarios)
+@click.argument("space", nargs=-1, required=True, metavar="KEY=FIRST..LAST...", shell_complete=completing.overrides)
+@click.option("--maximise", "--maximize", multiple=True, metavar="NAME", help="A final value of a run, to be large.")
+@click.option("--minimise", "--minimize", multiple=True, metavar="NAME", help="A final value of a run, to be small.")
+@click.option("--require", multiple=True, metavar="NAME>=NUMBER", help="Only runs that keep this bound are feasible.")
+@click.option("--runs", type=click.IntRange(min=1), default=RUNS, show_default=True, help="At most so many runs.")
+@click.option("--batch", type=click.IntRange(min=1), default=BATCH, show_default=True,
+              help="Runs that are proposed together; --jobs changes no proposal.")  # fmt: skip
+@click.option("--prune", type=click.Choice(["rounds", "time"]),
+              help="Stop runs early that are worse than the median of earlier ones after as many rounds, or at the "
+              "same simulated time.")  # fmt: skip
+@plugin_option
+@run_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    file: str,
+    space: tuple[str, ...],
+    maximise: tuple[str, ...],
+    minimise: tuple[str, ...],
+    require: tuple[str, ...],
+    runs: int,
+    batch: int,
+    prune: str | None,
+    plugins: tuple[Path, ...],
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    **options: object,
+) -> None:
+    """Search for the best values of keys, with Optuna (extra "search").
+
+    \b
+    simfl search FILE training.learning_rate=log:0.01..1 selection.k=4..20 selection=random,partition
+        --maximise test_accuracy --require "privacy_weak>=4" --runs 40
+
+    first..last is a range, log:first..last one of logarithms, first..last:step has steps; several values are
+    categories, one is fixed. Several objectives give a Pareto front. The same command gives the same runs, for any
+    number of jobs; to resume, repeat it. The table of all runs is OUT/NAME/search-DIGEST/search.csv. Exit code 3: some
+    runs failed.
+    """
+    from simfl.experiments.search.preparation import prepare
+    from simfl.experiments.search.run_search import folder_of, search
+    from simfl.experiments.sweep.progress import shown
+
+    chosen = how(**options)
+    definition = prepare(file, space, maximise, minimise, require, runs, batch, prune, plugins)  # type: ignore[arg-type]
+    say_how_to_watch(folder_of(definition, out), quiet)
+    with going_on(), shown(quiet) as watch:
+        finished = search(definition, out, chosen, watch)
+    if as_json:
+        _print_json(definition, finished)
+    else:
+        _print(definition, finished, quiet)
+    context.exit(FAILED_MEMBERS if any(trial.state == "failed" for trial in finished.trials) else 0)
+
+
+def _print_json(definition: "Search", finished: "FinishedSearch") -> None:
+    from simfl.experiments.search.trials import header, table
+
+    columns = header(definition.space, definition.goal)
+    rows = [dict(zip(columns, row, strict=True)) for row in table(definition.space, definition.goal, finished.trials)]
+    print_json({"path": str(finished.path), "digest": definition.digest, "exhausted": finished.exhausted, "runs": rows})
+
+
+def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
+    from simfl.experiments.search.run_search import summary_line
+    from simfl.experiments.search.trials import table_text
+
+    if not quiet:
+        for line in table_text(definition.space, definition.goal, finished.trials, SHOWN):
+            click.echo(line)
+        if finished.exhausted:
+            click.echo(f"all {definition.space.size} combinations were tried", err=True)
+        for trial in (trial for trial in finished.trials if trial.state == "failed"):
+            click.echo(f"failed: number {trial.number}: {trial.note}", err=True)
+    click.echo(summary_line(definition, finished.trials))
+    click.echo(finished.path / "search.csv")

@@ -1,0 +1,400 @@
+"""Searches: the true best of small spaces, what is feasible, the same bytes after kills and for any number of jobs."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simfl
+from simfl.cli import simfl as group
+from simfl.core.errors import IntegrityError, SimflError
+from simfl.experiments.search.median_rule import median_rule
+from simfl.experiments.search.objectives import Goal, Objective, Requirement
+from simfl.experiments.search.preparation import prepare
+from simfl.experiments.search.space import space_of
+from simfl.experiments.search.trials import Trial, best, nearest
+from simfl.experiments.sweep.stop_rule import Reached, StopRule
+from simfl.results.file_names import PRUNED
+from simfl.results.sealed_files import write_sealed
+
+optuna = pytest.importorskip("optuna", reason="the extra search is not installed")
+
+HERE = Path(__file__).resolve().parents[2]
+TINY = """
+name: tiny
+clients: 24
+devices: {availability: {name: bernoulli, dropout: 0.3}}
+network: {name: star, latency_s: {name: log_normal, median: 0.1, sigma: 0.5}}
+selection: {name: random, k: 6}
+training: {name: fedavg, rounds: 4}
+learning: {name: none, parameters: 1000}
+"""
+SMALL = {"selection.k": [3, 6, 12], "devices.availability.dropout": ["0", "0.1", "0.2", "0.4"]}
+LEARNS = TINY.replace("{name: none, parameters: 1000}", "{data: digits, partition: iid, model: logistic}")
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    return tmp_path / "tiny.yaml"
+
+
+def call(*arguments):
+    return CliRunner().invoke(group, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def table(out):
+    (path,) = Path(out).glob("*/search-*/search.csv")
+    return path
+
+
+def rows(out):
+    with open(table(out), newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# -- what is found -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A sweep of twelve combinations, and a search that may run as many."""
+    folder = tmp_path_factory.mktemp("both")
+    (folder / "tiny.yaml").write_text(TINY)
+    swept = simfl.sweep(folder / "tiny.yaml", SMALL, out=folder / "swept")
+    found = simfl.search(
+        folder / "tiny.yaml", SMALL, maximise="mean_cardinality", runs=40, out=folder / "found", jobs=1
+    )
+    return swept, found, folder
+
+
+def test_as_many_runs_as_combinations_find_the_true_best(both):
+    swept, found, _ = both
+    assert len(found.trials) == 12 and set(found.trials.run) == set(swept.runs.digest), "each once, then it ends"
+    first = found.front.iloc[0]
+    assert first.mean_cardinality == swept.runs.mean_cardinality.max() and len(found.front) == 1
+    assert found.best.summary["digest"] == first.run
+    assert found.best.summary["mean_cardinality"] == first.mean_cardinality
+
+
+def test_the_front_of_several_objectives_is_that_of_the_sweep(both):
+    swept, _, folder = both
+    found = simfl.search(folder / "tiny.yaml", SMALL, maximise=["mean_cardinality", "privacy_weak"],
+                         minimise="bytes_down", require="skipped<=1", runs=12, jobs=1,
+                         out=folder / "found")  # fmt: skip
+    points = swept.runs[["mean_cardinality", "privacy_weak_lower", "bytes_down"]].to_numpy() * [1, 1, -1]
+    feasible = (swept.runs.skipped <= 1).to_numpy()
+    front = {digest for digest, one, fits in zip(swept.runs.digest, points, feasible, strict=True) if fits
+             and not any((other >= one).all() and (other > one).any() for other in points[feasible])}  # fmt: skip
+    assert set(found.front.run) == front and len(front) > 1
+    assert [*found.trials.feasible] == [int(row.skipped <= 1) for row in found.trials.itertuples()]
+
+
+def test_the_folder_of_a_search_is_read_as_that_of_a_sweep(both):
+    from simfl.report import draw, read_study
+
+    _, found, folder = both
+    again = simfl.open(found.path)
+    assert type(again).__name__ == "SearchResult" and again.trials.equals(found.trials)
+    assert len(read_study([found.path]).groups) == 12 and len(found.rounds()) == 48
+    _, drawn = draw("pareto", found.path)
+    values = drawn[["privacy_weak_lower", "time_s"]].to_numpy() * [1, -1]
+    assert drawn.front.tolist() == [
+        not any((other >= one).all() and (other > one).any() for other in values) for one in values
+    ]
+    assert "search-" in call("ls", folder / "found").output
+    found_by_optuna = optuna.load_study(
+        study_name="simfl",
+        storage=optuna.storages.JournalStorage(
+            optuna.storages.journal.JournalFileBackend(str(found.path / "optuna.log"))
+        ),
+    )
+    assert found_by_optuna.best_value == found.trials.mean_cardinality.max()
+
+
+def test_a_better_region_is_searched_more(tiny, tmp_path):
+    """The cardinality is k: later proposals lie higher than earlier ones, which are random."""
+    found = simfl.search(
+        tiny,
+        {"selection.k": "1..24", "devices.availability": "always"},
+        maximise="mean_cardinality",
+        runs=20,
+        out=tmp_path,
+        jobs=1,
+    )
+    assert found.trials["selection.k"].is_unique
+    assert found.trials["selection.k"][10:].mean() > found.trials["selection.k"][:10].mean()
+    assert found.front["selection.k"].iloc[0] >= 22
+
+
+# -- what is feasible --------------------------------------------------------------------------------------
+
+GOAL = Goal((Objective("a", 1),), (Requirement("p", ">=", 4.0), Requirement("t", "<", 10.0)))
+
+
+def trial(number, a, p, t):
+    numbers = {name: value for name, value in (("a", a), ("p", p), ("t", t)) if value is not None}
+    violations = tuple(each.violation(numbers) for each in GOAL.requirements)
+    return Trial(number, (), f"d{number}", "done", numbers, violations)
+
+
+def test_requirements_by_hand():
+    runs = [
+        trial(0, 0.9, 3, 5),
+        trial(1, 0.8, 4, 10),
+        trial(2, 0.7, 4, 9.5),
+        trial(3, 0.7, 8, 1),
+        trial(4, 0.99, None, 1),
+    ]
+    assert [run.feasible for run in runs] == [False, False, True, True, False]
+    assert [run.number for run in best(GOAL, runs)] == [2], "of equals the first"
+    assert runs[0].violations == (0.25, 0.0) and 0 < runs[1].violations[1] < 1e-6
+    assert nearest(runs[:1] + runs[4:]) is runs[0] and nearest(runs[:2]) is runs[1]
+    two = Goal((Objective("a", 1), Objective("t", -1)))
+    assert two.front({0: (1, 5), 1: (1, 4), 2: (0, 1), 3: (0, 2), 4: (1, 4)}) == [1, 2, 4]
+
+
+def test_where_no_run_is_feasible_a_line_names_the_nearest(tiny, tmp_path):
+    found = call("search", tiny, "selection.k=3,6", "--maximise", "mean_cardinality", "--require",
+                 "mean_cardinality>=99", "--jobs", 1, "--out", tmp_path)  # fmt: skip
+    line = found.stdout.splitlines()[-2]
+    assert found.exit_code == 0 and line.startswith("no run meets mean_cardinality>=99; the nearest: number ")
+    assert "selection.k=6" in line
+    assert {row["feasible"] for row in rows(tmp_path)} == {"0"} == {row["best"] for row in rows(tmp_path)}
+
+
+# -- the same bytes ----------------------------------------------------------------------------------------
+
+WORDS = ["devices.availability.dropout=0..0.5", "selection.k=4..20:4", "training.rounds=log:4..64",
+         "--maximise", "mean_cardinality", "--minimise", "time_s", "--require", "mean_cardinality<=12"]  # fmt: skip
+
+
+def test_workers_change_nothing_and_more_runs_go_on(tiny, tmp_path):
+    for name, jobs, runs in (("one", 1, 8), ("two", 2, 8), ("less", 1, 4)):
+        assert call("search", tiny, *WORDS, "--runs", runs, "--jobs", jobs, "--out", tmp_path / name).exit_code == 0
+    one = table(tmp_path / "one").read_bytes()
+    assert one == table(tmp_path / "two").read_bytes()
+    before = table(tmp_path / "less")
+    assert call("search", tiny, *WORDS, "--runs", 8, "--jobs", 1, "--out", tmp_path / "less").exit_code == 0
+    assert before.read_bytes() == one, "in the same folder"
+    other = call("search", tiny, *WORDS, "seed=1", "--runs", 3, "--jobs", 1, "--out", tmp_path / "seed")
+    assert other.exit_code == 0 and {row["selection.k"] for row in rows(tmp_path / "seed")}
+    assert table(tmp_path / "seed").read_bytes() != b"".join(one.splitlines(True)[:4])
+
+
+def test_a_killed_search_goes_on_as_if_nothing_had_been(tiny, tmp_path):
+    words = [sys.executable, "-m", "simfl", "search", str(tiny), *WORDS, "--runs", "9", "--jobs", "1", "--out"]
+    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    subprocess.run([*words, str(calm)], env=environment, check=True, capture_output=True)
+    for least in (1, 5):
+        process = subprocess.Popen([*words, str(killed)], env=environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)  # fmt: skip
+        end = time.monotonic() + 100
+        while len([*killed.glob("tiny/*/summary.json")]) < least and process.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert len([*killed.glob("tiny/*/summary.json")]) < 9, "it was killed on the way"
+    subprocess.run([*words, str(killed)], env=environment, check=True, capture_output=True)
+    for name in ("search.csv", "index.csv", "sweep.yaml"):
+        assert table(killed).with_name(name).read_bytes() == table(calm).with_name(name).read_bytes()
+
+
+# -- the space ---------------------------------------------------------------------------------------------
+
+
+@given(st.decimals(-100, 100, places=2), st.decimals("0.01", 50, places=2), st.floats(0, 1))
+def test_numbers_are_written_within_their_range(low, width, share):
+    (parameter,) = space_of([f"a={low}..{low + width}"]).parameters
+    drawn = float(low) + share * float(width)
+    assert low <= type(low)(parameter.value_text(drawn)) <= low + width
+    assert abs(float(parameter.value_text(drawn)) - drawn) <= 1e-4 * float(width)
+
+
+def test_steps_categories_and_fixed_values():
+    space = space_of(["a=4..12:4", "b=x,p:f=1,g=2", "c=7", "d=0.5..1:0.25", "e=[0..1]"])
+    assert [parameter.values() for parameter in space.parameters] == [
+        ("4", "8", "12"), ("x", "p:f=1,g=2"), ("0.5", "0.75", "1")]  # fmt: skip
+    assert space.fixed == ("c=7", "e=[0..1]") and space.size == 18
+    assert space.overrides(["4", "x", "1"]) == ["c=7", "e=[0..1]", "a=4", "b=x", "d=1"]
+    assert space_of({"a": "4..12:4", "b": ["x", "p:f=1,g=2"], "c": 7, "d": "0.5..1:0.25", "e": "[0..1]"}) == space
+    assert {*product(*(p.values() for p in space.parameters))} == {
+        (a, b, d) for a in ("4", "8", "12") for b in ("x", "p:f=1,g=2") for d in ("0.5", "0.75", "1")
+    }
+
+
+def test_the_key_decides_whether_a_range_has_whole_numbers_only(tiny):
+    asked = prepare(tiny, ["selection.k=2..8", "devices.availability.dropout=0..1", "training.rounds=log:1..100"],
+                    ["mean_cardinality"], [], [], 4)  # fmt: skip
+    assert [parameter.step for parameter in asked.space.parameters] == [1.0, None, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (
+            ["selection.k=3..6", "--maximise", "mean_cardinalty"],
+            "mean_cardinalty: no .*did you mean 'mean_cardinality'",
+        ),
+        (["selection.k=3..6"], "a search has a goal"),
+        (["selection.k=6..3", "--maximise", "time_s"], "selection.k=6..3: the range is reversed; write 3..6"),
+        (["selection.k=3..3", "--maximise", "time_s"], "holds one number; write selection.k=3"),
+        (["selection.k=3..", "--maximise", "time_s"], "a range is first..last"),
+        (["selection.k=3..x", "--maximise", "time_s"], "a range is first..last"),
+        (["selection.k=3..6,9", "--maximise", "time_s"], "a range stands alone"),
+        (["selection.k=log:0..6", "--maximise", "time_s"], "positive numbers"),
+        (["selection.k=3..6:9", "--maximise", "time_s"], "the step leads nowhere"),
+        (["selection.k=3,3", "--maximise", "time_s"], "the value 3 comes twice"),
+        (["selection=0..1", "--maximise", "time_s"], "selection=0..1: the range does not fit: selection: a name"),
+        (["selection=random,partion", "--maximise", "time_s"], "partion.*did you mean 'partition'"),
+        (["selection.kk=3..6", "--maximise", "time_s"], "unknown key 'kk'"),
+        (["selection.k=3", "--maximise", "time_s"], "nothing to search"),
+        (["seed=0..9", "--maximise", "time_s"], "seed: the best of several seeds is the luckiest"),
+        (["selection.k=3..6", "--maximise", "time_s", "--minimise", "time_s"], "maximised or minimised once"),
+        (
+            ["selection.k=3..6", "--maximise", "time_s", "--require", "privacy_weak=4"],
+            "--require privacy_weak=4: a number",
+        ),
+        (["selection.k=3..6", "--maximise", "time_s", "--require", "time_s>=x"], "--require time_s>=x: a number"),
+        (["selection.k=3..6", "--maximise", "time_s", "--runs", "0"], "0 is not in the range"),
+        (["selection.k=3..6", "--maximise", "skipped", "--minimise", "time_s", "--prune", "time"], "by one objective"),
+        (["selection.k=3..6", "--minimise", "time_s", "--prune", "time"], "time_s is not known during a run"),
+        (["selection.k=3,6", "--maximise", "test_accuracy"], "test_accuracy: no run has it"),
+    ],
+)
+def test_bad_input_is_one_line(tiny, tmp_path, words, why):
+    import re
+
+    found = call("search", tiny, *words, "--out", tmp_path)
+    assert found.exit_code == 2 and re.search(why, found.stderr), found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1 or found.stderr.startswith("Usage")
+
+
+def test_without_optuna_a_line_names_the_extra(tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    answer = call("search", tiny, "selection.k=3,6", "--maximise", "time_s", "--out", tmp_path)
+    assert answer.exit_code == 5 and 'pip install "simfl[search]"' in answer.stderr
+
+
+def test_a_search_is_no_sweep_file(tiny, tmp_path):
+    tiny.with_name("found.yaml").write_text("file: tiny.yaml\nsearch: {selection.k: 3..6}\nruns: 3\n")
+    answer = call("sweep", tiny.with_name("found.yaml"))
+    assert answer.exit_code == 2 and "found.yaml:2:1: search: this file describes a search" in answer.stderr
+
+
+def test_runs_that_python_asks_for(tiny):
+    with pytest.raises(SimflError, match="runs: from 1"):
+        simfl.search(tiny, {"selection.k": "3..6"}, maximise="time_s", runs=0)
+
+
+# -- damage ------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_table_is_refused_and_written_anew(tiny, tmp_path):
+    words = ["search", tiny, "selection.k=3,6", "--maximise", "mean_cardinality", "--jobs", 1, "--out", tmp_path]
+    assert call(*words).exit_code == 0
+    content = table(tmp_path).read_bytes()
+    table(tmp_path).write_bytes(content.replace(b"done", b"fail"))
+    with pytest.raises(IntegrityError, match="search.csv: damaged"):
+        simfl.open(table(tmp_path).parent)
+    assert call(*words).exit_code == 0 and table(tmp_path).read_bytes() == content
+
+
+def test_a_damaged_note_of_a_stop_is_not_believed(tmp_path):
+    rule = StopRule("test_accuracy", 1, "rounds", ((1.0, 0.5),))
+    folder = tmp_path / "0123456789ab"
+    folder.mkdir()
+    note = {"rounds": 1, "time_s": 0.5, "value": 0.1, "rule": asdict(rule)}
+    write_sealed(folder / PRUNED, {"digest": folder.name, **note})
+    assert rule.find_stop(folder) == Reached(1, 0.5, 0.1)
+    assert StopRule("test_accuracy", 1, "rounds", ((1.0, 0.4),)).find_stop(folder) is None, "another rule's"
+    write_sealed(folder / PRUNED, {"digest": "another", **note})
+    assert rule.find_stop(folder) is None
+    (folder / PRUNED).write_bytes((folder / PRUNED).read_bytes().replace(b"0.5", b"0.6"))
+    assert rule.find_stop(folder) is None
+
+
+# -- pruning -----------------------------------------------------------------------------------------------
+
+
+def made(values, step_s=1.0):
+    return [Reached(i, i * step_s, value) for i, value in enumerate(values, 1)]
+
+
+def test_the_median_rule_by_hand():
+    courses = [made([i / 10] * 10) for i in range(1, 6)]
+    rule = median_rule(Objective("a", 1), "rounds", courses)
+    assert [at for at, _ in rule.levels] == [*range(1, 10)] and {least for _, least in rule.levels} == {0.3}
+    assert rule.stops_at(made([0.3] * 10)) is None, "as good as the median"
+    assert rule.stops_at(made([0.2, 0.2, 0.9])) == Reached(1, 1.0, 0.2)
+    assert rule.stops_at(made([None, None, 0.2, 0.9])) == Reached(3, 3.0, 0.2), "what is not measured is not worse"
+    assert rule.stops_at(made([0.9, 0.1, 0.1])) is None, "the best so far counts"
+    assert median_rule(Objective("a", 1), "rounds", courses[:4]) is None
+    less = median_rule(Objective("a", -1), "rounds", courses)
+    assert less.stops_at(made([0.4])) is not None and less.stops_at(made([0.2])) is None
+
+
+def test_at_equal_time_slower_runs_are_compared_after_fewer_rounds():
+    courses = [made([0.1, 0.2, 0.3, 0.4], 5.0) for _ in range(5)]
+    rule = median_rule(Objective("a", 1), "time", courses)
+    assert [at for at, _ in rule.levels] == [2.0 * i for i in range(3, 10)], "nothing is measured before 5 s"
+    assert [least for _, least in rule.levels] == [0.1, 0.1, 0.2, 0.2, 0.2, 0.3, 0.3]
+    assert rule.stops_at(made([0.1, 0.2, 0.3, 0.4], 5.0)) is None
+    slow = rule.stops_at(made([0.1, 0.2, 0.3, 0.4], 7.0))
+    assert slow == Reached(2, 14.0, 0.1), "at 10 s it has 0.1, the others 0.2"
+
+
+@given(st.lists(st.floats(0, 1) | st.none(), min_size=1, max_size=12), st.sampled_from([1, -1]),
+       st.sampled_from(["rounds", "time"]))  # fmt: skip
+def test_a_rule_that_looks_after_every_round_stops_where_it_stops_a_complete_run(values, sign, by):
+    rule = StopRule("a", sign, by, ((1.0, 0.4), (3.0, 0.5), (6.5, 0.6)))
+    whole = made(values)
+    live = next((end for i in range(1, len(whole) + 1) if (end := rule.stops_at(whole[:i])) is not None), None)
+    assert rule.stops_at(whole) == live
+
+
+@pytest.mark.parametrize("by", ["rounds", "time"])
+def test_a_pruned_run_says_so_and_can_go_on(tmp_path, by):
+    (tmp_path / "learns.yaml").write_text(LEARNS.replace("rounds: 4", "rounds: 10"))
+    words = ["search", tmp_path / "learns.yaml", "training.learning_rate=0.001,0.002,0.003,0.1,0.2,0.3,0.4,0.5",
+             "--maximise", "test_accuracy", "--runs", 8, "--batch", 5, "--prune", by]  # fmt: skip
+    for name, jobs in (("one", 1), ("two", 2))[: 2 if by == "rounds" else 1]:
+        assert call(*words, "--jobs", jobs, "--out", tmp_path / name).exit_code == 0
+        assert table(tmp_path / "one").read_bytes() == table(tmp_path / name).read_bytes()
+    found = rows(tmp_path / "one")
+    pruned = [row for row in found if row["state"] == "pruned"]
+    assert pruned and all(row["state"] == "done" for row in found[:5])
+    folder = tmp_path / "one" / "tiny" / pruned[0]["run"]
+    note = json.loads((folder / "pruned.json").read_text())
+    assert pruned[0]["note"].startswith(f"stopped after {note['rounds']} rounds") and note["rounds"] < 10
+    assert not (folder / "summary.json").exists() and float(found[0]["test_accuracy"]) > 0
+    assert max(rows(tmp_path / "one"), key=lambda row: float(row["test_accuracy"] or 0))["best"] == "1"
+    with open(table(tmp_path / "one").with_name("index.csv"), newline="") as file:
+        assert sorted(row["status"] for row in csv.DictReader(file)) == sorted(row["state"] for row in found)
+    listed = call("ls", tmp_path / "one").output
+    assert f"{len(pruned)} pruned" in listed and "stopped" not in listed.splitlines()[-1]
+    if by == "time":
+        return
+    before = table(tmp_path / "one").read_bytes()
+    settings = ["training.learning_rate=" + pruned[0]["training.learning_rate"], "--out", tmp_path / "one"]
+    assert call("run", tmp_path / "learns.yaml", *settings).exit_code == 0 and (folder / "summary.json").exists()
+    assert not (folder / "pruned.json").exists()
+    assert call(*words, "--out", tmp_path / "one").exit_code == 0
+    assert table(tmp_path / "one").read_bytes() == before, "a run that is complete by now is judged as it was"
+    whole = simfl.run(tmp_path / "learns.yaml", [str(settings[0])], out=tmp_path / "anew")
+    assert (whole.path / "rounds.csv").read_bytes() == (folder / "rounds.csv").read_bytes()
+    assert np.isfinite(whole.summary["test_accuracy"])
