@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simfl.api.result_objects import ComparisonResult, Result, SweepResult
+    from simfl.results.round_rows import OnRound
     from simfl.scenario import Scenario
 
 Overrides = Iterable[str] | Mapping[str, Any]
@@ -34,6 +35,7 @@ def run(
     out: Path | str = "results",
     resume: bool = True,
     force: bool = False,
+    on_round: "OnRound | None" = None,
     **keys: object,
 ) -> "Result":
     """Runs a scenario, or opens its results if they are complete.
@@ -44,6 +46,11 @@ def run(
         out: root of all results.
         resume: go on where an interrupted run stopped; else start anew.
         force: run again even if the results are complete.
+        on_round: called after every round with its row, a mapping from the columns of ``rounds.csv`` to numbers, None
+            where a cell is empty: ``{"round": 0, "time_s": 0.41, "test_accuracy": 0.31, ...}``. Columns of privacy are
+            computed at the end of the run, and empty before. Rounds that were run before (the results are complete, or
+            the run goes on) come first, from the table. What it raises, ``simfl.StopRun`` or anything else, stops the
+            run and comes out of this function; the same call goes on after that round. It cannot change a result.
 
     Raises:
         SimflError: the scenario is invalid, cannot be built, or another process is running it.
@@ -57,7 +64,7 @@ def run(
     texts = [*_texts(overrides), *_texts(keys)]
     chosen = scenario if isinstance(scenario, Scenario) and not texts else source(scenario)[1](texts)
     try:
-        return Result.open(play(chosen, Path(out), resume=resume, force=force).path)
+        return Result.open(play(chosen, Path(out), resume=resume, force=force, on_round=on_round).path)
     except ScenarioError as error:
         raise chosen.locate(error) from None
 

@@ -16,6 +16,7 @@ from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, JOINED, MACHINE, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.perfetto import write_timeline
+from simfl.results.round_rows import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.clients_table import clients_files
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
@@ -86,6 +87,7 @@ def run(
     timeline: Path | None = None,
     progress: Progress | None = None,
     phase: Phase | None = None,
+    on_round: OnRound | None = None,
 ) -> FinishedRun:
     """Runs a scenario into ``out/<name>/<digest>/``; a complete folder is reused.
 
@@ -98,6 +100,9 @@ def run(
         progress: called with (rounds done, rounds, simulated seconds) after every round; 0 rounds = not known.
         phase: called with "building", "running" and "finishing" (what the sums gave away, the summary) when that
             begins, and the rounds done by then.
+        on_round: called with the row of every round, in order and once, as soon as it is over; the rounds of a complete
+            run, and those before the checkpoint from which a run goes on, come from its table. What it raises stops the
+            run and is raised here; the run goes on after that round when it is run again.
 
     Raises:
         IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
@@ -119,10 +124,14 @@ def run(
         with file_lock(folder / LOCK, f"{folder}: another process is running this run"):
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
             if finished is None:
-                finished = _simulate(scenario, parts, folder, events, force or not resume, progress, begins)
+                anew = force or not resume
+                finished = _simulate(scenario, parts, folder, events, anew, progress, begins, on_round)
     elif list(leftovers(folder)):  # of a kill between the summary and the tidying
         with suppress(BusyError, OSError), file_lock(folder / LOCK, f"{folder}: its run is being finished"):
             remove_leftovers(folder)
+    if on_round is not None and finished.reused:
+        for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
+            on_round(row)
     if timeline is not None:
         names = scenario.network.build(scenario, Streams(scenario.seed)).names
         phases = folder / "phases.csv"
@@ -221,6 +230,7 @@ def _simulate(
     anew: bool,
     progress: Progress | None,
     begins: Phase,
+    on_round: OnRound | None,
 ) -> FinishedRun:
     for name in ("checkpoint", JOINED, UPDATES_FOLDER):
         refuse_link(folder / name)
@@ -232,9 +242,8 @@ def _simulate(
     )
     for name, data in files.items():
         write_atomically(folder / name, data)
-    return FinishedRun(
-        folder, scenario.digest, Simulation(scenario, parts, folder, events, progress, begins).play(), False
-    )
+    summary = Simulation(scenario, parts, folder, events, progress, begins, on_round).play()
+    return FinishedRun(folder, scenario.digest, summary, False)
 
 
 def _clear(folder: Path) -> None:
