@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simfl.cli.progress import say_how_to_watch, shown
-from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
+from simfl.cli.shared import as_json, load, log_option, note_options, print_json, scenario_arguments, writable
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Run from the start, whatever there is already.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Also write what every agent did when, for ui.perfetto.dev or chrome://tracing.")  # fmt: skip
+@note_options
+@log_option
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, for learning.backend: dask.")
 @click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS.")
 @as_json
@@ -36,6 +38,10 @@ def command(
     resume: bool,
     force: bool,
     timeline: Path | None,
+    run_name: str,
+    tags: tuple[str, ...],
+    note: str,
+    log: tuple[str, ...],
     scheduler: str | None,
     insecure: bool,
     as_json: bool,
@@ -48,10 +54,12 @@ def command(
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
     from simfl.results.file_names import is_finished, refuse_result_files
+    from simfl.results.notes import Notes
 
     if timeline is not None:
         refuse_result_files(timeline)
         writable(timeline, "--timeline")
+    notes = Notes(run_name, tags, note)
     scenario = load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure)
     if scheduler is not None and not scenario.learning.uses_cluster:
         raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
@@ -62,14 +70,15 @@ def command(
             click.echo(f"{file}: note: {caution}", err=True)
     try:
         with shown(quiet) as (progress, phase):
-            from simfl.runs.run import run
+            from simfl.runs.tracking.tracked_run import run_tracked
 
-            finished = run(scenario, out, force=force, timeline=timeline, progress=progress, phase=phase)
+            finished = run_tracked(scenario, out, log, notes, force=force, timeline=timeline, progress=progress,
+                                   phase=phase)  # fmt: skip
     except ScenarioError as error:
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
         options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
-        flags = ["--insecure"] if insecure else []
+        flags = [*(["--insecure"] if insecure else []), *(word for name in log for word in ("--log", name))]
         click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simfl.cli import completing
+from simfl.runs.tracking import TRACKERS
 
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
@@ -29,6 +30,24 @@ plugin_option = click.option(
 figure_plugin_option = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
     help="A Python file that registers figures; plugin files that the results name are not executed.",
+)  # fmt: skip
+
+
+def note_options(command: Any) -> Any:
+    """--name, --tag and --note."""
+    options = (
+        click.option("--name", "run_name", default="", metavar="TEXT", help="A name, shown by simfl ls."),
+        click.option("--tag", "tags", multiple=True, metavar="WORD", help="A tag, to find it by; may be repeated."),
+        click.option("--note", default="", metavar="TEXT", help="A note."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+log_option = click.option(
+    "--log", multiple=True, type=click.Choice([*TRACKERS]),
+    help="Log every round there while it runs; may be repeated. Offline unless the library is told otherwise.",
 )  # fmt: skip
 
 

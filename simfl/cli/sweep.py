@@ -11,7 +11,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import as_json, plugin_option, print_json
+from simfl.cli.shared import as_json, log_option, note_options, plugin_option, print_json
 from simfl.core.errors import printable
 
 FAILED_MEMBERS = 3
@@ -45,6 +45,8 @@ def run_options(command: Any) -> Any:
                      help="Where runs are executed."),
         click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler; default: one in this process."),
         click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS."),
+        note_options,
+        log_option,
         as_json,
         click.option("-q", "--quiet", is_flag=True, help="No progress and no messages about single runs."),
     )  # fmt: skip

@@ -1,9 +1,9 @@
 """What varies between runs, and how to call it."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from simfl.core.json_data import flat
 from simfl.report.study import number
 
 UNIMPORTANT = {"seed", "name", "trace"}
@@ -12,17 +12,6 @@ UNIMPORTANT = {"seed", "name", "trace"}
 
 JOINT = " / "
 """Stands between the values of a name, as in ``simfl compare``."""
-
-
-def flat(scenario: Mapping[str, object], prefix: str = "") -> dict[str, str]:
-    """A scenario as dotted keys with text values; lists count as one value."""
-    values: dict[str, str] = {}
-    for key, value in scenario.items():
-        if isinstance(value, Mapping):
-            values |= flat(value, f"{prefix}{key}.")
-        else:
-            values[prefix + str(key)] = value if isinstance(value, str) else json.dumps(value)
-    return values
 
 
 def varying(scenarios: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], list[dict[str, str]]]:

@@ -15,6 +15,7 @@ from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_a
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, JOINED, MACHINE, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder
+from simfl.results.notes import Notes, add_notes
 from simfl.results.perfetto import write_timeline
 from simfl.results.round_rows import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
@@ -88,6 +89,7 @@ def run(
     progress: Progress | None = None,
     phase: Phase | None = None,
     on_round: OnRound | None = None,
+    notes: Notes | None = None,
 ) -> FinishedRun:
     """Runs a scenario into ``out/<name>/<digest>/``; a complete folder is reused.
 
@@ -103,6 +105,7 @@ def run(
         on_round: called with the row of every round, in order and once, as soon as it is over; the rounds of a complete
             run, and those before the checkpoint from which a run goes on, come from its table. What it raises stops the
             run and is raised here; the run goes on after that round when it is run again.
+        notes: a name, tags and a note that are added to those of the folder, complete or not.
 
     Raises:
         IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
@@ -123,12 +126,15 @@ def run(
         make_folder(folder, out)
         with file_lock(folder / LOCK, f"{folder}: another process is running this run"):
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
+            add_notes(folder, notes)
             if finished is None:
                 anew = force or not resume
                 finished = _simulate(scenario, parts, folder, events, anew, progress, begins, on_round)
-    elif list(leftovers(folder)):  # of a kill between the summary and the tidying
-        with suppress(BusyError, OSError), file_lock(folder / LOCK, f"{folder}: its run is being finished"):
-            remove_leftovers(folder)
+    else:
+        add_notes(folder, notes)
+        if list(leftovers(folder)):  # of a kill between the summary and the tidying
+            with suppress(BusyError, OSError), file_lock(folder / LOCK, f"{folder}: its run is being finished"):
+                remove_leftovers(folder)
     if on_round is not None and finished.reused:
         for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
             on_round(row)

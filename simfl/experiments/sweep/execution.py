@@ -1,9 +1,10 @@
 """Executes a planned sweep: what is complete is kept, what is missing is run, and the index says how it went."""
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,8 @@ from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan
 from simfl.experiments.sweep.task import Task
 from simfl.results.folder import write_contents
+from simfl.results.notes import Notes, add_notes, texts_of
+from simfl.runs.tracking import prepare_trackers
 
 SHARED = ".lock-index"
 """Held by whoever writes a file that all shards write."""
@@ -37,6 +40,8 @@ class How:
         engine: ``processes`` on this machine, or ``dask``.
         scheduler: address of a Dask scheduler; None = inside this process.
         insecure: accept a scheduler on another machine without TLS.
+        log: names of trackers, see :mod:`simfl.runs.tracking`; runs that are complete already are not logged.
+        run_name, tags, note: about the sweep; the tags are added to each of its runs, too.
     """
 
     jobs: int | None = None
@@ -46,6 +51,15 @@ class How:
     engine: Literal["processes", "dask"] = "processes"
     scheduler: str | None = None
     insecure: bool = False
+    log: Sequence[str] = ()
+    run_name: str = ""
+    tags: Sequence[str] = ()
+    note: str = ""
+
+    @cached_property
+    def notes(self) -> Notes:
+        """What is written about the sweep."""
+        return Notes(self.run_name, texts_of(self.tags), self.note)
 
     def __post_init__(self) -> None:
         shard, shards = self.shard
@@ -62,6 +76,7 @@ class How:
             raise SimflError(f"engine: processes or dask (got {self.engine})")
         if self.scheduler is not None and self.engine != "dask":
             raise SimflError("a scheduler's address needs the engine dask")
+        assert self.notes is not None  # raises where they are wrong
 
     def play(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
         """The engine at work; yields ("started", "ended" or "put back", digest)."""
@@ -120,6 +135,7 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
         SimflError: the engine cannot work.
     """
     out = out.resolve()
+    prepare_trackers(texts_of(how.log), plan.name)
     make_folder(folder, folder.parent.parent)
     shard, shards = how.shard
     mine = plan.members[shard - 1 :: shards]
@@ -127,11 +143,15 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
     with file_lock(folder / name, f"{folder}: another process is running this sweep"):
         with file_lock(folder / SHARED):
             write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
+            add_notes(folder, how.notes)
         index = Index(plan, out / plan.name)
         finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
         missing = [member for member in mine if index.status(member.digest) not in finished]
+        for member in mine if how.tags else ():
+            if index.status(member.digest) == run_status.DONE:
+                add_notes(index.runs / member.digest, Notes(tags=how.notes.tags))
         try:
-            _play(index, mine, [_task(plan, member, out) for member in missing], folder, how, watch)
+            _play(index, mine, [_task(plan, member, out, how) for member in missing], folder, how, watch)
         finally:
             _write(index, folder)
     return index
@@ -183,5 +203,6 @@ def _write(index: Index, folder: Path) -> None:
         write_contents(folder, {"index.csv": index.csv()})
 
 
-def _task(plan: Plan, member: Member, out: Path) -> Task:
-    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins)
+def _task(plan: Plan, member: Member, out: Path, how: How) -> Task:
+    about = member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins
+    return Task(*about, log=texts_of(how.log), label=plan.label(member), tags=how.notes.tags)

@@ -15,6 +15,9 @@ class Task:
         out: root of all results, absolute.
         plugins: those that it uses and that the worker does not know, see
             :mod:`simfl.experiments.sweep.plugin_pickling`.
+        log: names of the trackers that log it, see :mod:`simfl.runs.tracking`.
+        label: what they call it.
+        tags: added to those of the run.
     """
 
     scenario: str
@@ -23,6 +26,9 @@ class Task:
     folder: str
     out: str
     plugins: str = ""
+    log: tuple[str, ...] = ()
+    label: str = ""
+    tags: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:

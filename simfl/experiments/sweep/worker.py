@@ -29,7 +29,11 @@ def main() -> None:
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(tasks,), daemon=True).start()
-    for slow in ("simfl.runs.run", "pandas", "scipy.sparse"):  # every run needs them; importing is no part of a run
+    for slow in (
+        "simfl.runs.tracking.tracked_run",
+        "pandas",
+        "scipy.sparse",
+    ):  # every run needs them; importing is no part of a run
         import_module(slow)
 
     print(json.dumps({"ready": True}), file=replies)
@@ -46,7 +50,9 @@ def play(task: Task) -> None:
         SimflError: the scenario cannot be built.
     """
     from simfl.experiments.sweep.plugin_pickling import unpack
-    from simfl.runs.run import LOCK, run
+    from simfl.results.notes import Notes
+    from simfl.runs.run import LOCK
+    from simfl.runs.tracking.tracked_run import run_tracked
     from simfl.scenario import Scenario
 
     unpack(task.plugins)
@@ -57,7 +63,7 @@ def play(task: Task) -> None:
     force = False
     while True:
         try:
-            run(scenario, Path(task.out), force=force)
+            run_tracked(scenario, Path(task.out), task.log, Notes(tags=task.tags), label=task.label, force=force)
             return
         except ScenarioError as error:
             raise scenario.locate(error) from None
