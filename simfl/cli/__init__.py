@@ -23,6 +23,8 @@ COMMANDS = {
     "sweep": "simfl.cli.sweep",
     "compare": "simfl.cli.compare",
     "ls": "simfl.cli.ls",
+    "tag": "simfl.cli.tag",
+    "rm": "simfl.cli.rm",
     "report": "simfl.cli.report",
     "plot": "simfl.cli.plot",
     "watch": "simfl.cli.watch",

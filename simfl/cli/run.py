@@ -14,6 +14,7 @@ from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
     from simfl.runs.run import FinishedRun
+    from simfl.scenario import Scenario
 
 
 @click.command("run", short_help="Run a scenario and write its results.")
@@ -53,21 +54,17 @@ def command(
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
-    from simfl.results.file_names import is_finished, refuse_result_files
+    from simfl.results.file_names import is_finished
     from simfl.results.notes import Notes
 
-    if timeline is not None:
-        refuse_result_files(timeline)
-        writable(timeline, "--timeline")
+    _check_timeline(timeline)
     notes = Notes(run_name, tags, note)
     scenario = load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure)
-    if scheduler is not None and not scenario.learning.uses_cluster:
-        raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
+    _check_scheduler(scenario)
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
-        for caution in () if quiet or as_json else scenario.cautions():
-            click.echo(f"{file}: note: {caution}", err=True)
+        _print_cautions(file, () if quiet or as_json else scenario.cautions())
     try:
         with shown(quiet) as (progress, phase):
             from simfl.runs.tracking.tracked_run import run_tracked
@@ -82,6 +79,32 @@ def command(
         click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)
+
+
+def _check_scheduler(scenario: "Scenario") -> None:
+    """
+    Raises:
+        SimflError: a scheduler was named, and nobody trains on its cluster.
+    """
+    if scenario.means.scheduler is not None and not scenario.learning.uses_cluster:
+        raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
+
+
+def _check_timeline(file: Path | None) -> None:
+    """
+    Raises:
+        SimflError: the file of --timeline cannot be written, or holds results.
+    """
+    from simfl.results.file_names import refuse_result_files
+
+    if file is not None:
+        refuse_result_files(file)
+        writable(file, "--timeline")
+
+
+def _print_cautions(file: str, cautions: Iterable[str]) -> None:
+    for caution in cautions:
+        click.echo(f"{file}: note: {caution}", err=True)
 
 
 def _words_again(

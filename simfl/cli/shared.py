@@ -45,6 +45,30 @@ def note_options(command: Any) -> Any:
     return command
 
 
+out_option = click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
+    help="Root folder of all results.",
+)  # fmt: skip
+
+
+class ResultsPath(click.Path):
+    """A folder of results: its path, or what ``simfl ls`` shows of a run in ``results``, its name or digest.
+
+    Args:
+        exists: whether anything but a folder that is there is refused at once.
+    """
+
+    def __init__(self, exists: bool = False) -> None:
+        super().__init__(exists=exists, file_okay=not exists, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.path.lexists(value) and os.path.isdir("results") and os.sep not in str(value):
+            from simfl.api.find_results import find_results
+
+            value = find_results(str(value), Path("results"))
+        return super().convert(value, param, ctx)
+
+
 log_option = click.option(
     "--log", multiple=True, type=click.Choice([*TRACKERS]),
     help="Log every round there while it runs; may be repeated. Offline unless the library is told otherwise.",

@@ -63,6 +63,12 @@ def labels(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str
     return [JOINT.join(_word(short[axis], value[axis]) for axis in axes if value[axis] != "") for value in values]
 
 
+def words(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str]:
+    """Each combination of values as ``key=value key=value``, with the shortest keys that tell the axes apart."""
+    short = {axis: _short(axis, axes) for axis in axes}
+    return [" ".join(f"{short[axis]}={value[axis]}" for axis in axes if value[axis] != "") for value in values]
+
+
 def _word(key: str, value: str) -> str:
     speaks = re.match(r"[A-Za-z_]\w*(:|$)", value) and value not in ("true", "false", "null")
     return value if speaks else f"{key}={value}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from simfl.core.errors import SimflError
+from simfl.core.errors import SimflError, printable
 from simfl.results.sealed_files import read_sealed, write_sealed
 
 NOTES = "notes.json"
@@ -43,9 +43,14 @@ class Notes:
     def __bool__(self) -> bool:
         return bool(self.name or self.tags or self.note)
 
-    def updated(self, other: "Notes") -> "Notes":
+    def merge(self, other: "Notes") -> "Notes":
         """With the name and the note of another where it has them, and the tags of both."""
         return Notes(other.name or self.name, (*self.tags, *other.tags), other.note or self.note)
+
+    def to_text(self) -> str:
+        """Lines ``name: ...``, ``tags: ...`` and ``note: ...``, without those that say nothing."""
+        lines = {"name": self.name, "tags": ", ".join(self.tags), "note": self.note}
+        return "\n".join(f"{key}: {printable(text)}" for key, text in lines.items() if text)
 
 
 def _checked_tag(tag: str) -> str:
@@ -84,4 +89,4 @@ def add_notes(folder: Path, notes: Notes | None) -> None:
         IntegrityError: ``notes.json`` is damaged.
     """
     if notes:
-        write_notes(folder, read_notes(folder).updated(notes))
+        write_notes(folder, read_notes(folder).merge(notes))

@@ -128,21 +128,31 @@ def run(
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
             add_notes(folder, notes)
             if finished is None:
-                anew = force or not resume
-                finished = _simulate(scenario, parts, folder, events, anew, progress, begins, on_round)
+                _begin(scenario, parts, folder, force or not resume)
+                simulation = Simulation(scenario, parts, folder, events, progress, begins, on_round)
+                finished = FinishedRun(folder, scenario.digest, simulation.play(), False)
     else:
         add_notes(folder, notes)
-        if list(leftovers(folder)):  # of a kill between the summary and the tidying
-            with suppress(BusyError, OSError), file_lock(folder / LOCK, f"{folder}: its run is being finished"):
-                remove_leftovers(folder)
+        _finish_tidying(folder)
     if on_round is not None and finished.reused:
         for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
             on_round(row)
     if timeline is not None:
-        names = scenario.network.build(scenario, Streams(scenario.seed)).names
-        phases = folder / "phases.csv"
-        write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
+        _write_timeline(scenario, folder, timeline)
     return finished
+
+
+def _write_timeline(scenario: Scenario, folder: Path, timeline: Path) -> None:
+    names = scenario.network.build(scenario, Streams(scenario.seed)).names
+    phases = folder / "phases.csv"
+    write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
+
+
+def _finish_tidying(folder: Path) -> None:
+    """Removes what a kill between the summary and the tidying has left."""
+    if list(leftovers(folder)):
+        with suppress(BusyError, OSError), file_lock(folder / LOCK, f"{folder}: its run is being finished"):
+            remove_leftovers(folder)
 
 
 def _refuse_alone(scenario: Scenario) -> None:
@@ -228,16 +238,8 @@ def _complete(folder: Path, scenario: Scenario, events: bool) -> FinishedRun | N
     return FinishedRun(folder, scenario.digest, results.summary, True)
 
 
-def _simulate(
-    scenario: Scenario,
-    parts: Components[Rule],
-    folder: Path,
-    events: bool,
-    anew: bool,
-    progress: Progress | None,
-    begins: Phase,
-    on_round: OnRound | None,
-) -> FinishedRun:
+def _begin(scenario: Scenario, parts: Components[Rule], folder: Path, anew: bool) -> None:
+    """Writes what a run begins with; what there is of it goes first, if it is to start anew."""
     for name in ("checkpoint", JOINED, UPDATES_FOLDER):
         refuse_link(folder / name)
     if anew or is_finished(folder):
@@ -248,8 +250,6 @@ def _simulate(
     )
     for name, data in files.items():
         write_atomically(folder / name, data)
-    summary = Simulation(scenario, parts, folder, events, progress, begins, on_round).play()
-    return FinishedRun(folder, scenario.digest, summary, False)
 
 
 def _clear(folder: Path) -> None:

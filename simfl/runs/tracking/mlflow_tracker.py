@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import MissingError
 from simfl.core.json_data import JsonObject, flat
+from simfl.results.file_names import SCENARIO, SUMMARY
+from simfl.results.folder import ResultsFolder
 from simfl.runs.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -63,8 +65,8 @@ class MlflowTracker(Tracker):
     def close(self, summary: JsonObject | None) -> None:
         assert self._client is not None
         if summary is not None:
-            self._client.log_dict(self._run_id, summary, "summary.json")
-            self._client.log_text(self._run_id, (self.folder / "scenario.yaml").read_text(), "scenario.yaml")
+            self._client.log_dict(self._run_id, summary, SUMMARY)
+            self._client.log_text(self._run_id, ResultsFolder.open(self.folder).read(SCENARIO).decode(), SCENARIO)
         self._client.set_terminated(self._run_id, "KILLED" if summary is None else "FINISHED")
 
 

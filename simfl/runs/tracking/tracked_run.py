@@ -41,7 +41,7 @@ def run_tracked(
     prepare_trackers(log, scenario.name)
     folder = out / scenario.name / scenario.digest
     about = scenario.name, scenario.digest, folder, out, scenario.plain(folder)
-    all_notes = read_notes(folder).updated(notes or Notes())
+    all_notes = read_notes(folder).merge(notes or Notes())
     trackers = [tracker_class(name)(*about, all_notes, label) for name in dict.fromkeys(log)]
 
     def each_round(row: RoundRow) -> None:

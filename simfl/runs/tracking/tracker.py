@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.json_data import JsonObject
+from simfl.results.folder import ResultsFolder
 from simfl.results.notes import Notes
 from simfl.results.round_rows import RoundRow, read_rows
 
@@ -82,11 +83,12 @@ class Tracker(ABC):
 
     def finish(self, summary: JsonObject) -> None:
         """Writes what was computed at the end of the run only, such as privacy, and the final values."""
-        for row in read_rows(self.folder / "rounds.csv") if self._is_open else ():
+        if not self._is_open:
+            return
+        for row in read_rows(ResultsFolder.open(self.folder).file("rounds.csv")):
             late = row.keys() - self._columns - AXES
             self._write(row, {name: value for name in sorted(late) if (value := row[name]) is not None})
-        if self._is_open:
-            self.close(summary)
+        self.close(summary)
 
     def abandon(self) -> None:
         """The run has stopped before its end."""
