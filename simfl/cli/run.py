@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @scenario_arguments
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
               help="Root folder of all results.")  # fmt: skip
-@click.option("--resume", is_flag=True, hidden=True, help="What is done anyway; accepted for older scripts.")
+@click.option("--resume", is_flag=True, hidden=True, expose_value=False, help="What is done anyway; for older scripts.")
 @click.option("--force", is_flag=True, help="Run from the start, whatever there is already.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Also write what every agent did when, for ui.perfetto.dev or chrome://tracing.")  # fmt: skip
@@ -36,7 +36,6 @@ def command(
     overrides: tuple[str, ...],
     plugins: tuple[Path, ...],
     out: Path,
-    resume: bool,
     force: bool,
     timeline: Path | None,
     run_name: str,
@@ -63,8 +62,7 @@ def command(
     _check_scheduler(scenario)
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
-        say_how_to_watch(folder, quiet)
-        _print_cautions(file, () if quiet or as_json else scenario.cautions())
+        _announce(file, scenario, folder, quiet, as_json)
     try:
         with shown(quiet) as (progress, phase):
             from simfl.runs.tracking.tracked_run import run_tracked
@@ -102,8 +100,10 @@ def _check_timeline(file: Path | None) -> None:
         writable(file, "--timeline")
 
 
-def _print_cautions(file: str, cautions: Iterable[str]) -> None:
-    for caution in cautions:
+def _announce(file: str, scenario: "Scenario", folder: Path, quiet: bool, as_json: bool) -> None:
+    """Before a run begins: how to watch it, and what may be meant otherwise."""
+    say_how_to_watch(folder, quiet)
+    for caution in () if quiet or as_json else scenario.cautions():
         click.echo(f"{file}: note: {caution}", err=True)
 
 

@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,8 @@ def report_failures(index: Any, quiet: bool) -> None:
 @click.option("--replications", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each combination, with the seeds seed, seed + 1, ...")  # fmt: skip
 @click.option("--shard", type=_Shard(), default=(1, 1), help="Only every N-th run from the I-th on, e.g. 3/16.")
+@click.option("--slurm", metavar="OPTIONS", help="Submit the runs that are left as a job array, with these options of "
+              "sbatch, e.g. '--partition=cpu --time=4:00:00'; --jobs is then the number of its tasks.")  # fmt: skip
 @plugin_option
 @run_options
 @click.pass_context
@@ -99,6 +102,7 @@ def command(
     grid: tuple[str, ...],
     plugins: tuple[Path, ...],
     replications: int,
+    slurm: str | None,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -123,12 +127,37 @@ def command(
     plan = plan_sweep(file, axes(grid), replications, plugins)
     folder = out / plan.name / f"sweep-{plan.digest}"
     say_how_to_watch(folder, quiet)
+    if slurm is not None and _submit(plan, out, folder, chosen, slurm, as_json):
+        return
     with going_on(), shown(quiet) as watch:
         index = play(plan, out, folder, chosen, watch)
-    counts = index.counts(member.digest for member in plan.members)
-    shard, shards = chosen.shard
-    mine = index.counts(member.digest for member in plan.members[shard - 1 :: shards])
     report_failures(index, quiet)
+    _print_index(index, folder, as_json, quiet)
+    failed = index.counts(member.digest for member in chosen.members(plan))["failed"]
+    context.exit(FAILED_MEMBERS if failed else 0)
+
+
+def _submit(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_json: bool) -> bool:
+    """Whether an array of Slurm is at work; else every run is complete."""
+    from simfl.experiments.sweep.slurm import submit
+
+    array = submit(plan, out, folder, chosen, options)
+    if array is None:
+        return False
+    if array.runs is None:
+        click.echo(f"array {array.job} is still at work: {array.tasks} tasks queued or running", err=True)
+    else:
+        click.echo(f"submitted array {array.job}: {array.tasks} tasks for {array.runs} runs", err=True)
+    if as_json:
+        print_json({"path": str(folder), "digest": plan.digest, **asdict(array)})
+    else:
+        click.echo(array.job)
+    return True
+
+
+def _print_index(index: Any, folder: Path, as_json: bool, quiet: bool) -> None:
+    plan = index.plan
+    counts = index.counts(member.digest for member in plan.members)
     if as_json:
         columns, rows = index.table()
         runs = [{column: row.get(column) for column in columns} for row in rows]
@@ -138,4 +167,3 @@ def command(
         if not quiet:
             click.echo(", ".join(f"{counts[status]} {status}" for status in ("done", "failed", "open")), err=True)
         click.echo(folder / "index.csv")
-    context.exit(FAILED_MEMBERS if mine["failed"] else 0)

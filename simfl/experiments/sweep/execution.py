@@ -40,6 +40,7 @@ class How:
         engine: ``processes`` on this machine, or ``dask``.
         scheduler: address of a Dask scheduler; None = inside this process.
         insecure: accept a scheduler on another machine without TLS.
+        only: digests of the runs to execute; None = all. Others of the shard are left alone.
         log: names of trackers, see :mod:`simfl.runs.tracking`; runs that are complete already are not logged.
         run_name, tags, note: about the sweep; the tags are added to each of its runs, too.
     """
@@ -51,6 +52,7 @@ class How:
     engine: Literal["processes", "dask"] = "processes"
     scheduler: str | None = None
     insecure: bool = False
+    only: tuple[str, ...] | None = None
     log: Sequence[str] = ()
     run_name: str = ""
     tags: Sequence[str] = ()
@@ -77,6 +79,20 @@ class How:
         if self.scheduler is not None and self.engine != "dask":
             raise SimflError("a scheduler's address needs the engine dask")
         assert self.notes is not None  # raises where they are wrong
+
+    def members(self, plan: Plan) -> tuple[Member, ...]:
+        """Those that are to be executed, complete ones included."""
+        shard, shards = self.shard
+        mine = plan.members[shard - 1 :: shards]
+        return mine if self.only is None else tuple(member for member in mine if member.digest in self.only)
+
+    @property
+    def lock(self) -> str:
+        """The name of the lock that is held while these members are executed."""
+        shard, shards = self.shard
+        if self.only is not None:
+            return f".lock-from-{self.only[0]}"
+        return ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
 
     def play(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
         """The engine at work; yields ("started", "ended" or "put back", digest)."""
@@ -137,24 +153,33 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
     out = out.resolve()
     prepare_trackers(texts_of(how.log), plan.name)
     make_folder(folder, folder.parent.parent)
-    shard, shards = how.shard
-    mine = plan.members[shard - 1 :: shards]
-    name = ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
-    with file_lock(folder / name, f"{folder}: another process is running this sweep"):
-        with file_lock(folder / SHARED):
-            write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
-            add_notes(folder, how.notes)
-        index = Index(plan, out / plan.name)
-        finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
-        missing = [member for member in mine if index.status(member.digest) not in finished]
-        for member in mine if how.tags else ():
-            if index.status(member.digest) == run_status.DONE:
-                add_notes(index.runs / member.digest, Notes(tags=how.notes.tags))
+    with file_lock(folder / how.lock, f"{folder}: another process is running this sweep"):
+        index = write_definition(plan, out, folder, how)
+        mine, missing = how.members(plan), set(open_members(index, how))
+        tasks = [_task(plan, member, out, how) for member in mine if member.digest in missing]
         try:
-            _play(index, mine, [_task(plan, member, out, how) for member in missing], folder, how, watch)
+            _play(index, mine, tasks, folder, how, watch)
         finally:
             _write(index, folder)
     return index
+
+
+def write_definition(plan: Plan, out: Path, folder: Path, how: How) -> Index:
+    """Writes what a sweep is and what users note about it; the state of its members."""
+    with file_lock(folder / SHARED):
+        write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
+        add_notes(folder, how.notes)
+    index = Index(plan, out / plan.name)
+    for member in how.members(plan) if how.tags else ():
+        if index.status(member.digest) == run_status.DONE:
+            add_notes(index.runs / member.digest, Notes(tags=how.notes.tags))
+    return index
+
+
+def open_members(index: Index, how: How) -> list[str]:
+    """The digests of the members that are left to be run, in the order of the plan."""
+    finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
+    return [member.digest for member in how.members(index.plan) if index.status(member.digest) not in finished]
 
 
 def _play(
