@@ -52,10 +52,10 @@ def command(folder: Path, all_runs: bool, tags: tuple[str, ...], as_json: bool) 
         click.echo(("\n" if number else "") + click.style(printable(name), bold=True))
         rows = [HEADINGS, *((*_cells(entry), _words(entry), entry.digest[:digits]) for entry in entries)]
         for entry, line in zip([None, *entries], _lines(rows, get_terminal_size().columns), strict=True):
-            click.echo(click.style(line, dim=True) if entry is None else _coloured(line, entry.state))
+            click.echo(click.style(line, dim=True) if entry is None else _colour_state(line, entry.state))
 
 
-def _coloured(line: str, state: str) -> str:
+def _colour_state(line: str, state: str) -> str:
     colour = COLOURS.get(state)
     return line.replace(state, click.style(state, fg=colour), 1) if colour else line
 

@@ -128,12 +128,12 @@ def submit(plan: Plan, out: Path, folder: Path, how: How, options: str) -> Submi
             return None
         count = min(how.jobs or MAX_TASKS, len(left))
         shares = [replace(how, jobs=None, only=tuple(left[i::count])) for i in range(count)]
-        job = _submitted([Part(plan, out, folder, share) for share in shares], folder / "slurm", plan.name, parameters)
+        job = _send([Part(plan, out, folder, share) for share in shares], folder / "slurm", plan.name, parameters)
         write_sealed(folder / SUBMITTED, {"job": job, "tasks": count})
         return Submission(job, count, len(left))
 
 
-def _submitted(parts: list[Part], folder: Path, name: str, parameters: Mapping[str, Any]) -> str:
+def _send(parts: list[Part], folder: Path, name: str, parameters: Mapping[str, Any]) -> str:
     """The number of a new array."""
     try:
         from submitit import SlurmExecutor
@@ -161,11 +161,11 @@ def _tasks_left(job: str) -> int:
     if not job:
         return 0
     try:
-        asked = subprocess.run(["squeue", "--noheader", "--array", "--jobs", job, "--format=%i"],
+        answer = subprocess.run(["squeue", "--noheader", "--array", "--jobs", job, "--format=%i"],
                                capture_output=True, text=True, check=False)  # fmt: skip
     except FileNotFoundError:
         raise MissingError("--slurm: there is no squeue here; run it on a login node of the cluster") from None
-    return len(asked.stdout.split()) if asked.returncode == 0 else 0
+    return len(answer.stdout.split()) if answer.returncode == 0 else 0
 
 
 def _parameters(options: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from simfl.experiments.sweep.task import Task
 def main() -> None:
     """Reads tasks and executes them until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the sweep decides
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # so do those with which Slurm announces the end of a task
+        signal.signal(number, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
