@@ -1,5 +1,6 @@
 """``simfl show``"""
 
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,16 +19,28 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
     What is printed is a scenario again; its data files are named as seen from the working directory. Where FILE is the
     folder of a run or a sweep, what it was made from is printed as it lies there, with name, tags and note.
     """
-    if Path(file).is_dir():
+    if (folder := _results_folder(file)) is not None:
         if overrides:
             raise SimflError(f"{file}: overrides are for scenario files, not for the folder of a run")
-        _show_results(Path(file), as_json)
+        _show_results(folder, as_json)
         return
     scenario = load(file, overrides, plugins)
     if as_json:
         print_json(scenario.plain(Path()))
     else:
         click.echo(scenario.to_yaml(Path()), nl=False)
+
+
+def _results_folder(file: str) -> Path | None:
+    """The folder of results that is meant, if no scenario is."""
+    from simfl.api.find_results import find_results
+    from simfl.scenario.builtin import find
+
+    if file == "-" or find(file).path.is_file():
+        return None
+    with suppress(SimflError):  # then it is a scenario that is not there
+        return find_results(file, Path("results"))
+    return None
 
 
 def _show_results(folder: Path, as_json: bool) -> None:

@@ -123,7 +123,10 @@ def test_show_prints_notes_above_what_the_run_was_made_from():
     assert shown.startswith("# name: base\n# tags: a\n# note: two\\nlines\nname: small\nseed: 3\n")
     Path("again.yaml").write_text(shown)
     assert simfl.load("again.yaml", name="small").digest == path.name  # what is printed is a scenario again
-    document = json.loads(call("show", path, "--json").stdout)
+    Path("base.yaml").write_text(SMALL)
+    assert call("show", "base").stdout.startswith("name: small\nseed: 0\n")  # a scenario comes first
+    Path("base.yaml").unlink()
+    document = json.loads(call("show", "base", "--json").stdout)
     assert document["tags"] == ["a"] and document["scenario"]["seed"] == 3
     assert call("show", path, "seed=4").exit_code == 2
     assert call("show", sweep([3, 4], "--name", "both")).stdout.startswith(
