@@ -7,12 +7,13 @@ From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :f
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from simfl.api.functions import compare, load, open, run, search, sweep
 
-__all__ = ["__version__", "compare", "load", "open", "run", "search", "sweep"]
+__all__ = ["StopRun", "__version__", "compare", "load", "open", "run", "search", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
     from simfl.experiments.sweep.sweep_file import Request
+    from simfl.results.round_rows import OnRound
     from simfl.scenario import Scenario
 
 Overrides = Iterable[str] | Mapping[str, Any]
@@ -35,6 +36,11 @@ def run(
     out: Path | str = "results",
     resume: bool = True,
     force: bool = False,
+    on_round: "OnRound | None" = None,
+    log: Iterable[str] = (),
+    run_name: str = "",
+    tags: Iterable[str] = (),
+    note: str = "",
     **keys: object,
 ) -> "Result":
     """Runs a scenario, or opens its results if they are complete.
@@ -45,6 +51,13 @@ def run(
         out: root of all results.
         resume: go on where an interrupted run stopped; else start anew.
         force: run again even if the results are complete.
+        on_round: called after every round with its row, a mapping from the columns of ``rounds.csv`` to numbers, None
+            where a cell is empty: ``{"round": 0, "time_s": 0.41, "test_accuracy": 0.31, ...}``. Columns of privacy are
+            computed at the end of the run, and empty before. Rounds that were run before (the results are complete, or
+            the run goes on) come first, from the table. What it raises, ``simfl.StopRun`` or anything else, stops the
+            run and comes out of this function; the same call goes on after that round. It cannot change a result.
+        log: ``"mlflow"``, ``"wandb"`` or ``"tensorboard"``, or several of them, that log every round while it runs.
+        run_name, tags, note: what ``simfl ls`` shows of the run; tags are added to those that it has.
 
     Raises:
         SimflError: the scenario is invalid, cannot be built, or another process is running it.
@@ -52,13 +65,17 @@ def run(
     from simfl.api.result_objects import Result
     from simfl.core.errors import ScenarioError
     from simfl.experiments.sweep.plan import source
-    from simfl.runs.run import run as play
+    from simfl.results.notes import Notes, texts_of
+    from simfl.runs.tracking.tracked_run import run_tracked
     from simfl.scenario import Scenario
 
+    names, notes = texts_of(log), Notes(run_name, texts_of(tags), note)
     texts = [*_texts(overrides), *_texts(keys)]
     chosen = scenario if isinstance(scenario, Scenario) and not texts else source(scenario)[1](texts)
     try:
-        return Result.open(play(chosen, Path(out), resume=resume, force=force).path)
+        return Result.open(
+            run_tracked(chosen, Path(out), names, notes, on_round=on_round, resume=resume, force=force).path
+        )
     except ScenarioError as error:
         raise chosen.locate(error) from None
 
@@ -85,8 +102,8 @@ def sweep(
             says, or 1.
         out: root of all results.
         progress: show a progress bar in a terminal.
-        how: ``jobs``, ``retry_failed``, ``time_limit_s``, ``shard``, ``engine``, ``scheduler``, ``insecure`` of
-            :class:`simfl.experiments.sweep.execution.How`.
+        how: ``jobs``, ``retry_failed``, ``time_limit_s``, ``shard``, ``engine``, ``scheduler``, ``insecure``, ``log``,
+            ``run_name``, ``tags``, ``note`` of :class:`simfl.experiments.sweep.execution.How`.
 
     Raises:
         SimflError: a member is invalid, or another process is running the same sweep. A run that fails raises

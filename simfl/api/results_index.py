@@ -5,18 +5,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from simfl.api.find_results import digest_of, results_folders
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.report.axes import labels, varying
+from simfl.report.axes import varying, words
 from simfl.report.live.tail_reader import RoundsTail
 from simfl.report.live.watched_folder import scenario_of
 from simfl.report.study_reader import index_of
-from simfl.results.file_names import BEGUN, FAILURE, SCENARIO, SUMMARY, is_finished, is_swept
+from simfl.results.file_names import is_finished, is_swept
 from simfl.results.folder import ResultsFolder
+from simfl.results.notes import read_notes
 from simfl.results.sealed_files import read_failure
-
-MARKS = (SCENARIO, SUMMARY, BEGUN, FAILURE)
-"""A folder with one of these holds a run."""
 
 
 @dataclass
@@ -34,6 +33,7 @@ class Entry:
         planned: rounds that its scenario asks for.
         runs: of a sweep or comparison, how many are done, failed and open.
         error: why it failed, or what is damaged.
+        run_name, tags, note: what users have written about it.
     """
 
     kind: str
@@ -48,10 +48,13 @@ class Entry:
     runs: dict[str, int] = field(default_factory=dict)
     members: tuple[str, ...] = ()
     error: str | None = None
+    run_name: str = ""
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def digest(self) -> str:
-        return self.path.name.rpartition("-")[2]
+        return digest_of(self.path)
 
     def document(self) -> JsonObject:
         """All of it as JSON data."""
@@ -68,27 +71,24 @@ def list_entries(folder: Path) -> dict[str, list[Entry]]:
     """
     if not folder.is_dir():
         raise SimflError(f"{folder}: no such folder")
-    places = sorted(
-        {folder, *folder.glob("*/"), *folder.glob("*/*/")}, key=lambda path: (path.stat().st_mtime_ns, path)
-    )
+    places = sorted(set(results_folders(folder)), key=lambda path: (path.stat().st_mtime_ns, path))
     content: dict[str, list[Entry]] = {}
     scenarios: dict[str, list[JsonObject]] = {}
-    for path in sorted(places, key=lambda path: (path.stat().st_mtime_ns, path)):
+    for path in places:
         if is_swept(path):
             entry = _sweep(path)
-        elif any((path / mark).exists() for mark in MARKS):
+        else:
             try:
                 scenario = scenario_of(path)
                 entry = _run(path, scenario)
             except SimflError as error:
                 scenario, entry = {}, Entry("run", path.resolve().parent.name, path, "damaged", error=str(error))
             scenarios.setdefault(entry.name, []).append(scenario)
-        else:
-            continue
+        _add_notes(entry)
         content[entry.name] = [*content.pop(entry.name, ()), entry]  # the name that changed last comes last
     for name, known in scenarios.items():
         runs = [entry for entry in content[name] if entry.kind == "run"]
-        for entry, label in zip(runs, labels(*varying(known)), strict=True):
+        for entry, label in zip(runs, words(*varying(known)), strict=True):
             entry.differs = label
     return content
 
@@ -120,6 +120,15 @@ def _run(path: Path, scenario: JsonObject) -> Entry:
     return run
 
 
+def _add_notes(entry: Entry) -> None:
+    try:
+        notes = read_notes(entry.path)
+    except SimflError as error:
+        entry.error = entry.error or str(error)
+    else:
+        entry.run_name, entry.tags, entry.note = notes.name, notes.tags, notes.note
+
+
 def _sweep(path: Path) -> Entry:
     kind = {"compare": "comparison", "search": "search"}.get(path.name.partition("-")[0], "sweep")
     entry = Entry(kind, path.resolve().parent.name, path, "stopped")
@@ -132,8 +141,9 @@ def _sweep(path: Path) -> Entry:
     entry.members = tuple(row["digest"] for row in rows)
     for row in rows:
         entry.runs[row["status"]] = entry.runs.get(row["status"], 0) + 1
-    values = ((axis, list(dict.fromkeys(row[axis] for row in rows))) for axis in axes)
-    entry.differs = " ".join(f"{axis}={','.join(value)}" for axis, value in values)
+    values = {axis: list(dict.fromkeys(row[axis] for row in rows)) for axis in axes}
+    several = {axis: each for axis, each in values.items() if len(each) > 1} or values
+    entry.differs = " ".join(f"{axis}={','.join(each)}" for axis, each in several.items())
     if _is_locked(path):
         entry.state = "running"
     elif entry.runs.keys() <= {"done", "pruned"}:
@@ -145,10 +155,11 @@ def _sweep(path: Path) -> Entry:
 
 def _is_locked(path: Path) -> bool:
     """Whether a process is at work here: it holds a lock."""
-    return any(_lock_is_taken(lock) for lock in _locks(path))
+    return any(_lock_is_taken(lock) for lock in lock_files(path))
 
 
-def _locks(path: Path) -> Iterator[Path]:
+def lock_files(path: Path) -> Iterator[Path]:
+    """The locks of whoever is at work in a folder of results, held or not."""
     yield from (lock for lock in path.glob(".lock*") if lock.name != ".lock-index" and not lock.is_symlink())
 
 

@@ -24,6 +24,8 @@ COMMANDS = {
     "compare": "simfl.cli.compare",
     "search": "simfl.cli.search",
     "ls": "simfl.cli.ls",
+    "tag": "simfl.cli.tag",
+    "rm": "simfl.cli.rm",
     "report": "simfl.cli.report",
     "plot": "simfl.cli.plot",
     "watch": "simfl.cli.watch",

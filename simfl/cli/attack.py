@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import as_json, print_json, trusting_plugins
+from simfl.cli.shared import ResultsPath, as_json, print_json, trusting_plugins
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 
@@ -16,7 +16,7 @@ LIRA = "lira"
 
 
 @click.command("attack")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=ResultsPath())
 @click.argument("name")
 @click.argument("overrides", nargs=-1, metavar="[FIELD=VALUE]...")
 @click.option("--rounds", metavar="FIRST:STOP", help="Rounds FIRST .. STOP - 1 only; either may be left out.")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import as_json, check_latex, print_json, write_latex
+from simfl.cli.shared import ResultsPath, as_json, check_latex, print_json, write_latex
 
 
 @click.command("export")
-@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("directory", type=ResultsPath(exists=True))
 @click.option("--parquet", is_flag=True, help="Every table as Parquet, beside it (extra: parquet).")
 @click.option("--tensorboard", is_flag=True, help="Curves of all runs, in DIRECTORY/tensorboard (extra: tensorboard).")
 @click.option("--rounds", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",

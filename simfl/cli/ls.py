@@ -1,5 +1,6 @@
 """``simfl ls``"""
 
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -13,65 +14,87 @@ if TYPE_CHECKING:
     from simfl.api.results_index import Entry
 
 COLOURS = {"done": "green", "failed": "red", "damaged": "red", "diverged": "red", "running": "yellow"}
-HEADINGS = ("digest", "state", "seed", "rounds", "accuracy", "what differs")
-WIDTHS = (12, 8, 4, 9, 8)
+HEADINGS = ("state", "seed", "rounds", "accuracy", "run", "digest")
+MIN_DIGITS, MIN_WORDS = 6, 12
 
 
 @click.command("ls", short_help="List what is in the results folder.")
 @click.argument("folder", metavar="[DIR]", default="results", type=click.Path(path_type=Path))
 @click.option("--all", "all_runs", is_flag=True, help="Also list each run of a sweep or comparison.")
+@click.option("--tag", "tags", multiple=True, metavar="WORD", help="Only what has this tag; may be repeated.")
 @as_json
-def command(folder: Path, all_runs: bool, as_json: bool) -> None:
+def command(folder: Path, all_runs: bool, tags: tuple[str, ...], as_json: bool) -> None:
     """List the runs, sweeps and comparisons in a folder of results: their state, and in what they differ.
 
-    Under each scenario's name the one that changed last comes last. Runs of a sweep are counted in its line.
+    Under each scenario's name the one that changed last comes last. Runs of a sweep are counted in its line. A run is
+    called by its name, by the keys in which it differs from the others of its scenario, and by its tags. Name and
+    digits of the digest stand for the folder in other commands.
     """
     from simfl.api.results_index import list_entries
 
-    by_name = list_entries(folder)
+    by_name = {
+        name: [entry for entry in entries if set(tags) <= set(entry.tags)]
+        for name, entries in list_entries(folder).items()
+    }
     counted = {(name, digest) for name, entries in by_name.items() for entry in entries for digest in entry.members}
     shown = {
         name: [e for e in entries if all_runs or as_json or e.kind != "run" or (name, e.digest) not in counted]
         for name, entries in by_name.items()
+        if entries
     }
     if as_json:
         print_json([entry.document() for entries in shown.values() for entry in entries])
         return
-    if not by_name:
-        click.echo(f"{folder}: no results", err=True)
-    width = get_terminal_size().columns
+    if not shown:
+        click.echo(f"{folder}: no results" + "".join(f" with the tag {tag}" for tag in tags), err=True)
+    digits = _digits([entry.digest for entries in shown.values() for entry in entries])
     for number, (name, entries) in enumerate(shown.items()):
         click.echo(("\n" if number else "") + click.style(printable(name), bold=True))
-        click.echo(click.style(_fitting(_line(*HEADINGS), width), dim=True))
-        for entry in entries:
-            line = _fitting(_run(entry) if entry.kind == "run" else _sweep(entry), width)
-            colour = COLOURS.get(entry.state)
-            click.echo(line.replace(entry.state, click.style(entry.state, fg=colour), 1) if colour else line)
+        rows = [HEADINGS, *((*_cells(entry), _words(entry), entry.digest[:digits]) for entry in entries)]
+        for entry, line in zip([None, *entries], _lines(rows, get_terminal_size().columns), strict=True):
+            click.echo(click.style(line, dim=True) if entry is None else _colour_state(line, entry.state))
 
 
-def _run(entry: "Entry") -> str:
+def _colour_state(line: str, state: str) -> str:
+    colour = COLOURS.get(state)
+    return line.replace(state, click.style(state, fg=colour), 1) if colour else line
+
+
+def _digits(digests: list[str]) -> int:
+    """How many digits tell the digests apart."""
+    return next((n for n in range(MIN_DIGITS, 12) if len({d[:n] for d in digests}) == len(set(digests))), 12)
+
+
+def _cells(entry: "Entry") -> tuple[str, str, str, str]:
+    """State, seed, rounds and accuracy; of a sweep, the number of its runs stands for the rounds."""
+    if entry.kind != "run":
+        done, runs = entry.runs.get("done", 0), sum(entry.runs.values())
+        count = f"{runs} runs" if done == runs else f"{done}/{runs} runs"
+        return entry.state, "", count if runs else "", ""
     rounds = "" if entry.rounds is None else str(entry.rounds)
     if entry.planned and entry.state in ("running", "stopped", "failed"):
         rounds = f"{rounds}/{entry.planned}"
     accuracy = "" if entry.accuracy is None else f"{entry.accuracy:.1%}"
-    seed = "" if entry.seed is None else str(entry.seed)
-    return _line(entry.digest, entry.state, seed, rounds, accuracy, entry.error or entry.differs)
+    return entry.state, "" if entry.seed is None else str(entry.seed), rounds, accuracy
 
 
-def _sweep(entry: "Entry") -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in sorted(entry.runs.items()))
-    about = f"{sum(entry.runs.values())} runs ({counts}) {entry.differs}" if counts else ""
-    return "  ".join(filter(None, (entry.path.name, entry.state, about, entry.error)))
+def _words(entry: "Entry") -> str:
+    """What a user calls a run: its name, in what it differs, its tags, what is wrong with it."""
+    kind = "" if entry.kind == "run" else entry.kind
+    name = entry.run_name and f'"{entry.run_name}"'
+    return " ".join(filter(None, [kind, name, entry.error or entry.differs, *(f"#{tag}" for tag in entry.tags)]))
 
 
-def _line(*cells: str) -> str:
-    """Digest and state to the left, numbers to the right, then what differs."""
-    left = [f"{cell:<{size}}" for cell, size in zip(cells[:2], WIDTHS[:2], strict=True)]
-    right = [f"{cell:>{size}}" for cell, size in zip(cells[2:-1], WIDTHS[2:], strict=True)]
-    return "  ".join([*left, *right, cells[-1]])
-
-
-def _fitting(line: str, width: int) -> str:
-    """One line, cut where the terminal's ends."""
-    line = printable(line.replace("\n", " ").rstrip())
-    return line if len(line) <= width else line[: width - 1] + "…"
+def _lines(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """The rows, aligned and as wide as the terminal at most: what is too long in the words is left out."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS) - 2)]
+    digits = max(len(row[-1]) for row in rows)
+    left = max(MIN_WORDS, width - sum(widths) - digits - 2 * (len(widths) + 1))
+    texts = [printable(row[-2].replace("\n", " ").rstrip()) for row in rows]
+    most = min(left, max(map(len, texts)))
+    lines = []
+    for row, text in zip(rows, texts, strict=True):
+        numbers = [f"{cell:>{size}}" for cell, size in zip(row[1:-2], widths[1:], strict=True)]
+        words = text if len(text) <= most else text[: most - 1] + "…"
+        lines.append("  ".join([f"{row[0]:<{widths[0]}}", *numbers, f"{words:<{most}}", row[-1]])[:width])
+    return lines

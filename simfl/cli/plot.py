@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli import completing
-from simfl.cli.shared import figure_plugin_option, load_figures
+from simfl.cli.shared import ResultsPath, figure_plugin_option, load_figures
 
 WIDTHS_IN = {"column": 3.4, "page": 7.0}
 """Widths of one and of two columns of a paper, inches."""
@@ -27,7 +27,7 @@ class _Figures(click.Command):
 
 
 @click.command("plot", cls=_Figures)
-@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=ResultsPath())
 @click.option("--figure", "name", required=True, metavar="NAME", help="Which figure.",
               shell_complete=completing.figures)  # fmt: skip
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import figure_plugin_option, load_figures
+from simfl.cli.shared import ResultsPath, figure_plugin_option, load_figures
 
 
 @click.command("report")
-@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=ResultsPath())
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Where the page goes.  [default: report.html in DIR, or here if there are several]")  # fmt: skip
 @figure_plugin_option

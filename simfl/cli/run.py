@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING
 import click
 
 from simfl.cli.progress import say_how_to_watch, shown
-from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
+from simfl.cli.shared import as_json, load, log_option, note_options, print_json, scenario_arguments, writable
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
     from simfl.runs.run import FinishedRun
+    from simfl.scenario import Scenario
 
 
 @click.command("run", short_help="Run a scenario and write its results.")
 @scenario_arguments
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
               help="Root folder of all results.")  # fmt: skip
-@click.option("--resume", is_flag=True, hidden=True, help="What is done anyway; accepted for older scripts.")
+@click.option("--resume", is_flag=True, hidden=True, expose_value=False, help="What is done anyway; for older scripts.")
 @click.option("--force", is_flag=True, help="Run from the start, whatever there is already.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Also write what every agent did when, for ui.perfetto.dev or chrome://tracing.")  # fmt: skip
+@note_options
+@log_option
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, for learning.backend: dask.")
 @click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS.")
 @as_json
@@ -33,9 +36,12 @@ def command(
     overrides: tuple[str, ...],
     plugins: tuple[Path, ...],
     out: Path,
-    resume: bool,
     force: bool,
     timeline: Path | None,
+    run_name: str,
+    tags: tuple[str, ...],
+    note: str,
+    log: tuple[str, ...],
     scheduler: str | None,
     insecure: bool,
     as_json: bool,
@@ -47,32 +53,58 @@ def command(
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
-    from simfl.results.file_names import is_finished, refuse_result_files
+    from simfl.results.file_names import is_finished
+    from simfl.results.notes import Notes
 
-    if timeline is not None:
-        refuse_result_files(timeline)
-        writable(timeline, "--timeline")
+    _check_timeline(timeline)
+    notes = Notes(run_name, tags, note)
     scenario = load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure)
-    if scheduler is not None and not scenario.learning.uses_cluster:
-        raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
+    _check_scheduler(scenario)
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
-        say_how_to_watch(folder, quiet)
-        for caution in () if quiet or as_json else scenario.cautions():
-            click.echo(f"{file}: note: {caution}", err=True)
+        _announce(file, scenario, folder, quiet, as_json)
     try:
         with shown(quiet) as (progress, phase):
-            from simfl.runs.run import run
+            from simfl.runs.tracking.tracked_run import run_tracked
 
-            finished = run(scenario, out, force=force, timeline=timeline, progress=progress, phase=phase)
+            finished = run_tracked(scenario, out, log, notes, force=force, timeline=timeline, progress=progress,
+                                   phase=phase)  # fmt: skip
     except ScenarioError as error:
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
         options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
-        flags = ["--insecure"] if insecure else []
+        flags = [*(["--insecure"] if insecure else []), *(word for name in log for word in ("--log", name))]
         click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)
+
+
+def _check_scheduler(scenario: "Scenario") -> None:
+    """
+    Raises:
+        SimflError: a scheduler was named, and nobody trains on its cluster.
+    """
+    if scenario.means.scheduler is not None and not scenario.learning.uses_cluster:
+        raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
+
+
+def _check_timeline(file: Path | None) -> None:
+    """
+    Raises:
+        SimflError: the file of --timeline cannot be written, or holds results.
+    """
+    from simfl.results.file_names import refuse_result_files
+
+    if file is not None:
+        refuse_result_files(file)
+        writable(file, "--timeline")
+
+
+def _announce(file: str, scenario: "Scenario", folder: Path, quiet: bool, as_json: bool) -> None:
+    """Before a run begins: how to watch it, and what may be meant otherwise."""
+    say_how_to_watch(folder, quiet)
+    for caution in () if quiet or as_json else scenario.cautions():
+        click.echo(f"{file}: note: {caution}", err=True)
 
 
 def _words_again(

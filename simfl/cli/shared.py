@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simfl.cli import completing
+from simfl.runs.tracking import TRACKERS
 
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
@@ -77,6 +78,48 @@ def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = ()) -> None
     from simfl.report.study_reader import read_study
 
     write_atomically(file, latex(read_study([folder]), columns).encode())
+
+
+def note_options(command: Any) -> Any:
+    """--name, --tag and --note."""
+    options = (
+        click.option("--name", "run_name", default="", metavar="TEXT", help="A name, shown by simfl ls."),
+        click.option("--tag", "tags", multiple=True, metavar="WORD", help="A tag, to find it by; may be repeated."),
+        click.option("--note", default="", metavar="TEXT", help="A note."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+out_option = click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
+    help="Root folder of all results.",
+)  # fmt: skip
+
+
+class ResultsPath(click.Path):
+    """A folder of results: its path, or what ``simfl ls`` shows of a run in ``results``, its name or digest.
+
+    Args:
+        exists: whether anything but a folder that is there is refused at once.
+    """
+
+    def __init__(self, exists: bool = False) -> None:
+        super().__init__(exists=exists, file_okay=not exists, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.path.lexists(value) and os.path.isdir("results") and os.sep not in str(value):
+            from simfl.api.find_results import find_results
+
+            value = find_results(str(value), Path("results"))
+        return super().convert(value, param, ctx)
+
+
+log_option = click.option(
+    "--log", multiple=True, type=click.Choice([*TRACKERS]),
+    help="Log every round there while it runs; may be repeated. Offline unless the library is told otherwise.",
+)  # fmt: skip
 
 
 def load_figures(plugins: tuple[Path, ...]) -> None:

@@ -1,10 +1,13 @@
 """``simfl show``"""
 
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+from simfl.core.errors import SimflError
 
 
 @click.command("show", short_help="Print a scenario with all defaults filled in.")
@@ -13,10 +16,48 @@ from simfl.cli.shared import as_json, load, print_json, scenario_arguments
 def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as_json: bool) -> None:
     """Print a scenario as it will run: overrides applied, every default filled in.
 
-    What is printed is a scenario again; its data files are named as seen from the working directory.
+    What is printed is a scenario again; its data files are named as seen from the working directory. Where FILE is the
+    folder of a run or a sweep, what it was made from is printed as it lies there, with name, tags and note.
     """
+    if (folder := _results_folder(file)) is not None:
+        if overrides:
+            raise SimflError(f"{file}: overrides are for scenario files, not for the folder of a run")
+        _show_results(folder, as_json)
+        return
     scenario = load(file, overrides, plugins)
     if as_json:
         print_json(scenario.plain(Path()))
     else:
         click.echo(scenario.to_yaml(Path()), nl=False)
+
+
+def _results_folder(file: str) -> Path | None:
+    """The folder of results that is meant, if no scenario is."""
+    from simfl.api.find_results import find_results
+    from simfl.scenario.builtin import find
+
+    if file == "-" or find(file).path.is_file():
+        return None
+    with suppress(SimflError):  # then it is a scenario that is not there
+        return find_results(file, Path("results"))
+    return None
+
+
+def _show_results(folder: Path, as_json: bool) -> None:
+    from simfl.results.file_names import SCENARIO, is_finished, is_swept
+    from simfl.results.folder import ResultsFolder
+    from simfl.results.notes import read_notes
+    from simfl.scenario.yaml.reader import read
+
+    notes = read_notes(folder)
+    if is_swept(folder):
+        text = ResultsFolder.open_sweep(folder).read("sweep.yaml").decode()
+    else:
+        opened = ResultsFolder.open if is_finished(folder) else ResultsFolder.open_begun
+        text = opened(folder).read(SCENARIO).decode()
+    if as_json:
+        print_json({**asdict(notes), "scenario": read(text, SCENARIO).value})
+        return
+    for line in notes.to_text().splitlines():
+        click.echo(f"# {line}")
+    click.echo(text, nl=False)

@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,15 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import as_json, latex_option, plugin_option, print_json, write_asked_latex
+from simfl.cli.shared import (
+    as_json,
+    latex_option,
+    log_option,
+    note_options,
+    plugin_option,
+    print_json,
+    write_asked_latex,
+)
 from simfl.core.errors import printable
 
 FAILED_MEMBERS = 3
@@ -45,6 +54,8 @@ def run_options(command: Any) -> Any:
                      help="Where runs are executed."),
         click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler; default: one in this process."),
         click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS."),
+        note_options,
+        log_option,
         as_json,
         click.option("-q", "--quiet", is_flag=True, help="No progress and no messages about single runs."),
     )  # fmt: skip
@@ -121,6 +132,8 @@ def report_failures(index: Any, quiet: bool) -> None:
 @grid_options
 @click.option("--shard", type=_Shard(), default=(1, 1), help="Only every N-th run from the I-th on, e.g. 3/16.")
 @latex_option
+@click.option("--slurm", metavar="OPTIONS", help="Submit the runs that are left as a job array, with these options of "
+              "sbatch, e.g. '--partition=cpu --time=4:00:00'; --jobs is then the number of its tasks.")  # fmt: skip
 @plugin_option
 @run_options
 @click.pass_context
@@ -133,6 +146,7 @@ def command(
     replications: int | None,
     groups: tuple[str, ...],
     cases: tuple[str, ...],
+    slurm: str | None,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -160,18 +174,38 @@ def command(
     say_change(sweep_request, plan)
     folder = out / plan.name / f"sweep-{plan.digest}"
     say_how_to_watch(folder, quiet)
+    if slurm is not None and _submit(plan, out, folder, chosen, slurm, as_json):
+        return
     with going_on(), shown(quiet) as watch:
         index = play(plan, out, folder, chosen, watch)
     report_failures(index, quiet)
-    _print(index, folder, as_json, quiet)
-    shard, shards = chosen.shard
-    mine = index.counts(member.digest for member in plan.members[shard - 1 :: shards])
+    _print_index(index, folder, as_json, quiet)
     write_asked_latex(folder, index.counts(member.digest for member in plan.members)["done"])
-    context.exit(FAILED_MEMBERS if mine["failed"] else 0)
+    failed = index.counts(member.digest for member in chosen.members(plan))["failed"]
+    context.exit(FAILED_MEMBERS if failed else 0)
 
 
-def _print(index: Any, folder: Path, as_json: bool, quiet: bool) -> None:
-    counts = index.counts(member.digest for member in index.plan.members)
+def _submit(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_json: bool) -> bool:
+    """Whether an array of Slurm is at work; else every run is complete."""
+    from simfl.experiments.sweep.slurm import submit
+
+    array = submit(plan, out, folder, chosen, options)
+    if array is None:
+        return False
+    if array.runs is None:
+        click.echo(f"array {array.job} is still at work: {array.tasks} tasks queued or running", err=True)
+    else:
+        click.echo(f"submitted array {array.job}: {array.tasks} tasks for {array.runs} runs", err=True)
+    if as_json:
+        print_json({"path": str(folder), "digest": plan.digest, **asdict(array)})
+    else:
+        click.echo(array.job)
+    return True
+
+
+def _print_index(index: Any, folder: Path, as_json: bool, quiet: bool) -> None:
+    plan = index.plan
+    counts = index.counts(member.digest for member in plan.members)
     if as_json:
         columns, rows = index.table()
         runs = [{column: row.get(column) for column in columns} for row in rows]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import as_json, print_json, trusting_plugins
+from simfl.cli.shared import ResultsPath, as_json, print_json, trusting_plugins
 from simfl.core.errors import IntegrityError, printable
 
 MISMATCH = 4
@@ -12,7 +12,7 @@ MISMATCH = 4
 
 @click.command("verify", short_help="Repeat finished runs and compare.")
 @click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY...",
-                type=click.Path(exists=True, file_okay=False, path_type=Path))  # fmt: skip
+                type=ResultsPath(exists=True))  # fmt: skip
 @trusting_plugins
 @as_json
 @click.pass_context

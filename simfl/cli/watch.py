@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simfl.cli.shared import ResultsPath
+
 if TYPE_CHECKING:
     from simfl.report.live.watched_folder import WatchedFolder
 
 
 @click.command("watch")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=ResultsPath())
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port of the page.")
 @click.option("--terminal", is_flag=True, help="Show it in the terminal instead of on a page.")
 def command(folder: Path, port: int, terminal: bool) -> None:

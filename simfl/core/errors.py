@@ -39,6 +39,10 @@ class BusyError(SimflError):
     """Another process is working on the same results (exit 2)."""
 
 
+class StopRun(SimflError):
+    """Raised by a callback to stop its run, which goes on when it is run again; any other exception does the same."""
+
+
 class IntegrityError(SimflError):
     """A stored result or checkpoint does not match its digest (exit 4)."""
 

@@ -1,9 +1,9 @@
 """What varies between runs, and how to call it."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from simfl.core.json_data import flat
 from simfl.report.study import number
 
 UNIMPORTANT = {"seed", "name", "trace"}
@@ -12,17 +12,6 @@ UNIMPORTANT = {"seed", "name", "trace"}
 
 JOINT = " / "
 """Stands between the values of a name, as in ``simfl compare``."""
-
-
-def flat(scenario: Mapping[str, object], prefix: str = "") -> dict[str, str]:
-    """A scenario as dotted keys with text values; lists count as one value."""
-    values: dict[str, str] = {}
-    for key, value in scenario.items():
-        if isinstance(value, Mapping):
-            values |= flat(value, f"{prefix}{key}.")
-        else:
-            values[prefix + str(key)] = value if isinstance(value, str) else json.dumps(value)
-    return values
 
 
 def varying(scenarios: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
@@ -72,6 +61,12 @@ def labels(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str
     """
     short = {axis: _short(axis, axes) for axis in axes}
     return [JOINT.join(_word(short[axis], value[axis]) for axis in axes if value[axis] != "") for value in values]
+
+
+def words(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str]:
+    """Each combination of values as ``key=value key=value``, with the shortest keys that tell the axes apart."""
+    short = {axis: _short(axis, axes) for axis in axes}
+    return [" ".join(f"{short[axis]}={value[axis]}" for axis in axes if value[axis] != "") for value in values]
 
 
 def _word(key: str, value: str) -> str:

@@ -116,7 +116,7 @@ def _runs(folder: Path) -> list[Run]:
 def runs_below(folder: Path, name: str) -> list[Path]:
     """The folder itself if it holds such a file, else the nearest ones below it that do."""
     for depth in range(DEEPEST + 1):
-        if files := sorted(folder.glob("*/" * depth + name)):
+        if files := sorted(folder.glob("[!.]*/" * depth + name)):  # hidden folders hold what is being removed
             return [path.parent for path in files]
     return []
 

@@ -15,7 +15,9 @@ from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_a
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, JOINED, MACHINE, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder
+from simfl.results.notes import Notes, add_notes
 from simfl.results.perfetto import write_timeline
+from simfl.results.round_rows import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.clients_table import clients_files
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
@@ -86,6 +88,8 @@ def run(
     timeline: Path | None = None,
     progress: Progress | None = None,
     phase: Phase | None = None,
+    on_round: OnRound | None = None,
+    notes: Notes | None = None,
 ) -> FinishedRun:
     """Runs a scenario into ``out/<name>/<digest>/``; a complete folder is reused.
 
@@ -98,6 +102,10 @@ def run(
         progress: called with (rounds done, rounds, simulated seconds) after every round; 0 rounds = not known.
         phase: called with "building", "running" and "finishing" (what the sums gave away, the summary) when that
             begins, and the rounds done by then.
+        on_round: called with the row of every round, in order and once, as soon as it is over; the rounds of a complete
+            run, and those before the checkpoint from which a run goes on, come from its table. What it raises stops the
+            run and is raised here; the run goes on after that round when it is run again.
+        notes: a name, tags and a note that are added to those of the folder, complete or not.
 
     Raises:
         IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
@@ -118,16 +126,33 @@ def run(
         make_folder(folder, out)
         with file_lock(folder / LOCK, f"{folder}: another process is running this run"):
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
+            add_notes(folder, notes)
             if finished is None:
-                finished = _simulate(scenario, parts, folder, events, force or not resume, progress, begins)
-    elif list(leftovers(folder)):  # of a kill between the summary and the tidying
+                _begin(scenario, parts, folder, force or not resume)
+                simulation = Simulation(scenario, parts, folder, events, progress, begins, on_round)
+                finished = FinishedRun(folder, scenario.digest, simulation.play(), False)
+    else:
+        add_notes(folder, notes)
+        _finish_tidying(folder)
+    if on_round is not None and finished.reused:
+        for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
+            on_round(row)
+    if timeline is not None:
+        _write_timeline(scenario, folder, timeline)
+    return finished
+
+
+def _write_timeline(scenario: Scenario, folder: Path, timeline: Path) -> None:
+    names = scenario.network.build(scenario, Streams(scenario.seed)).names
+    phases = folder / "phases.csv"
+    write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
+
+
+def _finish_tidying(folder: Path) -> None:
+    """Removes what a kill between the summary and the tidying has left."""
+    if list(leftovers(folder)):
         with suppress(BusyError, OSError), file_lock(folder / LOCK, f"{folder}: its run is being finished"):
             remove_leftovers(folder)
-    if timeline is not None:
-        names = scenario.network.build(scenario, Streams(scenario.seed)).names
-        phases = folder / "phases.csv"
-        write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
-    return finished
 
 
 def _refuse_alone(scenario: Scenario) -> None:
@@ -213,15 +238,8 @@ def _complete(folder: Path, scenario: Scenario, events: bool) -> FinishedRun | N
     return FinishedRun(folder, scenario.digest, results.summary, True)
 
 
-def _simulate(
-    scenario: Scenario,
-    parts: Components[Rule],
-    folder: Path,
-    events: bool,
-    anew: bool,
-    progress: Progress | None,
-    begins: Phase,
-) -> FinishedRun:
+def _begin(scenario: Scenario, parts: Components[Rule], folder: Path, anew: bool) -> None:
+    """Writes what a run begins with; what there is of it goes first, if it is to start anew."""
     for name in ("checkpoint", JOINED, UPDATES_FOLDER):
         refuse_link(folder / name)
     if anew or is_finished(folder):
@@ -232,9 +250,6 @@ def _simulate(
     )
     for name, data in files.items():
         write_atomically(folder / name, data)
-    return FinishedRun(
-        folder, scenario.digest, Simulation(scenario, parts, folder, events, progress, begins).play(), False
-    )
 
 
 def _clear(folder: Path) -> None:

@@ -20,6 +20,7 @@ from simfl.core.storage.disk import remove_folder
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
 from simfl.results.file_names import BEGUN, JOINED, OWN, PRUNED, UPDATES
+from simfl.results.round_rows import OnRound, RoundRow, read_rows, round_row
 from simfl.results.tables import (
     AGGREGATES,
     ATTACKS,
@@ -62,9 +63,11 @@ class Simulation:
         events: bool,
         progress: Progress | None,
         begins: Phase,
+        on_round: OnRound | None = None,
     ) -> None:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
-        self.begins = begins
+        self.begins, self.on_round = begins, on_round
+        self.raised: BaseException | None = None  # by on_round
         self.rounds = parts.rule.most_rounds
         self.row = (*ROUNDS, *(column.name for column in plugin_columns(scenario)))
         self.columns = _tables(parts, self.row, events)
@@ -77,9 +80,14 @@ class Simulation:
         """Runs to the end; the summary."""
         try:
             self.begins("running", self.server.tally.rounds)
+            self._tell_earlier_rounds()
             self.server.world.run(self.server.world.spawn(self.server.play()))
             self.begins("finishing", self.server.tally.rounds)
             return self._finish()
+        except BaseException:
+            if self.raised is not None:  # simpy may have copied it on its way
+                raise self.raised from self.raised.__cause__
+            raise
         finally:
             for table in self.tables.values():
                 table.close()
@@ -159,14 +167,35 @@ class Simulation:
             if values:
                 tables[name].append((t, i, key, cell(it)) for i, each in enumerate(values) for key, it in each.items())
         if done.number + 1 >= self.next_checkpoint and not done.last:
-            self.next_checkpoint = self._next(done.number + 1)
-            marks = {name: table.mark() for name, table in self.tables.items()}
-            state = self.server.state() | self.measuring.state()
-            if (remote := self.scenario.means.remote_clients) is not None:
-                state[KEPT] = np.int64(remote.stored_updates())
-            checkpoint.save(self.folder / "checkpoint", done.number + 1, state, marks)
+            self._save_checkpoint(done.number + 1)
         if self.progress is not None:
             self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
+        if self.on_round is not None:
+            self._tell(self.on_round, round_row(self.row, [row.get(column) for column in self.row]), done)
+
+    def _save_checkpoint(self, rounds: int) -> None:
+        self.next_checkpoint = self._next(rounds)
+        marks = {name: table.mark() for name, table in self.tables.items()}
+        state = self.server.state() | self.measuring.state()
+        if (remote := self.scenario.means.remote_clients) is not None:
+            state[KEPT] = np.int64(remote.stored_updates())
+        checkpoint.save(self.folder / "checkpoint", rounds, state, marks)
+
+    def _tell(self, on_round: OnRound, row: RoundRow, done: RoundResult) -> None:
+        """Hands a row to the callback; where that raises, the run goes on after this round when it is run again."""
+        try:
+            on_round(row)
+        except BaseException as error:
+            self.raised = error
+            if not done.last:
+                self._save_checkpoint(done.number + 1)
+            raise
+
+    def _tell_earlier_rounds(self) -> None:
+        """The rounds before the checkpoint from which the run goes on."""
+        if self.on_round is not None:
+            for row in read_rows(self.folder / "rounds.csv.part", self.server.tally.rounds):
+                self.on_round(row)
 
     def _record(self, seen: ServerView) -> None:
         """What the server saw, so that it can be attacked later."""

@@ -20,6 +20,7 @@ from simfl.cli import COMMANDS, simfl
 from simfl.core.errors import IntegrityError, MissingError, ScenarioError, nearest
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.protocol import is_plugin
+from simfl.results.notes import Notes
 from simfl.scenario import Scenario
 from simfl.scenario.resolution import walk
 from tests.support.scenario_samples import GOOD
@@ -416,7 +417,7 @@ def test_failures_are_one_line_and_a_code(good, monkeypatch, error, code, messag
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr("simfl.runs.run.run", fail)
+    monkeypatch.setattr("simfl.runs.tracking.tracked_run.run", fail)
     result = call("run", good)
     assert result.exit_code == code and result.stderr.endswith(message) and result.stderr.count("\n") == 1
     assert not result.stdout
@@ -424,7 +425,7 @@ def test_failures_are_one_line_and_a_code(good, monkeypatch, error, code, messag
 
 def test_a_bug_is_1_with_the_traceback_in_a_file(good, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("simfl.runs.run.run", lambda *args, **options: 1 / 0)
+    monkeypatch.setattr("simfl.runs.tracking.tracked_run.run", lambda *args, **options: 1 / 0)
     result = call("run", good)
     assert result.exit_code == 1 and result.stderr.count("\n") == 1
     assert result.stderr.startswith("internal error (ZeroDivisionError: division by zero); please report it")
@@ -441,11 +442,12 @@ def test_the_run_gets_what_the_user_asked_for(good, monkeypatch, tmp_path):
         asked.update(scenario=scenario, out=out, **options)
         raise MissingError("enough")
 
-    monkeypatch.setattr("simfl.runs.run.run", fake)
+    monkeypatch.setattr("simfl.runs.tracking.tracked_run.run", fake)
     call("run", good, "seed=7", "--out", "elsewhere", "--resume", "--force", "--timeline", "t.json")
     assert asked.pop("scenario") == Scenario.load(good, ["seed=7"])
     assert asked == {
         "out": Path("elsewhere"), "force": True, "timeline": Path("t.json"), "progress": None, "phase": None,
+        "on_round": None, "notes": Notes(),
     }  # fmt: skip
 
 

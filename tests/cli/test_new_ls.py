@@ -96,16 +96,16 @@ def test_every_state_is_told(results, comparison):
 
 def test_it_says_in_what_runs_differ(results):
     told = {entry["differs"] for entry in entries("results").values() if entry["kind"] == "run"}
-    assert told == {"random", "batch_partition", "partition"}
+    assert told == {f"selection={name}" for name in ("random", "batch_partition", "partition")}
 
 
 def test_runs_of_a_comparison_are_one_line_and_all_fit(results, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = call("ls").stdout.splitlines()
-    assert len(lines) == 3 and lines[0] == "sample" and lines[2].startswith("compare-")
+    assert len(lines) == 3 and lines[0] == "sample" and " comparison selection=batch" in lines[2]
     every = call("ls", "--all", "results/sample").stdout.splitlines()
     assert len(every) == 12 and max(map(len, every)) <= 80
-    assert sum(" done " in line for line in every) == 10
+    assert sum(line.startswith("done ") for line in every) == 10
     one = call("ls", next(results.glob("*/summary.json")).parent)
     assert len(one.stdout.splitlines()) == 3
 
@@ -114,8 +114,8 @@ def test_what_changed_last_comes_last(results):
     runs = sorted(path.parent for path in results.glob("*/summary.json"))
     for age, path in enumerate(runs):
         os.utime(path, (age, age))
-    shown = [line.split()[0] for line in call("ls", "--all").stdout.splitlines() if " done " in line]
-    assert shown[: len(runs)] == [path.name for path in runs]
+    shown = [line.split()[-1] for line in call("ls", "--all").stdout.splitlines() if line.startswith("done ")]
+    assert shown[: len(runs)] == [path.name[:6] for path in runs]
 
 
 def test_rubbish_ends_nothing(tmp_path):
@@ -130,7 +130,7 @@ def test_rubbish_ends_nothing(tmp_path):
     (tmp_path / "results/x/sweep-c/sweep.yaml").write_text("")
     (tmp_path / "results/x/loop").symlink_to(tmp_path / "results")
     ended = call("ls")
-    assert ended.exit_code == 0 and ended.stdout.count("damaged") == 4 and "Traceback" not in ended.output
+    assert ended.exit_code == 0 and ended.stdout.count("\ndamaged ") == 4 and "Traceback" not in ended.output
 
 
 def test_looking_keeps_no_run_from_starting(results):

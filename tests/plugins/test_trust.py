@@ -87,6 +87,9 @@ READ = {
     "ls": lambda d: ["ls", d.parent.parent],
     "export": lambda d: ["export", d, "--rounds", d.parent / "all.csv"],
     "audit": lambda d: ["audit", d],
+    "tag": lambda d: ["tag", d, "--tag", "seen"],
+    "show": lambda d: ["show", d],
+    "rm": lambda d: ["rm", d, "--yes", "--out", d.parent.parent],
 }
 """Commands that read results and say what is in them; they need no scenario object, so that they just work."""
 
@@ -105,7 +108,7 @@ REFUSED = {
 }
 """Commands that play the folder's scenario."""
 
-NAME_A_SCENARIO = {"validate", "show", "theory"}
+NAME_A_SCENARIO = {"validate", "theory"}
 """Commands whose scenario the user names, and that open no results."""
 
 NO_RESULTS = {"new", "schema", "list", "data", "doctor"}

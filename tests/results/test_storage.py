@@ -34,6 +34,7 @@ OTHERS = {
     "results.checkpoint": "checks the digest at the head of the file",
     "results.client_updates": "checks the seal of every row; vectors by ResultsFolder",
     "results.tables": "writes tables",
+    "results.round_rows": "tables whose path it is handed, checked",
     "results.run_files": "tables whose path it is handed, checked",
     "runs.accounting": "facts of the run itself, checked by TableWriter.finish",
     "runs.simulation": "participation, just checked against the checkpoint's mark",

@@ -1,9 +1,10 @@
 """Executes a planned sweep: what is complete is kept, what is missing is run, and the index says how it went."""
 
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,8 @@ from simfl.experiments.sweep.stop_rule import StopRule
 from simfl.experiments.sweep.task import Task
 from simfl.experiments.sweep.worker_process import Slot
 from simfl.results.folder import write_contents
+from simfl.results.notes import Notes, add_notes, texts_of
+from simfl.runs.tracking import prepare_trackers
 
 SHARED = ".lock-index"
 """Held by whoever writes a file that all shards write."""
@@ -41,6 +44,9 @@ class How:
         insecure: accept a scheduler on another machine without TLS.
         stop: when runs are stopped early, by digest.
         slots: places of the engine ``processes`` that outlive this sweep, for the next one.
+        only: digests of the runs to execute; None = all. Others of the shard are left alone.
+        log: names of trackers, see :mod:`simfl.runs.tracking`; runs that are complete already are not logged.
+        run_name, tags, note: about the sweep; the tags are added to each of its runs, too.
     """
 
     jobs: int | None = None
@@ -52,6 +58,16 @@ class How:
     insecure: bool = False
     stop: Mapping[str, StopRule] = field(default_factory=dict)
     slots: list[Slot] | None = field(default=None, compare=False)
+    only: tuple[str, ...] | None = None
+    log: Sequence[str] = ()
+    run_name: str = ""
+    tags: Sequence[str] = ()
+    note: str = ""
+
+    @cached_property
+    def notes(self) -> Notes:
+        """What is written about the sweep."""
+        return Notes(self.run_name, texts_of(self.tags), self.note)
 
     def __post_init__(self) -> None:
         shard, shards = self.shard
@@ -68,6 +84,21 @@ class How:
             raise SimflError(f"engine: processes or dask (got {self.engine})")
         if self.scheduler is not None and self.engine != "dask":
             raise SimflError("a scheduler's address needs the engine dask")
+        assert self.notes is not None  # raises where they are wrong
+
+    def members(self, plan: Plan) -> tuple[Member, ...]:
+        """Those that are to be executed, complete ones included."""
+        shard, shards = self.shard
+        mine = plan.members[shard - 1 :: shards]
+        return mine if self.only is None else tuple(member for member in mine if member.digest in self.only)
+
+    @property
+    def lock(self) -> str:
+        """The name of the lock that is held while these members are executed."""
+        shard, shards = self.shard
+        if self.only is not None:
+            return f".lock-from-{self.only[0]}"
+        return ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
 
     def play(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
         """The engine at work; yields ("started", "ended" or "put back", digest)."""
@@ -126,21 +157,35 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
         SimflError: the engine cannot work.
     """
     out = out.resolve()
+    prepare_trackers(texts_of(how.log), plan.name)
     make_folder(folder, folder.parent.parent)
-    shard, shards = how.shard
-    mine = plan.members[shard - 1 :: shards]
-    name = ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
-    with file_lock(folder / name, f"{folder}: another process is running this sweep"):
-        with file_lock(folder / SHARED):
-            write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
-        index = Index(plan, out / plan.name, how.stop)
-        finished = {run_status.DONE, run_status.PRUNED} | (set() if how.retry_failed else {run_status.FAILED})
-        missing = [member for member in mine if index.status(member.digest) not in finished]
+    with file_lock(folder / how.lock, f"{folder}: another process is running this sweep"):
+        index = write_definition(plan, out, folder, how)
+        mine, missing = how.members(plan), set(open_members(index, how))
+        tasks = [_task(plan, member, out, how) for member in mine if member.digest in missing]
         try:
-            _play(index, mine, [_task(plan, member, out, how) for member in missing], folder, how, watch)
+            _play(index, mine, tasks, folder, how, watch)
         finally:
             _write(index, folder)
     return index
+
+
+def write_definition(plan: Plan, out: Path, folder: Path, how: How) -> Index:
+    """Writes what a sweep is and what users note about it; the state of its members."""
+    with file_lock(folder / SHARED):
+        write_contents(folder, {"sweep.yaml": plan.to_yaml().encode()})
+        add_notes(folder, how.notes)
+    index = Index(plan, out / plan.name, how.stop)
+    for member in how.members(plan) if how.tags else ():
+        if index.status(member.digest) == run_status.DONE:
+            add_notes(index.runs / member.digest, Notes(tags=how.notes.tags))
+    return index
+
+
+def open_members(index: Index, how: How) -> list[str]:
+    """The digests of the members that are left to be run, in the order of the plan."""
+    finished = {run_status.DONE, run_status.PRUNED} | (set() if how.retry_failed else {run_status.FAILED})
+    return [member.digest for member in how.members(index.plan) if index.status(member.digest) not in finished]
 
 
 def _play(
@@ -192,5 +237,8 @@ def _write(index: Index, folder: Path) -> None:
 
 def _task(plan: Plan, member: Member, out: Path, how: How) -> Task:
     rule = how.stop.get(member.digest)
-    stop = None if rule is None else asdict(rule)
-    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins, stop)
+    about = member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins
+    return Task(
+        *about, stop=None if rule is None else asdict(rule), log=texts_of(how.log), label=plan.label(member),
+        tags=how.notes.tags,
+    )  # fmt: skip

@@ -18,6 +18,9 @@ class Task:
         plugins: those that it uses and that the worker does not know, see
             :mod:`simfl.experiments.sweep.plugin_pickling`.
         stop: when to stop early, a :class:`simfl.experiments.sweep.stop_rule.StopRule` as JSON data; None = never.
+        log: names of the trackers that log it, see :mod:`simfl.runs.tracking`.
+        label: what they call it.
+        tags: added to those of the run.
     """
 
     scenario: str
@@ -27,6 +30,9 @@ class Task:
     out: str
     plugins: str = ""
     stop: JsonObject | None = None
+    log: tuple[str, ...] = ()
+    label: str = ""
+    tags: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:

@@ -27,11 +27,17 @@ from simfl.experiments.sweep.task import Task
 def main() -> None:
     """Reads tasks and executes them until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the sweep decides
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # so do those with which Slurm announces the end of a task
+        signal.signal(number, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(tasks,), daemon=True).start()
-    for slow in ("simfl.runs.run", "pandas", "scipy.sparse"):  # every run needs them; importing is no part of a run
+    for slow in (
+        "simfl.runs.tracking.tracked_run",
+        "pandas",
+        "scipy.sparse",
+    ):  # every run needs them; importing is no part of a run
         import_module(slow)
 
     print(json.dumps({"ready": True}), file=replies)
@@ -48,7 +54,9 @@ def play(task: Task) -> None:
         SimflError: the scenario cannot be built.
     """
     from simfl.experiments.sweep.plugin_pickling import unpack
-    from simfl.runs.run import LOCK, run
+    from simfl.results.notes import Notes
+    from simfl.runs.run import LOCK
+    from simfl.runs.tracking.tracked_run import run_tracked
     from simfl.scenario import Scenario
 
     unpack(task.plugins)
@@ -60,7 +68,9 @@ def play(task: Task) -> None:
     force = False
     while True:
         try:
-            run(scenario, Path(task.out), force=force, progress=look)
+            run_tracked(
+                scenario, Path(task.out), task.log, Notes(tags=task.tags), label=task.label, force=force, progress=look
+            )
             return
         except PrunedError:
             return

@@ -11,7 +11,7 @@ from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.figures.lines import percent
 from simfl.report.figures.privacy import doubling
 from simfl.report.measures import StudyMeasure, measures
-from simfl.report.study import Study, eligible
+from simfl.report.study import Study, eligible, most_clients
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ def draw(study: Study) -> Drawn:
     pairs = [*combinations(names, 2)]
     fig, (row_of_axes,) = style.figure(1, len(pairs), wide=True, height_in=3.1)
     for axes, pair in zip(row_of_axes, pairs, strict=True):
-        _panel(axes, table, known, *pair)
+        _panel(axes, table, known, most_clients(study), *pair)
     style.legend(fig, row_of_axes[0], on_page=True)
     return fig, table
 
@@ -60,7 +60,7 @@ def front(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return ~np.array(beaten, dtype=bool)
 
 
-def _panel(axes: "Axes", table: "DataFrame", known: dict[str, StudyMeasure], y: str, x: str) -> None:
+def _panel(axes: "Axes", table: "DataFrame", known: dict[str, StudyMeasure], clients: int, y: str, x: str) -> None:
     for on_front, face in ((False, "none"), (True, style.SERIES[0])):
         part = table[table["front"] == on_front]
         label = "Pareto front" if on_front else "others"
@@ -72,4 +72,4 @@ def _panel(axes: "Axes", table: "DataFrame", known: dict[str, StudyMeasure], y: 
         if name == "test_accuracy":
             percent(axis)
     if y in PRIVACY:
-        doubling(axes)
+        doubling(axes, clients)

@@ -7,16 +7,64 @@ simulated seconds.
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from simfl.core.errors import MissingError
-from simfl.core.storage.disk import refuse_links_of_results, write_atomically
+from simfl.core.storage.disk import open_own, refuse_links_of_results, write_atomically
 from simfl.results.file_names import is_finished, is_swept
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import read_table
 
 AXES = {"round", "time_s"}
+
+
+def require_tensorboard() -> None:
+    """
+    Raises:
+        MissingError: it is not installed.
+    """
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        raise MissingError('TensorBoard needs the extra "tensorboard": pip install "simfl[tensorboard]"') from None
+
+
+class EventFile:
+    """An event file that grows; an event is with the operating system as soon as it is added."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self._records = RecordWriter(file)
+        self._records.write(Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
+
+    @classmethod
+    def create(cls, folder: Path, run: str) -> "EventFile":
+        """A new file of a run, in place of an earlier one."""
+        refuse_links_of_results(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(open_own(folder / file_name(run), "wb"))
+
+    def add(self, round: int, time_s: float, values: Mapping[str, float]) -> None:
+        """Adds values of a round, by name."""
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        summary = Summary(value=[Summary.Value(tag=name, simple_value=value) for name, value in values.items()])
+        self._records.write(Event(wall_time=time_s, step=round, summary=summary).SerializeToString())
+        self._records.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._records.close()
+
+
+def file_name(run: str) -> str:
+    """What TensorBoard finds."""
+    return f"events.out.tfevents.{run}"
 
 
 def export(folder: Path, to: Path) -> list[Path]:
@@ -26,16 +74,13 @@ def export(folder: Path, to: Path) -> list[Path]:
         MissingError: tensorboard is not installed.
         SimflError: the folder holds no finished run.
     """
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        raise MissingError('TensorBoard needs the extra "tensorboard": pip install "simfl[tensorboard]"') from None
+    require_tensorboard()
     written = []
     for label, run in _runs(folder):
         target = to / label if label else to
         refuse_links_of_results(target)
         target.mkdir(parents=True, exist_ok=True)
-        written.append(target / f"events.out.tfevents.{run.name}")
+        written.append(target / file_name(run.name))
         write_atomically(written[-1], _events(ResultsFolder.open(run).file("rounds.csv")))
     return written
 
@@ -53,16 +98,9 @@ def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _events(rounds: Path) -> bytes:
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
     buffer = io.BytesIO()
-    writer = RecordWriter(buffer)
-    start = Event(wall_time=0.0, file_version="brain.Event:2")
-    writer.write(start.SerializeToString())
+    events = EventFile(buffer)
     for row in csv.DictReader(io.StringIO(rounds.read_text())):
-        values = [Summary.Value(tag=k, simple_value=float(v)) for k, v in row.items() if k not in AXES and v]
-        event = Event(wall_time=float(row["time_s"]), step=int(row["round"]), summary=Summary(value=values))
-        writer.write(event.SerializeToString())
+        values = {name: float(value) for name, value in row.items() if name not in AXES and value}
+        events.add(int(row["round"]), float(row["time_s"]), values)
     return buffer.getvalue()

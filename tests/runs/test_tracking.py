@@ -1,0 +1,206 @@
+"""``--log``: every round is in the tracker while the run is run, privacy at its end; results are the same bytes."""
+
+import json
+import math
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas
+import pytest
+from click.testing import CliRunner
+
+import simfl
+from simfl.cli import simfl as group
+from simfl.core.errors import MissingError, SimflError
+from simfl.runs.tracking import TRACKERS
+from tests.support.fake_trackers import FakeMlflow, FakeWandb
+from tests.support.kills import files
+
+SMALL = """
+name: small
+clients: 10
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 5}
+learning: {name: none, parameters: 10}
+devices: {computation: {name: constant, seconds: 0.05}}
+"""
+AXES = {"round", "time_s"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(SMALL)
+
+
+def call(*words):
+    return CliRunner().invoke(group, list(map(str, words)))
+
+
+def values_of(result):
+    """(column, round) -> value, of all columns of the table but the axes."""
+    rows = result.rounds.to_dict("records")
+    return {(key, int(row["round"])): value for row in rows for key, value in row.items()
+            if key not in AXES and not pandas.isna(value)}  # fmt: skip
+
+
+def events(folder):
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    (file,) = (folder / "tensorboard").iterdir()
+    read = [event for event in EventFileLoader(str(file)).Load() if event.summary.value]
+    return {(value.tag, event.step): (value.tensor.float_val[0], event.wall_time)
+            for event in read for value in event.summary.value}  # fmt: skip
+
+
+def test_tensorboard_shows_a_round_as_soon_as_it_is_over():
+    pytest.importorskip("tensorboard")
+    seen = []
+
+    def look(row):
+        (folder,) = Path("results").glob("small/*/")
+        seen.append(max(step for _, step in events(folder)))
+
+    result = simfl.run("small.yaml", log="tensorboard", on_round=look)
+    assert seen == [0, 1, 2, 3, 4]
+    expected, logged = values_of(result), events(result.path)
+    assert logged.keys() == expected.keys() and ("privacy_weak_lower", 4) in logged
+    times = dict(zip(result.rounds["round"], result.rounds["time_s"], strict=True))
+    for key, (value, wall_time) in logged.items():
+        assert math.isclose(value, expected[key], rel_tol=1e-6) and wall_time == times[key[1]]
+    assert files(result.path) == files(simfl.run("small.yaml", out="plain").path)
+    assert call("verify", result.path).exit_code == 0
+
+
+def test_mlflow_is_called_as_it_documents(monkeypatch):
+    mlflow = FakeMlflow().install(monkeypatch)
+    result = simfl.run("small.yaml", log=["mlflow"], run_name="mine", tags=["a", "b"], note="about it")
+    (run,) = mlflow.runs.values()
+    assert (run.name, run.status, mlflow.experiments) == ("mine", "FINISHED", {"small": "1"})
+    assert run.tags == {"simfl.digest": result.path.name, "simfl.folder": str(result.path), "tag.a": "true",
+                        "tag.b": "true", "mlflow.note.content": "about it"}  # fmt: skip
+    assert run.params["training.rounds"] == "5" and run.params["selection.name"] == "random"
+    expected = values_of(result)
+    assert {(key, step): value for key, value, _, step in run.metrics} == expected
+    assert len(run.metrics) == len(expected)  # each once
+    times = dict(zip(result.rounds["round"], result.rounds["time_s"], strict=True))
+    assert all(at_ms == int(1000 * times[step]) for _, _, at_ms, step in run.metrics)
+    assert run.files["summary.json"] == result.summary
+    assert run.files["scenario.yaml"] == (result.path / "scenario.yaml").read_text()
+
+
+def test_wandb_is_called_as_it_documents(monkeypatch):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.delenv("WANDB_DIR", raising=False)
+    wandb = FakeWandb().install(monkeypatch)
+    result = simfl.run("small.yaml", log="wandb", tags=["a"])
+    (run,) = wandb.runs
+    assert run.init["project"] == "small" and run.init["name"] == result.path.name and run.init["tags"] == ("a",)
+    assert run.init["mode"] == "offline" and run.init["dir"] == "results"
+    assert run.init["config"]["training"]["rounds"] == 5 and run.init["config"]["simfl_digest"] == result.path.name
+    assert run.axes == {"round": None, "*": "round"} and run.exit_code == 0
+    logged = {(key, row["round"]): value for row in run.rows for key, value in row.items() if key not in AXES}
+    assert logged == values_of(result)
+    assert run.summary["privacy_weak_lower"] == result.summary["privacy_weak_lower"]
+    monkeypatch.setenv("WANDB_MODE", "online")
+    simfl.run("small.yaml", log="wandb", seed=2)
+    assert wandb.runs[1].init["mode"] is None  # wandb reads the variable
+
+
+def test_earlier_rounds_are_logged_too_and_a_stopped_run_is_not_finished(monkeypatch):
+    mlflow = FakeMlflow().install(monkeypatch)
+
+    def stop(row):
+        if row["round"] == 2:
+            raise simfl.StopRun("for today")
+
+    with pytest.raises(simfl.StopRun):
+        simfl.run("small.yaml", log="mlflow", on_round=stop)
+    resumed = simfl.run("small.yaml", log="mlflow")
+    complete = simfl.run("small.yaml", log="mlflow")
+    assert [run.status for run in mlflow.runs.values()] == ["KILLED", "FINISHED", "FINISHED"]
+    for run in [*mlflow.runs.values()][1:]:
+        assert sorted((key, step) for key, _, _, step in run.metrics) == sorted(values_of(resumed))
+    assert complete.path == resumed.path
+
+
+def test_a_tracker_that_fails_stops_the_run_in_one_line_and_it_goes_on(monkeypatch):
+    mlflow = FakeMlflow().install(monkeypatch)
+    mlflow.fails_at = 2
+    done = call("run", "small.yaml", "--log", "mlflow", "-q")
+    assert (done.exit_code, done.stdout) == (2, "")
+    then = "the run stopped after round 2, and the same command goes on"
+    assert done.stderr == f"--log mlflow: ConnectionError: the server is gone; {then}\n"
+    (folder,) = Path("results").glob("small/*/")
+    assert max(path.stem for path in folder.glob("checkpoint/*")) == "0000000003"
+    assert not (folder / "summary.json").exists() and [run.status for run in mlflow.runs.values()] == ["KILLED"]
+    result = simfl.run("small.yaml")
+    assert files(result.path) == files(simfl.run("small.yaml", out="plain").path)
+
+
+def test_each_run_of_a_sweep_is_logged_under_its_name():
+    pytest.importorskip("tensorboard")
+    done = call("sweep", "small.yaml", "seed=0,1", "--log", "tensorboard", "--tag", "x", "-q", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    for folder in Path("results/small").glob("*/summary.json"):
+        assert events(folder.parent).keys() == values_of(simfl.open(folder.parent)).keys()
+        assert json.loads((folder.parent / "notes.json").read_text())["tags"] == ["x"]
+
+
+def test_workers_are_told_the_log_and_the_name(monkeypatch):
+    from simfl.experiments.sweep import execution
+    from simfl.experiments.sweep.worker import play
+
+    mlflow, tasks = FakeMlflow().install(monkeypatch), []
+
+    def here(all_tasks, jobs, time_limit_s):
+        tasks.extend(all_tasks)
+        for task in all_tasks:
+            play(task)
+            yield "ended", task.digest
+
+    monkeypatch.setattr(execution.processes, "play", here)
+    simfl.sweep("small.yaml", {"selection.k": [2, 3]}, log=["mlflow"], tags="x", progress=False)
+    assert [run.name for run in mlflow.runs.values()] == ["selection.k=2 seed=0", "selection.k=3 seed=0"]
+    assert all(run.status == "FINISHED" and run.tags["tag.x"] == "true" for run in mlflow.runs.values())
+    simfl.sweep("small.yaml", {"selection.k": [2, 3]}, log=["mlflow"], progress=False)
+    assert len(mlflow.runs) == 2  # complete ones are not logged again
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+def test_a_library_that_is_missing_is_one_line_before_anything_is_run(name, monkeypatch):
+    for module in (name, f"{name}.compat"):
+        monkeypatch.setitem(__import__("sys").modules, module, None)
+    for words in (["run", "small.yaml"], ["sweep", "small.yaml", "seed=0,1"]):
+        done = call(*words, "--log", name)
+        assert done.exit_code == MissingError.exit_code and done.stderr.count("\n") == 1
+        assert f'pip install "simfl[{name}]"' in done.stderr and not Path("results").exists()
+
+
+def test_other_names_are_refused():
+    with pytest.raises(SimflError, match="no 'mlfow' among mlflow, tensorboard, wandb; did you mean 'mlflow'"):
+        simfl.run("small.yaml", log="mlfow")
+    assert call("run", "small.yaml", "--log", "mlfow").exit_code == 2
+    assert not Path("results").exists()
+
+
+@pytest.mark.skipif(find_spec("mlflow") is None, reason="needs the extra mlflow")
+def test_the_real_mlflow_holds_the_rounds(monkeypatch, tmp_path):
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    result = simfl.run("small.yaml", log="mlflow", run_name="mine")
+    client = MlflowClient()
+    (run,) = client.search_runs([client.get_experiment_by_name("small").experiment_id])
+    assert run.info.run_name == "mine" and run.info.status == "FINISHED"
+    for column in ("cardinality", "privacy_weak_lower"):
+        history = [metric.value for metric in client.get_metric_history(run.info.run_id, column)]
+        assert history == result.rounds[column].tolist()
+
+
+@pytest.mark.skipif(find_spec("wandb") is None, reason="needs the extra wandb")
+def test_the_real_wandb_stores_a_run_offline(monkeypatch):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    simfl.run("small.yaml", log="wandb")
+    (stored,) = Path("results/wandb").glob("offline-run-*/run-*.wandb")
+    assert b"privacy_weak_lower" in stored.read_bytes()
