@@ -12,6 +12,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.learning.objects.choice import shorthand
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Data(Plugin, Protocol):
 
 DATA = Registry[Data](
     "data",
+    shorthand=shorthand,
     protocol=Data,
     modules=modules_of(
         "simfl.learning.data",
@@ -95,6 +97,7 @@ DATA = Registry[Data](
         "digits",
         "mnist",
         "npz",
+        "python",
         "synthetic",
         cifar10="cifar",
         cifar100="cifar",

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.capacity import refuse_too_large
+from simfl.learning.objects.choice import shorthand
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
 BYTES_PER_PARAMETER = 32
 """The server's model, the module, its copy that is measured, the first update and the draws, about."""
@@ -42,6 +46,18 @@ class Model(Plugin, Protocol):
         """
         ...
 
+    def prepare(self, setting: ScenarioView) -> "Model":
+        """The model that can be built, where that takes something from the scenario around it; itself as a rule.
+
+        Raises:
+            ScenarioError: what it needs is not there.
+        """
+        return self
+
+    def initial_values(self) -> "NDArray[np.float32] | None":
+        """The initial model, (d,), of a module that was built with its own values; None where simfl draws them."""
+        return None
+
     def parameters(self, shape: tuple[int, ...], classes: int) -> int | None:
         """How many parameters it has, told without torch; None where it does not say. ``simfl validate`` asks it.
 
@@ -53,6 +69,7 @@ class Model(Plugin, Protocol):
 
 MODELS = Registry[Model](
     "model",
+    shorthand=shorthand,
     protocol=Model,
     modules=modules_of(
         "simfl.learning.models",
@@ -63,6 +80,7 @@ MODELS = Registry[Model](
         mlp="dense",
         multiround_cifar="multiround_networks",
         multiround_mnist="multiround_networks",
+        python="python",
         resnet18_bn="residual",
         resnet18_gn="residual",
         resnet8="residual",

@@ -1,0 +1,104 @@
+"""What the plugins ``python`` of models, data sets and partitions have in common: whose object it is, and which."""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+from pydantic import Field
+
+from simfl.core.errors import ScenarioError
+from simfl.core.json_data import JsonObject
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.storage.data_folder import DataFolder
+
+if TYPE_CHECKING:
+    from simfl.learning.objects.handles import Handle
+
+DIGITS = 16
+"""Hexadecimal digits of a fingerprint."""
+
+NAMED = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
+HANDED_IN = rf"(?P<label>\w+(\.\w+)*)#(?P<mark>[0-9a-f]{{{DIGITS}}})"
+
+Fingerprint = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{DIGITS}}}$")]
+
+
+def shorthand(text: str) -> JsonObject | None:
+    """The mapping that ``module:attribute``, or a handed-in object's label and fingerprint, is short for, or None.
+
+    >>> shorthand("nets:Net")["object"], shorthand("Net#0123456789abcdef")["handed_in"], shorthand("mlp")
+    ('nets:Net', True, None)
+    """
+    if match := re.fullmatch(HANDED_IN, text):
+        return {"name": "python", "object": match["label"], "handed_in": True, "fingerprint": match["mark"],
+                "folder": None}  # fmt: skip
+    if re.fullmatch(NAMED, text):
+        return {"name": "python", "object": text, "handed_in": False, "fingerprint": None, "folder": None}
+    return None
+
+
+@dataclass(frozen=True)
+class PythonObject:
+    """The fields; ``key`` is the scenario's key at which such a plugin stands."""
+
+    object: Annotated[
+        str,
+        Field(
+            max_length=500,
+            pattern=rf"^({NAMED}|\w+(\.\w+)*)$",
+            description="module:attribute; the class of one that was handed in",
+        ),
+    ]
+    handed_in: Annotated[
+        bool, Field(description="a Python script has handed it in, and must do so again to repeat the run")
+    ] = False
+    fingerprint: Annotated[
+        Fingerprint | None, Field(description="of its code and content; null = as it is now, filled in when it is read")
+    ] = None
+    folder: Annotated[
+        DataFolder | None, Field(description="searched for the module first; null = that of the scenario file")
+    ] = None
+
+    key: ClassVar[str] = ""
+
+    def resolve(self, setting: ScenarioView) -> Self:
+        """With fingerprint and folder. The module is imported where there is no fingerprint.
+
+        Raises:
+            ScenarioError: it cannot be, or it has no such object.
+        """
+        if self.handed_in:
+            if self.fingerprint is None:
+                raise ScenarioError("fingerprint", "is missing: it says which object was handed in")
+            return self
+        if ":" not in self.object:
+            raise ScenarioError("object", f"is written module:attribute (got {self.object})")
+        known = replace(self, folder=self.folder or ".")
+        return known if self.fingerprint else replace(known, fingerprint=known.handle(setting).fingerprint)
+
+    def place(self, setting: ScenarioView) -> Path:
+        """The folder in which modules are looked for first."""
+        return Path(setting.file(self.folder or "."))
+
+    def handle(self, setting: ScenarioView) -> "Handle":
+        """The object with its fingerprint.
+
+        Raises:
+            ScenarioError: there is none, or another than when the scenario was completed.
+        """
+        from simfl.learning.objects import handles, named
+
+        if self.handed_in:
+            if (given := handles.find(self.fingerprint or "")) is None:
+                why = f"{self.object} (fingerprint {self.fingerprint}) was handed in by a Python script and is not here"
+                raise ScenarioError("", f'{why}; hand it in again: simfl.run(scenario, {{"{self.key}": ...}})')
+            return given
+        try:
+            handle = named.load(self.key, self.object, self.place(setting))
+        except ValueError as error:
+            raise ScenarioError("object", str(error)) from None
+        if self.fingerprint not in (None, handle.fingerprint):
+            why = f"{self.object} has changed: its fingerprint is {handle.fingerprint}, not {self.fingerprint}"
+            raise ScenarioError("fingerprint", f"{why}; leave the fingerprint out to use it as it is now")
+        return handle

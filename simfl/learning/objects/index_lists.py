@@ -1,0 +1,88 @@
+"""A user's partition: lists of positions of training samples, one a client, or a function that gives them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.errors import ScenarioError
+from simfl.learning.data.base import Dataset
+from simfl.learning.objects.seeded import seeded
+from simfl.learning.partitions.base import Split
+
+Parts = tuple[NDArray[np.int64], ...]
+NEEDED = "a list of arrays of positions, one a client, or a function (labels, clients, rng) that gives one, is needed"
+
+
+def read_partition(given: Any) -> Parts | Callable[..., object]:
+    """The parts as int64 arrays, copied; a function as it is.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if callable(given):
+        return given
+    if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
+        raise ValueError(f"{NEEDED} (got {type(given).__name__})")
+    return tuple(_positions(part, client) for client, part in enumerate(given))
+
+
+def _positions(part: object, client: int) -> NDArray[np.int64]:
+    try:
+        positions = np.array(part)
+    except (TypeError, ValueError):
+        raise ValueError(f"{NEEDED}; part {client} is {type(part).__name__}") from None
+    if positions.ndim == 1 and not positions.size:
+        return np.empty(0, dtype=np.int64)
+    if positions.ndim != 1 or positions.dtype.kind not in "iu":
+        raise ValueError(f"{NEEDED}; part {client} is {positions.dtype} of shape {positions.shape}")
+    return positions.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class GivenPartition:
+    """A user's partition, ready to split.
+
+    Attributes:
+        name: in messages.
+        value: what :func:`read_partition` returned.
+    """
+
+    name: str
+    value: Parts | Callable[..., object]
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        """The parts, or those that the function gives.
+
+        Raises:
+            ScenarioError: they are not as many as clients, or name samples that there are not, or one twice.
+        """
+        parts = self._parts(data, clients, rng)
+        samples = len(data.y_train)
+        if len(parts) != clients:
+            near = f"; the nearest valid value of clients is {len(parts)}" if parts else ""
+            raise ScenarioError("", f"{self.name} has {len(parts)} parts for {clients} clients{near}")
+        for client, part in enumerate(parts):
+            if len(part) and not (0 <= part.min() and part.max() < samples):
+                wrong = int(part.min() if part.min() < 0 else part.max())
+                reach = f"positions of training samples reach from 0 to {samples - 1}"
+                raise ScenarioError("", f"{self.name} gives client {client} the sample {wrong}; {reach}")
+            if len(np.unique(part)) < len(part):
+                raise ScenarioError("", f"{self.name} gives client {client} a sample twice")
+        return Split.of(parts)
+
+    def _parts(self, data: Dataset, clients: int, rng: np.random.Generator) -> Parts:
+        if not callable(self.value):
+            return self.value
+        call = f"{self.name}(labels, clients, rng)"
+        try:
+            with seeded(int(rng.integers(2**63))):
+                parts = read_partition(self.value(data.y_train.copy(), clients, rng))
+        except Exception as error:  # somebody else's code may raise anything
+            why = " ".join(str(error).split())
+            raise ScenarioError("", f"{call} raises {type(error).__name__}: {why}") from error
+        if callable(parts):
+            raise ScenarioError("", f"{call} returns a function; {NEEDED}")
+        return parts
