@@ -1,7 +1,7 @@
 """simfl: an agent-based discrete-event simulator of federated learning.
 
 From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :func:`compare` configurations, and
-:func:`open` what they have left on disk.
+:func:`open` what they have left on disk, and :func:`verify` that it can be repeated.
 """
 
 from importlib import import_module
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from simfl.api.functions import compare, load, open, run, sweep
+    from simfl.api.functions import compare, load, open, run, sweep, verify
 
-__all__ = ["__version__", "compare", "load", "open", "run", "sweep"]
+__all__ = ["__version__", "compare", "load", "open", "run", "sweep", "verify"]
 
 
 def __getattr__(name: str) -> Any:

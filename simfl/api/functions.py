@@ -1,4 +1,7 @@
-"""simfl from Python: ``simfl.load``, ``run``, ``sweep``, ``compare``, ``open``. Importing it imports nothing slow."""
+"""simfl from Python: ``simfl.load``, ``run``, ``sweep``, ``compare``, ``open``, ``verify``.
+
+Importing it imports nothing slow.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simfl.api.result_objects import ComparisonResult, Result, SweepResult
+    from simfl.learning.objects.handles import Handle
     from simfl.scenario import Scenario
 
 Overrides = Iterable[str] | Mapping[str, Any]
@@ -19,12 +23,16 @@ def load(file: Path | str | Mapping[str, object], overrides: Overrides = (), **k
         overrides: ``{"training.rounds": 50}`` or ``["training.rounds=50"]``; texts are read as on the command line.
         keys: further overrides of top-level keys, e.g. ``seed=3``.
 
+    The values of ``learning.model``, ``learning.data`` and ``learning.partition`` may be objects: a torch module, data
+    as ``(X, y)`` or a data set, lists of positions, see docs/how-to/own-model.md.
+
     Raises:
         InvalidScenario: with everything that is wrong.
     """
     from simfl.experiments.sweep.plan import source
 
-    return source(file)[1]([*_texts(overrides), *_texts(keys)])
+    given, texts, handles = _handed_in(file, overrides, keys)
+    return source(given)[1](texts).using(objects=tuple(handles))
 
 
 def run(
@@ -54,8 +62,8 @@ def run(
     from simfl.runs.run import run as play
     from simfl.scenario import Scenario
 
-    texts = [*_texts(overrides), *_texts(keys)]
-    chosen = scenario if isinstance(scenario, Scenario) and not texts else source(scenario)[1](texts)
+    given, texts, handles = _handed_in(scenario, overrides, keys)
+    chosen = given if isinstance(given, Scenario) and not texts else source(given)[1](texts)
     try:
         return Result.open(play(chosen, Path(out), resume=resume, force=force).path)
     except ScenarioError as error:
@@ -86,6 +94,7 @@ def sweep(
         SimflError: a member is invalid, or another process is running the same sweep. A run that fails raises
             nothing: it is a row of ``runs`` with its error.
     """
+    from simfl.api.objects import hand_in
     from simfl.api.result_objects import SweepResult
     from simfl.experiments.sweep.execution import How, play
     from simfl.experiments.sweep.grid import axes_of
@@ -93,7 +102,9 @@ def sweep(
     from simfl.experiments.sweep.progress import shown
 
     options = How(**how)
-    plan = plan_sweep(scenario, axes_of(grid), replications)
+    given, _, _held = _handed_in(scenario, (), {})
+    texts, _held_too = hand_in(grid, several=True)
+    plan = plan_sweep(given, axes_of(texts), replications)
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
         play(plan, Path(out), folder, options, watch)
@@ -125,6 +136,7 @@ def compare(
     Raises:
         SimflError: as for :func:`sweep`, or there is nothing to compare.
     """
+    from simfl.api.objects import hand_in
     from simfl.api.result_objects import ComparisonResult
     from simfl.experiments.compare.comparison import compare as made
     from simfl.experiments.compare.comparison import configurations
@@ -133,9 +145,11 @@ def compare(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    axes, options = axes_of(grid), How(**how)
+    given, _, _held = _handed_in(scenario, (), {})
+    texts, _held_too = hand_in(grid, several=True)
+    axes, options = axes_of(texts), How(**how)
     configurations(axes)
-    plan = plan_sweep(scenario, axes, replications)
+    plan = plan_sweep(given, axes, replications)
     with shown(not progress) as watch:
         path = made(plan, Path(out), options, baseline, target_accuracy, watch).path
     return ComparisonResult.open(path)
@@ -155,6 +169,47 @@ def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepRes
     from simfl.api.result_objects import open as opened
 
     return opened(path, trust_plugins)
+
+
+def verify(
+    path: Path | str, objects: Mapping[str, object] | None = None, *, trust_plugins: bool = False
+) -> dict[str, bool]:
+    """Repeats a finished run elsewhere, from the sources of its data; for every file, whether it came out the same.
+
+    Args:
+        path: the folder of the run.
+        objects: the models, data and partitions that were handed in, by their keys, e.g. ``{"learning.model": net}``.
+        trust_plugins: execute plugin files and modules that the scenario names, whatever they are.
+
+    Raises:
+        SimflError: there is no finished run, or an object is missing or is not the one of the run.
+        IntegrityError: a stored file does not match the digest in its summary.
+    """
+    from simfl.api.objects import hand_in, refuse_others
+    from simfl.core.errors import ScenarioError
+    from simfl.results.file_names import SCENARIO
+    from simfl.results.folder import ResultsFolder
+    from simfl.runs.run import verify as repeat
+    from simfl.scenario import Scenario
+    from simfl.scenario.trust import Trust
+
+    texts, _held = hand_in(objects or {})
+    scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))
+    refuse_others(scenario, texts)
+    try:
+        return repeat(Path(path), trust_plugins)
+    except ScenarioError as error:
+        raise scenario.locate(error) from None
+
+
+def _handed_in(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:
+    """The scenario and the texts of its overrides, with texts for the objects among them; the objects' handles."""
+    from simfl.api.objects import hand_in
+
+    given, held = hand_in(scenario) if isinstance(scenario, Mapping) else (scenario, [])
+    texts, more = hand_in(overrides) if isinstance(overrides, Mapping) else (overrides, [])
+    others, rest = hand_in(keys)
+    return given, [*_texts(texts), *_texts(others)], [*held, *more, *rest]
 
 
 def _texts(overrides: Overrides) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import file_lock, make_folder
-from simfl.experiments.sweep import cluster, processes, run_status
+from simfl.experiments.sweep import cluster, object_files, processes, run_status
 from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan
 from simfl.experiments.sweep.task import Task
@@ -131,7 +131,8 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
         finished = {run_status.DONE} if how.retry_failed else {run_status.DONE, run_status.FAILED}
         missing = [member for member in mine if index.status(member.digest) not in finished]
         try:
-            _play(index, mine, [_task(plan, member, out) for member in missing], folder, how, watch)
+            with object_files.written(plan.objects if missing else (), folder) as objects:
+                _play(index, mine, [_task(plan, member, out, objects) for member in missing], folder, how, watch)
         finally:
             _write(index, folder)
     return index
@@ -183,5 +184,5 @@ def _write(index: Index, folder: Path) -> None:
         write_contents(folder, {"index.csv": index.csv()})
 
 
-def _task(plan: Plan, member: Member, out: Path) -> Task:
-    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins)
+def _task(plan: Plan, member: Member, out: Path, objects: tuple[str, str] | tuple[()]) -> Task:
+    return Task(member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins, objects)

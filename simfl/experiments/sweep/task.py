@@ -15,6 +15,8 @@ class Task:
         out: root of all results, absolute.
         plugins: those that it uses and that the worker does not know, see
             :mod:`simfl.experiments.sweep.plugin_pickling`.
+        objects: file with the Python objects that were handed in, absolute, and its SHA-256; empty where there are
+            none, see :mod:`simfl.experiments.sweep.object_files`.
     """
 
     scenario: str
@@ -23,6 +25,7 @@ class Task:
     folder: str
     out: str
     plugins: str = ""
+    objects: tuple[str, str] | tuple[()] = ()
 
     @property
     def path(self) -> Path:

@@ -11,6 +11,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.objects.choice import PythonObject
 
+
 @DATA("python")
 @dataclass(frozen=True)
 class PythonData(PythonObject):

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 BYTES_PER_PARAMETER = 32
 """The server's model, the module, its copy that is measured, the first update and the draws, about."""
+
+
+class BuildableModel(Protocol):
+    """What a model choice is for training: see :class:`Model`, whose methods these are."""
+
+    name: str
+
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module": ...
+
+    def initial_values(self) -> "NDArray[np.float32] | None": ...
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int | None: ...
 
 
 class Model(Plugin, Protocol):
@@ -46,13 +58,13 @@ class Model(Plugin, Protocol):
         """
         ...
 
-    def prepare(self, setting: ScenarioView) -> "Model":
+    def prepare(self, setting: ScenarioView) -> BuildableModel:
         """The model that can be built, where that takes something from the scenario around it; itself as a rule.
 
         Raises:
             ScenarioError: what it needs is not there.
         """
-        return self
+        return cast(BuildableModel, self)
 
     def initial_values(self) -> "NDArray[np.float32] | None":
         """The initial model, (d,), of a module that was built with its own values; None where simfl draws them."""
@@ -89,7 +101,7 @@ MODELS = Registry[Model](
 )
 
 
-def check_size(model: Model, shape: tuple[int, ...], classes: int) -> bool:
+def check_size(model: BuildableModel, shape: tuple[int, ...], classes: int) -> bool:
     """Whether a model choice says its size; if it does, it has been compared with the machine's memory.
 
     Raises:

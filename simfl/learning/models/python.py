@@ -1,11 +1,15 @@
 """A user's own torch module as a model."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.learning.models.base import MODELS, Model
+from simfl.learning.models.base import MODELS, BuildableModel
 from simfl.learning.objects.choice import PythonObject
+
+if TYPE_CHECKING:
+    import torch
 
 
 @MODELS("python")
@@ -20,11 +24,11 @@ class PythonModel(PythonObject):
     key = "learning.model"
     example = {"object": "simfl.learning.objects.examples:network"}
 
-    def prepare(self, setting: ScenarioView) -> Model:
+    def prepare(self, setting: ScenarioView) -> BuildableModel:
         from simfl.learning.objects.networks import Network
 
         seed = int(Streams(setting.seed)("model").integers(2**63))
         return Network(self.object, self.handle(setting).value, seed)
 
-    def build(self, shape: tuple[int, ...], classes: int) -> None:
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         raise NotImplementedError("prepare() gives the model that can be built")

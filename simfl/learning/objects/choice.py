@@ -1,7 +1,7 @@
 """What the plugins ``python`` of models, data sets and partitions have in common: whose object it is, and which."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -102,3 +102,14 @@ class PythonObject:
             why = f"{self.object} has changed: its fingerprint is {handle.fingerprint}, not {self.fingerprint}"
             raise ScenarioError("fingerprint", f"{why}; leave the fingerprint out to use it as it is now")
         return handle
+
+
+def python_objects(learning: object) -> list[PythonObject]:
+    """The plugins ``python`` of what is learned."""
+    parts = [getattr(learning, field.name) for field in fields(learning)] if is_dataclass(learning) else []
+    return [part for part in parts if isinstance(part, PythonObject)]
+
+
+def handed_in(learning: object) -> list[PythonObject]:
+    """Those of them whose objects were handed in."""
+    return [part for part in python_objects(learning) if part.handed_in]

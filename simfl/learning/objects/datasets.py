@@ -52,7 +52,7 @@ def dataset(name: str, given: GivenData, test_fraction: float, scale: bool, stre
     return Dataset(x, y, x_test, y_test, given.label_names, columns)
 
 
-def _scaled_images(parts: Sequence[NDArray[np.generic]]) -> list[NDArray[np.float32]]:
+def _scaled_images(parts: Sequence[NDArray[np.number]]) -> list[NDArray[np.float32]]:
     """Images (n, channels, height, width), every channel with mean 0 and variance 1 in the first part."""
     scaled = [np.empty(part.shape, dtype=np.float32) for part in parts]
     for channel in range(parts[0].shape[1]):

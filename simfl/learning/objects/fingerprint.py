@@ -10,6 +10,7 @@ counts by its class and its state, as pickling would see it.
 Bytecode differs between versions of Python, and so do fingerprints of code.
 """
 
+import dis
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -194,8 +195,9 @@ class _Content:
 
 
 def _names(code: CodeType) -> set[str]:
-    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*map(_names, inner))
+    """The globals that code reads, also inside the functions in it."""
+    read = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return read.union(*(_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
 
 
 def _content_of(cell: Any) -> object:

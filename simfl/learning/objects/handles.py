@@ -6,17 +6,19 @@ was made with it holds its handle.
 """
 
 import copy
+import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakValueDictionary
 
 from simfl.core.errors import SimflError
-from simfl.learning.objects.samples import read_samples
-from simfl.learning.objects.fingerprint import fingerprint
+from simfl.learning.objects.fingerprint import LIBRARIES, fingerprint
 from simfl.learning.objects.index_lists import read_partition
 from simfl.learning.objects.networks import read_model
+from simfl.learning.objects.samples import read_samples
 
 READERS: Mapping[str, Callable[[object], object]] = {
     "learning.model": read_model,
@@ -38,7 +40,7 @@ class Handle:
 
     label: str
     fingerprint: str
-    value: object
+    value: Any
 
     @property
     def text(self) -> str:
@@ -59,7 +61,7 @@ def take(key: str, given: object) -> Handle:
         value = READERS[key](given)
     except ValueError as error:
         raise SimflError(f"{key}: {error}") from None
-    return keep(Handle(label_of(given), fingerprint(value), snapshot(value)))
+    return keep(Handle(label_of(given) or key.rpartition(".")[2], fingerprint(value), snapshot(value)))
 
 
 def keep(handle: Handle) -> Handle:
@@ -79,8 +81,9 @@ def snapshot(value: object) -> object:
 
 
 def label_of(value: object) -> str:
-    """What a user would call the object: the name of a class or function, or of an instance's class."""
-    named = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
-    module, name = str(vars(named).get("__module__", named.__module__)), str(named.__qualname__)
-    known = name if module in ("__main__", "builtins") else f"{module}.{name}"
-    return re.sub(r"[^\w.]", "", known.replace("<locals>.", ""))[-100:].lstrip(".")
+    """What a user would call the object: its name if it is a class or function, else its class's; empty for a list."""
+    named = value if isinstance(value, type) or inspect.isroutine(value) else type(value)
+    package = named.__module__.partition(".")[0]
+    module = "" if package == "__main__" or package in LIBRARIES else named.__module__
+    name = "" if package == "builtins" else f"{module}.{named.__qualname__}".replace("<locals>.", "")
+    return re.sub(r"[^\w.]", "", name)[-100:].strip(".")

@@ -40,7 +40,7 @@ class Part:
         columns: further values of each sample, shape (n,) each.
     """
 
-    x: NDArray[np.generic]
+    x: NDArray[np.number]
     y: NDArray[np.generic]
     names: tuple[str, ...] | None = None
     columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class GivenData:
         columns: what the ``natural`` partition may split by.
     """
 
-    x: NDArray[np.generic]
+    x: NDArray[np.number]
     y: NDArray[np.int64]
-    test: tuple[NDArray[np.generic], NDArray[np.int64]] | None
+    test: tuple[NDArray[np.number], NDArray[np.int64]] | None
     label_names: tuple[str, ...]
     columns: Mapping[str, NDArray[np.generic]]
 
@@ -195,7 +195,7 @@ def _pair(x: object, y: object, client: object = None, names: tuple[str, ...] | 
     return Part(samples, labels, names, columns)
 
 
-def _array(value: Any) -> NDArray[np.generic]:
+def _array(value: Any) -> NDArray[Any]:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         here = value.detach().cpu()
@@ -203,7 +203,7 @@ def _array(value: Any) -> NDArray[np.generic]:
     return np.asarray(value)
 
 
-def _samples(x: NDArray[np.generic]) -> NDArray[np.generic]:
+def _samples(x: NDArray[Any]) -> NDArray[np.number]:
     """Samples (n, ...) of numbers; images get their channels in front.
 
     Raises:

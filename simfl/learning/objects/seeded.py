@@ -14,17 +14,18 @@ def seeded(seed: int) -> Iterator[None]:
     They are as before afterwards.
     """
     python, torch = sys.modules.get("random"), sys.modules.get("torch")  # what is not imported has drawn nothing
-    states = python and python.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    numpy = np.random.get_state()  # noqa: NPY002  # the global one is what others' code draws from
+    states = python and python.getstate(), torch and torch.get_rng_state()
     try:
-        np.random.seed(seed % 2**32)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
         if python is not None:
             python.seed(seed)
         if torch is not None:
             torch.default_generator.manual_seed(seed)
         yield
     finally:
-        np.random.set_state(states[1])
+        np.random.set_state(numpy)  # noqa: NPY002
         if python is not None:
             python.setstate(states[0])
         if torch is not None:
-            torch.set_rng_state(states[2])
+            torch.set_rng_state(states[1])

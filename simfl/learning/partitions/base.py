@@ -72,6 +72,12 @@ class Split:
         return np.diff(self.offsets)
 
 
+class SplittingPartition(Protocol):
+    """What a partition choice is for training: see :class:`Partition`, whose method this is."""
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split: ...
+
+
 class Partition(Plugin, Protocol):
     """A partition's YAML choice.
 
@@ -95,7 +101,7 @@ class Partition(Plugin, Protocol):
     leaves_nobody_out: bool = False
     changes: bool = False
 
-    def prepare(self, setting: ScenarioView) -> "Partition":
+    def prepare(self, setting: ScenarioView) -> SplittingPartition:
         """The partition that can split, where that takes something from the scenario around it; itself as a rule.
 
         Raises:

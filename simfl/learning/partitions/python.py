@@ -7,7 +7,7 @@ import numpy as np
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import Dataset
 from simfl.learning.objects.choice import PythonObject
-from simfl.learning.partitions.base import PARTITIONS, Partition, Split
+from simfl.learning.partitions.base import PARTITIONS, Split, SplittingPartition
 
 
 @PARTITIONS("python")
@@ -22,7 +22,7 @@ class PythonPartition(PythonObject):
     key = "learning.partition"
     example = {"object": "simfl.learning.objects.examples:in_turn"}
 
-    def prepare(self, setting: ScenarioView) -> Partition:
+    def prepare(self, setting: ScenarioView) -> SplittingPartition:
         from simfl.learning.objects.index_lists import GivenPartition
 
         return GivenPartition(self.object, self.handle(setting).value)
