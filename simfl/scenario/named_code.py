@@ -15,6 +15,8 @@ from simfl.scenario.yaml.places import KeyPath
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario
 
+_accepted: set[str] = set()
+
 
 def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, str]]:
     """What may not be executed, found before anything is.
@@ -36,8 +38,15 @@ def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, 
             trust.check(path, digest)
         except ValueError as error:
             where = next(path for path, plugin in walk(scenario) if plugin is part)
-            problems.append(((*where, "object"), f"{part.object} {error}"))
+            said = str(error).replace("is a plugin file", "is of a module")
+            problems.append(((*where, "object"), f"{part.object} {said}"))
             continue
+        _accepted.add(digest)
         if trust.named:
             note_executed(digest)
     return problems
+
+
+def accepted_digests() -> frozenset[str]:
+    """SHA-256, hexadecimal, of all modules that this process was allowed to execute, each with its path."""
+    return frozenset(_accepted)

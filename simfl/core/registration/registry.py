@@ -78,7 +78,7 @@ class Registry(Mapping[str, type[P_co]]):
         default: str | None = None,
         protocol: type = Plugin,
         modules: Mapping[str, str] | None = None,
-        shorthand: Callable[[str], JsonObject | None] = lambda text: None,
+        shorthand: Callable[[str], JsonObject | None] | None = None,
     ) -> None:
         self.family = family
         self.modules = modules or {}
@@ -173,7 +173,7 @@ class Registry(Mapping[str, type[P_co]]):
     def normalise(self, value: Any) -> Any:
         """The mapping that a bare name, a bare number or a mapping without name is short for; else the value itself."""
         if isinstance(value, str):
-            return self.shorthand(value) or {"name": value}
+            return (self.shorthand and self.shorthand(value)) or {"name": value}
         if self.number and isinstance(value, (int, float)) and not isinstance(value, bool):
             name, field = self.number
             return {"name": name, field: value}
@@ -227,6 +227,8 @@ class Registry(Mapping[str, type[P_co]]):
         ]
         if self.number:
             options.append({"type": "number", "title": f"{self.number[0]}: {self.number[1]}"})
+        if self.shorthand is not None:
+            options.append({"type": "string", "pattern": "[:#]", "title": f"{self.family}: module:attribute"})
         if self._described:  # a plugin within one of its own family only refers to it
             return {"x-family": self.family}
         for name in self:

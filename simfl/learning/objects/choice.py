@@ -75,7 +75,7 @@ class PythonObject:
         if ":" not in self.object:
             raise ScenarioError("object", f"is written module:attribute (got {self.object})")
         known = replace(self, folder=self.folder or ".")
-        return known if self.fingerprint else replace(known, fingerprint=known.handle(setting).fingerprint)
+        return known if self.fingerprint else replace(known, fingerprint=self.handle(setting).fingerprint)
 
     def place(self, setting: ScenarioView) -> Path:
         """The folder in which modules are looked for first."""

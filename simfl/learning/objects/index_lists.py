@@ -1,7 +1,6 @@
 """A user's partition: lists of positions of training samples, one a client, or a function that gives them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,48 +40,44 @@ def _positions(part: object, client: int) -> NDArray[np.int64]:
     return positions.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class GivenPartition:
-    """A user's partition, ready to split.
+def checked_split(
+    name: str, value: Parts | Callable[..., object], data: Dataset, clients: int, rng: np.random.Generator
+) -> Split:
+    """The parts, or those that a function gives.
 
-    Attributes:
-        name: in messages.
+    Args:
+        name: of the partition, in messages.
         value: what :func:`read_partition` returned.
+        data: what is split.
+        clients: their number.
+        rng: what a function may draw from.
+
+    Raises:
+        ScenarioError: they are not as many as clients, or name samples that there are not, or one twice.
     """
+    parts = _called(name, value, data, clients, rng) if callable(value) else value
+    samples = len(data.y_train)
+    if len(parts) != clients:
+        near = f"; the nearest valid value of clients is {len(parts)}" if parts else ""
+        raise ScenarioError("", f"{name} has {len(parts)} parts for {clients} clients{near}")
+    for client, part in enumerate(parts):
+        if len(part) and not (0 <= part.min() and part.max() < samples):
+            wrong = int(part.min() if part.min() < 0 else part.max())
+            reach = f"positions of training samples reach from 0 to {samples - 1}"
+            raise ScenarioError("", f"{name} gives client {client} the sample {wrong}; {reach}")
+        if len(np.unique(part)) < len(part):
+            raise ScenarioError("", f"{name} gives client {client} a sample twice")
+    return Split.of(parts)
 
-    name: str
-    value: Parts | Callable[..., object]
 
-    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
-        """The parts, or those that the function gives.
-
-        Raises:
-            ScenarioError: they are not as many as clients, or name samples that there are not, or one twice.
-        """
-        parts = self._parts(data, clients, rng)
-        samples = len(data.y_train)
-        if len(parts) != clients:
-            near = f"; the nearest valid value of clients is {len(parts)}" if parts else ""
-            raise ScenarioError("", f"{self.name} has {len(parts)} parts for {clients} clients{near}")
-        for client, part in enumerate(parts):
-            if len(part) and not (0 <= part.min() and part.max() < samples):
-                wrong = int(part.min() if part.min() < 0 else part.max())
-                reach = f"positions of training samples reach from 0 to {samples - 1}"
-                raise ScenarioError("", f"{self.name} gives client {client} the sample {wrong}; {reach}")
-            if len(np.unique(part)) < len(part):
-                raise ScenarioError("", f"{self.name} gives client {client} a sample twice")
-        return Split.of(parts)
-
-    def _parts(self, data: Dataset, clients: int, rng: np.random.Generator) -> Parts:
-        if not callable(self.value):
-            return self.value
-        call = f"{self.name}(labels, clients, rng)"
-        try:
-            with seeded(int(rng.integers(2**63))):
-                parts = read_partition(self.value(data.y_train.copy(), clients, rng))
-        except Exception as error:  # somebody else's code may raise anything
-            why = " ".join(str(error).split())
-            raise ScenarioError("", f"{call} raises {type(error).__name__}: {why}") from error
-        if callable(parts):
-            raise ScenarioError("", f"{call} returns a function; {NEEDED}")
-        return parts
+def _called(name: str, function: Callable[..., object], data: Dataset, clients: int, rng: np.random.Generator) -> Parts:
+    call = f"{name}(labels, clients, rng)"
+    try:
+        with seeded(int(rng.integers(2**63))):
+            parts = read_partition(function(data.y_train.copy(), clients, rng))
+    except Exception as error:  # somebody else's code may raise anything
+        why = " ".join(str(error).split())
+        raise ScenarioError("", f"{call} raises {type(error).__name__}: {why}") from error
+    if callable(parts):
+        raise ScenarioError("", f"{call} returns a function; {NEEDED}")
+    return parts

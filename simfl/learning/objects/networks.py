@@ -55,7 +55,7 @@ def _refuse_unusable(module: Any) -> None:
     torch = sys.modules["torch"]
     parameters = list(module.named_parameters())
     if not parameters:
-        raise ValueError(f"{type(module).__name__} has no parameters, so that there is nothing to train")
+        raise ValueError("the module has no parameters, so that there is nothing to train")
     for name, parameter in parameters:
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
             raise ValueError(f"parameter '{name}' has no shape yet (a lazy layer); pass one sample through the module")
@@ -64,8 +64,8 @@ def _refuse_unusable(module: Any) -> None:
             raise ValueError(f"parameter '{name}' is {kind}, and simfl trains in float32: call .float() on the module")
         if not parameter.requires_grad:
             raise ValueError(
-                f"parameter '{name}' has requires_grad=False, and simfl trains all parameters; make it a buffer, or "
-                "keep its layer from the average with training.personal: private_layers"
+                f"parameter '{name}' has requires_grad=False, and simfl trains all parameters; make it a buffer "
+                "(register_buffer)"
             )
 
 

@@ -1,6 +1,7 @@
 """A user's own partition."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,26 @@ class PythonPartition(PythonObject):
     example = {"object": "simfl.learning.objects.examples:in_turn"}
 
     def prepare(self, setting: ScenarioView) -> SplittingPartition:
-        from simfl.learning.objects.index_lists import GivenPartition
-
-        return GivenPartition(self.object, self.handle(setting).value)
+        return _Prepared(self, self.handle(setting).value)
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         raise NotImplementedError("prepare() gives the partition that can split")
+
+    def assign(self, value: Any, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        """The split by ``value``, the object that was found.
+
+        Raises:
+            ScenarioError: it does not fit the data or the clients.
+        """
+        from simfl.learning.objects.index_lists import checked_split
+
+        return checked_split(self.object, value, data, clients, rng)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    choice: PythonPartition
+    value: Any
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        return self.choice.assign(self.value, data, clients, rng)
