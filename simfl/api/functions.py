@@ -186,7 +186,6 @@ def verify(
         IntegrityError: a stored file does not match the digest in its summary.
     """
     from simfl.api.objects import hand_in, refuse_others
-    from simfl.core.errors import ScenarioError
     from simfl.results.file_names import SCENARIO
     from simfl.results.folder import ResultsFolder
     from simfl.runs.run import verify as repeat
@@ -196,10 +195,7 @@ def verify(
     texts, _held = hand_in(objects or {})
     scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))
     refuse_others(scenario, texts)
-    try:
-        return repeat(Path(path), trust_plugins)
-    except ScenarioError as error:
-        raise scenario.locate(error) from None
+    return repeat(Path(path), trust_plugins)
 
 
 def _handed_in(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:

@@ -92,7 +92,7 @@ class PythonObject:
         if self.handed_in:
             if (given := handles.find(self.fingerprint or "")) is None:
                 why = f"{self.object} (fingerprint {self.fingerprint}) was handed in by a Python script and is not here"
-                raise ScenarioError("", f'{why}; hand it in again: simfl.run(scenario, {{"{self.key}": ...}})')
+                raise ScenarioError("", f'{why}; hand it in again: simfl.run or verify with {{"{self.key}": ...}}')
             return given
         try:
             handle = named.load(self.key, self.object, self.place(setting))

@@ -162,6 +162,8 @@ class _Content:
 
     def is_known(self, module: str | None, name: str, file: str) -> bool:
         """Whether code counts by its name, or by the file of an installed package; if so, that is added."""
+        if module == "__main__":
+            return False
         if (module or "").partition(".")[0] in LIBRARIES:
             self.note("library", f"{module}.{name}")
         elif "site-packages" in Path(file).parts or "dist-packages" in Path(file).parts:
