@@ -5,6 +5,7 @@ A module is known by its path and the content of its file: what it imports from 
 
 import os
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simfl.learning.objects.choice import python_objects
@@ -32,21 +33,26 @@ def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, 
     for part in named:
         if (file := module_file(part.object, part.place(scenario))) is None:
             continue  # there is nothing to execute, which is said when it is imported
-        path = file.resolve()
-        digest = sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
+        path, mark = file.resolve(), module_mark(file)
         try:
-            trust.check(path, digest)
+            trust.check(path, sha256(path.read_bytes()).hexdigest(), mark)
         except ValueError as error:
             where = next(path for path, plugin in walk(scenario) if plugin is part)
             said = str(error).replace("is a plugin file", "is of a module")
             problems.append(((*where, "object"), f"{part.object} {said}"))
             continue
-        _accepted.add(digest)
+        _accepted.add(mark)
         if trust.named:
-            note_executed(digest)
+            note_executed(mark)
     return problems
 
 
-def accepted_digests() -> frozenset[str]:
-    """SHA-256, hexadecimal, of all modules that this process was allowed to execute, each with its path."""
+def module_mark(file: Path) -> str:
+    """SHA-256, hexadecimal, of a module's path and content."""
+    path = file.resolve()
+    return sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
+
+
+def accepted_marks() -> frozenset[str]:
+    """The marks of all modules that this process was allowed to execute."""
     return frozenset(_accepted)

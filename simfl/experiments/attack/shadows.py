@@ -68,7 +68,7 @@ def likelihood(
     reader.file(SCENARIO)
     path = reader.path / SCENARIO
     scenario = Scenario.load(path, trust=Trust(trust_plugins))
-    known = plugin_files.executed_digests() | named_code.accepted_digests()
+    known = plugin_files.executed_digests() | named_code.accepted_marks()
     trust = Trust(digests=known)  # the other processes execute the same files, and no others
     model = np.load(reader.file("model.npy"))
     streams, learning = Streams(scenario.seed), scenario.learning
