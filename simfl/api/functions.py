@@ -31,8 +31,8 @@ def load(file: Path | str | Mapping[str, object], overrides: Overrides = (), **k
     """
     from simfl.experiments.sweep.plan import source
 
-    given, texts, handles = _handed_in(file, overrides, keys)
-    return source(given)[1](texts).using(objects=tuple(handles))
+    base, texts, handles = _hand_in_all(file, overrides, keys)
+    return source(base)[1](texts).using(objects=tuple(handles))
 
 
 def run(
@@ -62,8 +62,8 @@ def run(
     from simfl.runs.run import run as play
     from simfl.scenario import Scenario
 
-    given, texts, handles = _handed_in(scenario, overrides, keys)
-    chosen = given if isinstance(given, Scenario) and not texts else source(given)[1](texts)
+    base, texts, handles = _hand_in_all(scenario, overrides, keys)
+    chosen = base if isinstance(base, Scenario) and not texts else source(base)[1](texts)
     try:
         return Result.open(play(chosen, Path(out), resume=resume, force=force).path)
     except ScenarioError as error:
@@ -94,7 +94,7 @@ def sweep(
         SimflError: a member is invalid, or another process is running the same sweep. A run that fails raises
             nothing: it is a row of ``runs`` with its error.
     """
-    from simfl.api.objects import hand_in
+    from simfl.api.object_overrides import hand_in
     from simfl.api.result_objects import SweepResult
     from simfl.experiments.sweep.execution import How, play
     from simfl.experiments.sweep.grid import axes_of
@@ -102,9 +102,9 @@ def sweep(
     from simfl.experiments.sweep.progress import shown
 
     options = How(**how)
-    given, _, _held = _handed_in(scenario, (), {})
-    texts, _held_too = hand_in(grid, several=True)
-    plan = plan_sweep(given, axes_of(texts), replications)
+    base, _, _handles = _hand_in_all(scenario, (), {})
+    texts, _grid_handles = hand_in(grid, several=True)
+    plan = plan_sweep(base, axes_of(texts), replications)
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
         play(plan, Path(out), folder, options, watch)
@@ -136,7 +136,7 @@ def compare(
     Raises:
         SimflError: as for :func:`sweep`, or there is nothing to compare.
     """
-    from simfl.api.objects import hand_in
+    from simfl.api.object_overrides import hand_in
     from simfl.api.result_objects import ComparisonResult
     from simfl.experiments.compare.comparison import compare as made
     from simfl.experiments.compare.comparison import configurations
@@ -145,11 +145,11 @@ def compare(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    given, _, _held = _handed_in(scenario, (), {})
-    texts, _held_too = hand_in(grid, several=True)
+    base, _, _handles = _hand_in_all(scenario, (), {})
+    texts, _grid_handles = hand_in(grid, several=True)
     axes, options = axes_of(texts), How(**how)
     configurations(axes)
-    plan = plan_sweep(given, axes, replications)
+    plan = plan_sweep(base, axes, replications)
     with shown(not progress) as watch:
         path = made(plan, Path(out), options, baseline, target_accuracy, watch).path
     return ComparisonResult.open(path)
@@ -185,27 +185,27 @@ def verify(
         SimflError: there is no finished run, or an object is missing or is not the one of the run.
         IntegrityError: a stored file does not match the digest in its summary.
     """
-    from simfl.api.objects import hand_in, refuse_others
+    from simfl.api.object_overrides import hand_in, refuse_others
     from simfl.results.file_names import SCENARIO
     from simfl.results.folder import ResultsFolder
     from simfl.runs.run import verify as repeat
     from simfl.scenario import Scenario
     from simfl.scenario.trust import Trust
 
-    texts, _held = hand_in(objects or {})
+    texts, _handles = hand_in(objects or {})
     scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))
     refuse_others(scenario, texts)
     return repeat(Path(path), trust_plugins)
 
 
-def _handed_in(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:
+def _hand_in_all(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:
     """The scenario and the texts of its overrides, with texts for the objects among them; the objects' handles."""
-    from simfl.api.objects import hand_in
+    from simfl.api.object_overrides import hand_in
 
-    given, held = hand_in(scenario) if isinstance(scenario, Mapping) else (scenario, [])
-    texts, more = hand_in(overrides) if isinstance(overrides, Mapping) else (overrides, [])
-    others, rest = hand_in(keys)
-    return given, [*_texts(texts), *_texts(others)], [*held, *more, *rest]
+    base, handles = hand_in(scenario) if isinstance(scenario, Mapping) else (scenario, [])
+    texts, of_overrides = hand_in(overrides) if isinstance(overrides, Mapping) else (overrides, [])
+    others, of_keys = hand_in(keys)
+    return base, [*_texts(texts), *_texts(others)], [*handles, *of_overrides, *of_keys]
 
 
 def _texts(overrides: Overrides) -> list[str]:

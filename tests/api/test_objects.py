@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from torch import nn
 
 import simfl
-from simfl.api.objects import hand_in
+from simfl.api.object_overrides import hand_in
 from simfl.cli import simfl as group
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams

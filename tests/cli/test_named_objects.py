@@ -121,7 +121,7 @@ def test_code_that_has_changed_is_another_run_and_is_named(world, tmp_path):
         ("model", "MINE:Net.fit", "has no 'Net.fit'"),
         ("model", "MINE_x:Net", "no module 'MINE_x' in "),
         ("model", "MINE.nets:Net", "no module 'MINE.nets' in "),
-        ("model", "MINE:number", "MINE:number: a torch.nn.Module, or a class or function that gives one, is needed (got int)"),
+        ("model", "MINE:number", "MINE:number: a torch.nn.Module, or a class or function that gives one, is needed"),
         ("data", "MINE:number", "MINE:number: a pair (X, y) of arrays or tensors"),
         ("partition", "MINE:number", "MINE:number: a list of arrays of positions, one a client"),
         ("model", "broken_MINE:Net", "module 'broken_MINE' does not load: "),

@@ -19,12 +19,12 @@ from simfl.core.rng import Streams
 from simfl.learning.data import DATA, Dataset
 from simfl.learning.data.digits import Digits, read_digits
 from simfl.learning.objects import handles
-from simfl.learning.objects.choice import shorthand
 from simfl.learning.objects.datasets import dataset
 from simfl.learning.objects.fingerprint import fingerprint
 from simfl.learning.objects.index_lists import checked_split, read_partition
-from simfl.learning.objects.networks import SIZES, Network, read_model
+from simfl.learning.objects.networks import SIZES, UserNetwork, read_model
 from simfl.learning.objects.samples import read_samples
+from simfl.learning.objects.shorthand import shorthand
 from simfl.learning.torchvision_import import torchvision
 
 few = settings(max_examples=30, deadline=None, database=None)
@@ -165,7 +165,7 @@ def test_shorthands():
 
 
 def network(value, seed=0):
-    return Network("mine", read_model(value), seed)
+    return UserNetwork("mine", read_model(value), seed)
 
 
 class Sized(nn.Module):

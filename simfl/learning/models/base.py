@@ -9,7 +9,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.capacity import refuse_too_large
-from simfl.learning.objects.choice import shorthand
+from simfl.learning.objects.shorthand import shorthand
 
 if TYPE_CHECKING:
     import numpy as np

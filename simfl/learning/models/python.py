@@ -25,10 +25,10 @@ class PythonModel(PythonObject):
     example = {"object": "simfl.learning.objects.examples:network"}
 
     def prepare(self, setting: ScenarioView) -> BuildableModel:
-        from simfl.learning.objects.networks import Network
+        from simfl.learning.objects.networks import UserNetwork
 
         seed = int(Streams(setting.seed)("model").integers(2**63))
-        return Network(self.object, self.handle(setting).value, seed)
+        return UserNetwork(self.object, self.handle(setting).value, seed)
 
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         raise NotImplementedError("prepare() gives the model that can be built")

@@ -1,41 +1,19 @@
 """What the plugins ``python`` of models, data sets and partitions have in common: whose object it is, and which."""
 
-import re
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
-from simfl.core.json_data import JsonObject
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataFolder
-
-if TYPE_CHECKING:
-    from simfl.learning.objects.handles import Handle
-
-DIGITS = 16
-"""Hexadecimal digits of a fingerprint."""
-
-NAMED = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
-HANDED_IN = rf"(?P<label>\w+(\.\w+)*)#(?P<mark>[0-9a-f]{{{DIGITS}}})"
+from simfl.learning.objects.handles import Handle, find
+from simfl.learning.objects.named import load
+from simfl.learning.objects.shorthand import DIGITS, NAMED
 
 Fingerprint = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{DIGITS}}}$")]
-
-
-def shorthand(text: str) -> JsonObject | None:
-    """The mapping that ``module:attribute``, or a handed-in object's label and fingerprint, is short for, or None.
-
-    >>> shorthand("nets:Net")["object"], shorthand("Net#0123456789abcdef")["handed_in"], shorthand("mlp")
-    ('nets:Net', True, None)
-    """
-    if match := re.fullmatch(HANDED_IN, text):
-        return {"name": "python", "object": match["label"], "handed_in": True, "fingerprint": match["mark"],
-                "folder": None}  # fmt: skip
-    if re.fullmatch(NAMED, text):
-        return {"name": "python", "object": text, "handed_in": False, "fingerprint": None, "folder": None}
-    return None
 
 
 @dataclass(frozen=True)
@@ -81,21 +59,19 @@ class PythonObject:
         """The folder in which modules are looked for first."""
         return Path(setting.file(self.folder or "."))
 
-    def handle(self, setting: ScenarioView) -> "Handle":
+    def handle(self, setting: ScenarioView) -> Handle:
         """The object with its fingerprint.
 
         Raises:
             ScenarioError: there is none, or another than when the scenario was completed.
         """
-        from simfl.learning.objects import handles, named
-
         if self.handed_in:
-            if (given := handles.find(self.fingerprint or "")) is None:
+            if (handle := find(self.fingerprint or "")) is None:
                 why = f"{self.object} (fingerprint {self.fingerprint}) was handed in by a Python script and is not here"
                 raise ScenarioError("", f'{why}; hand it in again: simfl.run or verify with {{"{self.key}": ...}}')
-            return given
+            return handle
         try:
-            handle = named.load(self.key, self.object, self.place(setting))
+            handle = load(self.key, self.object, self.place(setting))
         except ValueError as error:
             raise ScenarioError("object", str(error)) from None
         if self.fingerprint not in (None, handle.fingerprint):

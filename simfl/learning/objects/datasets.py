@@ -15,12 +15,12 @@ BLOCK = 1024
 """Images that are scaled at once, in float64."""
 
 
-def dataset(name: str, given: GivenData, test_fraction: float, scale: bool, streams: Streams) -> Dataset:
+def dataset(name: str, arrays: GivenData, test_fraction: float, scale: bool, streams: Streams) -> Dataset:
     """The data set that is trained on.
 
     Args:
         name: in messages.
-        given: samples and labels.
+        arrays: samples and labels.
         test_fraction: share of the samples that is drawn for the test, where there is no test part.
         scale: whether every channel or column gets mean 0 and variance 1 over the training part.
         streams: of the scenario.
@@ -28,9 +28,9 @@ def dataset(name: str, given: GivenData, test_fraction: float, scale: bool, stre
     Raises:
         ScenarioError: no sample is left for training or test, or they cannot be scaled.
     """
-    x, y, columns = given.x, given.y, dict(given.columns)
-    if given.test is not None:
-        x_test, y_test = given.test
+    x, y, columns = arrays.x, arrays.y, dict(arrays.columns)
+    if arrays.test is not None:
+        x_test, y_test = arrays.test
     else:
         order = streams("split").permutation(len(y))
         cut = round(len(y) * test_fraction)
@@ -49,7 +49,7 @@ def dataset(name: str, given: GivenData, test_fraction: float, scale: bool, stre
     else:
         raise ScenarioError("scale", f"{name} has samples of shape {list(x.shape[1:])}, neither images nor features; "
                             "the valid value is false")  # fmt: skip
-    return Dataset(x, y, x_test, y_test, given.label_names, columns)
+    return Dataset(x, y, x_test, y_test, arrays.label_names, columns)
 
 
 def _scaled_images(parts: Sequence[NDArray[np.number]]) -> list[NDArray[np.float32]]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.learning.objects.choice import DIGITS
+from simfl.learning.objects.shorthand import DIGITS
 
 LIBRARIES = sys.stdlib_module_names - {"__main__"} | {
     "simfl", "numpy", "torch", "torchvision", "scipy", "pandas", "sklearn", "networkx", "cloudpickle",
@@ -43,9 +43,9 @@ _GENERATED = {
 
 def fingerprint(value: object) -> str:
     """The first 16 hexadecimal digits of a SHA-256 of the value's content and code."""
-    taken = _Content()
-    taken.add(value)
-    return taken.hash.hexdigest()[:DIGITS]
+    content = _Content()
+    content.add(value)
+    return content.hash.hexdigest()[:DIGITS]
 
 
 class _Content:
@@ -55,7 +55,7 @@ class _Content:
         self.hash = sha256()
         self.seen: dict[int, int] = {}
         self.open: set[int] = set()
-        self.kept: list[object] = []  # so that no other object gets the address of one that was seen
+        self.references: list[object] = []  # so that no other object gets the address of one that was seen
 
     def note(self, kind: str, content: bytes | str = b"") -> None:
         data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
@@ -73,7 +73,7 @@ class _Content:
         else:
             if not isinstance(value, _VALUES):  # equal values may or may not be one object
                 self.seen[id(value)] = len(self.seen)
-                self.kept.append(value)
+                self.references.append(value)
             self.open.add(id(value))
             next((add for kind, add in _KINDS if isinstance(value, kind)), _Content.add_other)(self, value)
             self.open.discard(id(value))

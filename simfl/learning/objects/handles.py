@@ -51,17 +51,17 @@ class Handle:
 _handles: "WeakValueDictionary[str, Handle]" = WeakValueDictionary()
 
 
-def take(key: str, given: object) -> Handle:
+def take(key: str, source: object) -> Handle:
     """The handle of an object for a key of :data:`READERS`.
 
     Raises:
         SimflError: it is no such object; one line.
     """
     try:
-        value = READERS[key](given)
+        value = READERS[key](source)
     except ValueError as error:
         raise SimflError(f"{key}: {error}") from None
-    return keep(Handle(label_of(given) or key.rpartition(".")[2], fingerprint(value), snapshot(value)))
+    return keep(Handle(label_of(source) or key.rpartition(".")[2], fingerprint(value), snapshot(value)))
 
 
 def keep(handle: Handle) -> Handle:

@@ -32,11 +32,11 @@ def columns_of(
     features = dict(data.features)
     kinds = {name: type(feature).__name__ for name, feature in features.items()}
     label = _label(kinds)
-    names = getattr(features[label], "names", None)
+    names = vars(features[label]).get("names")
     rest = [name for name in features if name != label]
     sized = [name for name in rest if kinds[name] not in ("Value", "ClassLabel")]
     if len(sized) > 1:
-        raise ValueError(f"columns {_listed(sized)} could all be the samples; keep one with .select_columns()")
+        raise ValueError(f"columns {_names_text(sized)} could all be the samples; keep one with .select_columns()")
     plain = data.with_format(None)
     values = {name: plain[name][:] for name in rest}
     if sized:
@@ -44,7 +44,7 @@ def columns_of(
     else:
         numbers = [name for name in rest if name not in OWNERS and np.asarray(values[name]).dtype.kind in "fiub"]
         if not numbers:
-            raise ValueError(f"no column of {_listed(rest)} holds numbers or images for the samples")
+            raise ValueError(f"no column of {_names_text(rest)} holds numbers or images for the samples")
         x = np.stack([np.asarray(values[name]) for name in numbers], axis=1)
         sized = numbers
     columns = {name: np.asarray(values[name]) for name in rest if name not in sized}
@@ -59,9 +59,9 @@ def _label(kinds: Mapping[str, str]) -> str:
     if named:
         return named[0]
     if classes:
-        raise ValueError(f"columns {_listed(classes)} could all be the label; rename one to 'label'")
-    raise ValueError(f"no column is the label (a ClassLabel, or called 'label'); there are {_listed(list(kinds))}")
+        raise ValueError(f"columns {_names_text(classes)} could all be the label; rename one to 'label'")
+    raise ValueError(f"no column is the label (a ClassLabel, or called 'label'); there are {_names_text(list(kinds))}")
 
 
-def _listed(names: list[str]) -> str:
+def _names_text(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "none"

@@ -8,24 +8,24 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
-from simfl.learning.objects.seeded import seeded
+from simfl.learning.objects.global_seeds import seed_generators
 from simfl.learning.partitions.base import Split
 
-Parts = tuple[NDArray[np.int64], ...]
+IndexLists = tuple[NDArray[np.int64], ...]
 NEEDED = "a list of arrays of positions, one a client, or a function (labels, clients, rng) that gives one, is needed"
 
 
-def read_partition(given: Any) -> Parts | Callable[..., object]:
+def read_partition(value: Any) -> IndexLists | Callable[..., object]:
     """The parts as int64 arrays, copied; a function as it is.
 
     Raises:
         ValueError: it is neither.
     """
-    if callable(given):
-        return given
-    if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
-        raise ValueError(f"{NEEDED} (got {type(given).__name__})")
-    return tuple(_positions(part, client) for client, part in enumerate(given))
+    if callable(value):
+        return value
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise ValueError(f"{NEEDED} (got {type(value).__name__})")
+    return tuple(_positions(part, client) for client, part in enumerate(value))
 
 
 def _positions(part: object, client: int) -> NDArray[np.int64]:
@@ -41,7 +41,7 @@ def _positions(part: object, client: int) -> NDArray[np.int64]:
 
 
 def checked_split(
-    name: str, value: Parts | Callable[..., object], data: Dataset, clients: int, rng: np.random.Generator
+    name: str, value: IndexLists | Callable[..., object], data: Dataset, clients: int, rng: np.random.Generator
 ) -> Split:
     """The parts, or those that a function gives.
 
@@ -55,7 +55,7 @@ def checked_split(
     Raises:
         ScenarioError: they are not as many as clients, or name samples that there are not, or one twice.
     """
-    parts = _called(name, value, data, clients, rng) if callable(value) else value
+    parts = _call_function(name, value, data, clients, rng) if callable(value) else value
     samples = len(data.y_train)
     if len(parts) != clients:
         near = f"; the nearest valid value of clients is {len(parts)}" if parts else ""
@@ -70,10 +70,12 @@ def checked_split(
     return Split.of(parts)
 
 
-def _called(name: str, function: Callable[..., object], data: Dataset, clients: int, rng: np.random.Generator) -> Parts:
+def _call_function(
+    name: str, function: Callable[..., object], data: Dataset, clients: int, rng: np.random.Generator
+) -> IndexLists:
     call = f"{name}(labels, clients, rng)"
     try:
-        with seeded(int(rng.integers(2**63))):
+        with seed_generators(int(rng.integers(2**63))):
             parts = read_partition(function(data.y_train.copy(), clients, rng))
     except Exception as error:  # somebody else's code may raise anything
         why = " ".join(str(error).split())

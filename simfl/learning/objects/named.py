@@ -50,7 +50,7 @@ def load(key: str, name: str, folder: Path) -> Handle:
 @lru_cache(maxsize=8)
 def _load(key: str, name: str, folder: str) -> Handle:
     module_name, _, attribute = name.partition(":")
-    with _searched(folder):
+    with _search_path(folder):
         value = _attribute(_module(module_name, name, folder), module_name, attribute)
         try:
             read = READERS[key](value)
@@ -77,7 +77,7 @@ def _module(module_name: str, name: str, folder: str) -> object:
 def _attribute(value: object, module_name: str, attribute: str) -> object:
     done = module_name
     for part in attribute.split("."):
-        known = {**vars(type(value)), **vars(value)} if hasattr(value, "__dict__") else vars(type(value))
+        known = _attributes(value)
         if part not in known:
             near = get_close_matches(part, [each for each in known if not each.startswith("__")], 1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
@@ -87,8 +87,15 @@ def _attribute(value: object, module_name: str, attribute: str) -> object:
     return value
 
 
+def _attributes(value: object) -> dict[str, object]:
+    try:
+        return {**vars(type(value)), **vars(value)}
+    except TypeError:  # a value without attributes of its own
+        return {**vars(type(value))}
+
+
 @contextmanager
-def _searched(folder: str) -> Iterator[None]:
+def _search_path(folder: str) -> Iterator[None]:
     """A block in which modules are looked for in a folder first."""
     sys.path.insert(0, folder)
     invalidate_caches()

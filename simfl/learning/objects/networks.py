@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simfl.core.errors import ScenarioError
-from simfl.learning.objects.seeded import seeded
+from simfl.learning.objects.global_seeds import seed_generators
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,21 +30,21 @@ SIZES: dict[str, Callable[[tuple[int, ...], int], object]] = {
 """Parameters of a class or function that builds a module, which get their values from the data."""
 
 
-def read_model(given: object) -> object:
+def read_model(value: object) -> object:
     """A ``torch.nn.Module`` (its values are those with which training begins), or a class or function that gives one.
 
     Raises:
         ValueError: it is neither.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(given, torch.nn.Module):
-        _refuse_unusable(given)
-        return given
-    if not callable(given):
-        kind = type(given).__name__
+    if torch is not None and isinstance(value, torch.nn.Module):
+        _refuse_unusable(value)
+        return value
+    if not callable(value):
+        kind = type(value).__name__
         raise ValueError(f"a torch.nn.Module, or a class or function that gives one, is needed (got {kind})")
-    _parameters(given)
-    return given
+    _parameters(value)
+    return value
 
 
 def _refuse_unusable(module: Any) -> None:
@@ -98,7 +98,7 @@ def _name(builder: object) -> str:
 
 
 @dataclass
-class Network:
+class UserNetwork:
     """A user's model, ready to be built.
 
     Attributes:
@@ -152,12 +152,12 @@ class Network:
 
     def _call(self, shape: tuple[int, ...], classes: int) -> object:
         sizes = {name: SIZES[name](shape, classes) for name in _parameters(self.value)}
-        with seeded(self.seed):
+        with seed_generators(self.seed):
             try:
                 return self.value(**sizes)
             except Exception as error:  # somebody else's code may raise anything
-                given = ", ".join(f"{name}={size}" for name, size in sizes.items())
+                arguments = ", ".join(f"{name}={size}" for name, size in sizes.items())
                 why = " ".join(str(error).split())
                 raise ScenarioError(
-                    "model", f"{_name(self.value)}({given}) raises {type(error).__name__}: {why}"
+                    "model", f"{_name(self.value)}({arguments}) raises {type(error).__name__}: {why}"
                 ) from error

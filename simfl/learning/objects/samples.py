@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simfl.learning.data.image_arrays import check_labels
 from simfl.learning.data.limits import MAX_CLASSES, check_values
 from simfl.learning.objects import hugging_face
-from simfl.learning.objects.seeded import seeded
+from simfl.learning.objects.global_seeds import seed_generators
 
 CHANNELS = (1, 3, 4)
 """By which an image's axis of channels is told from height and width."""
@@ -65,16 +65,16 @@ class GivenData:
     columns: Mapping[str, NDArray[np.generic]]
 
 
-def read_samples(given: Any) -> GivenData:
+def read_samples(source: Any) -> GivenData:
     """A data set, or what a function without arguments returns, as arrays. Nothing is scaled.
 
     Raises:
         ValueError: it is none of the known forms, or samples and labels do not fit together.
         ScenarioError: it is too large.
     """
-    if inspect.isroutine(given) or isinstance(given, (type, partial)):
-        given = _call(given)
-    train, test = _halves(given)
+    if inspect.isroutine(source) or isinstance(source, (type, partial)):
+        source = _call(source)
+    train, test = _halves(source)
     parts = [_part(each) for each in (train, test) if each is not None]
     check_values(sum(part.x.size for part in parts), 0, "the data set")
     labels, names = _classes(parts)
@@ -90,7 +90,7 @@ def _call(function: Callable[[], object]) -> object:
     Raises:
         ValueError: it fails.
     """
-    with seeded(0):
+    with seed_generators(0):
         try:
             return function()
         except Exception as error:  # somebody else's code may raise anything
@@ -98,25 +98,25 @@ def _call(function: Callable[[], object]) -> object:
             raise ValueError(f"calling it without arguments raises {type(error).__name__}: {why}") from error
 
 
-def _halves(given: Any) -> tuple[Any, Any]:
+def _halves(source: Any) -> tuple[Any, Any]:
     """The training part, or all, and the test part or None.
 
     Raises:
         ValueError: there is no training part.
     """
-    if isinstance(given, Mapping) and not {"data", "target"} <= given.keys():
-        if "train" not in given:
-            known = ", ".join(map(str, given)) or "none"
+    if isinstance(source, Mapping) and not {"data", "target"} <= source.keys():
+        if "train" not in source:
+            known = ", ".join(map(str, source)) or "none"
             raise ValueError(f"a mapping needs a key 'train', and 'test' if there are test data (it has {known})")
-        return given["train"], given.get("test")
-    if isinstance(given, (tuple, list)) and len(given) == 2 and not _is_pair(given):
-        return given[0], given[1]
-    return given, None
+        return source["train"], source.get("test")
+    if isinstance(source, (tuple, list)) and len(source) == 2 and not _is_pair(source):
+        return source[0], source[1]
+    return source, None
 
 
-def _is_pair(given: Any) -> bool:
+def _is_pair(source: Any) -> bool:
     """Whether two things are samples and their labels, not two parts of a data set."""
-    return isinstance(given, (tuple, list)) and len(given) in (2, 3) and all(_is_array(each) for each in given)
+    return isinstance(source, (tuple, list)) and len(source) in (2, 3) and all(_is_array(each) for each in source)
 
 
 def _is_array(value: object) -> bool:
@@ -131,43 +131,43 @@ def _is_array(value: object) -> bool:
     return isinstance(value, tuple(kinds))
 
 
-def _part(given: Any) -> Part:
+def _part(source: Any) -> Part:
     """
     Raises:
         ValueError: it is none of the known forms.
     """
-    if _is_pair(given):
-        return _pair(*given)
-    if isinstance(given, Mapping) and {"data", "target"} <= given.keys():
-        names = given.get("target_names")
-        return _pair(given["data"], given["target"], names=None if names is None else tuple(map(str, names)))
-    if hugging_face.is_data_set(given):
-        x, y, label_names, columns = hugging_face.columns_of(given)
+    if _is_pair(source):
+        return _pair(*source)
+    if isinstance(source, Mapping) and {"data", "target"} <= source.keys():
+        names = source.get("target_names")
+        return _pair(source["data"], source["target"], names=None if names is None else tuple(map(str, names)))
+    if hugging_face.is_data_set(source):
+        x, y, label_names, columns = hugging_face.columns_of(source)
         return Part(_samples(x), _array(y), label_names, columns)
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(given, torch.utils.data.DataLoader):
+    if torch is not None and isinstance(source, torch.utils.data.DataLoader):
         raise ValueError("a DataLoader was given; hand in its data set (loader.dataset)")
-    if torch is not None and isinstance(given, torch.utils.data.TensorDataset) and len(given.tensors) == 2:
-        return _pair(*given.tensors)
-    if torch is not None and isinstance(given, torch.utils.data.Dataset):
-        return _items(given)
-    raise ValueError(f"{NEEDED} (got {type(given).__name__})")
+    if torch is not None and isinstance(source, torch.utils.data.TensorDataset) and len(source.tensors) == 2:
+        return _pair(*source.tensors)
+    if torch is not None and isinstance(source, torch.utils.data.Dataset):
+        return _items(source)
+    raise ValueError(f"{NEEDED} (got {type(source).__name__})")
 
 
-def _items(given: Any) -> Part:
+def _items(source: Any) -> Part:
     """A torch data set, item by item; what its transforms draw is always the same.
 
     Raises:
         ValueError: its items are no pairs of a sample and a label, or not all of one shape.
     """
-    kind = type(given).__name__
+    kind = type(source).__name__
     try:
-        count = len(given)
+        count = len(source)
     except TypeError:
         raise ValueError(f"{kind} has no length; a data set with len() and [] is needed") from None
-    with seeded(0):
+    with seed_generators(0):
         try:
-            items = [given[i] for i in range(count)]
+            items = [source[i] for i in range(count)]
             pairs = [(np.asarray(x), np.asarray(y)) for x, y in items]
         except Exception as error:  # somebody else's code may raise anything
             why = " ".join(str(error).split())
@@ -177,7 +177,9 @@ def _items(given: Any) -> Part:
     if len(shapes := {x.shape for x, _ in pairs}) > 1:
         raise ValueError(f"samples of {kind} have different shapes, e.g. {' and '.join(map(str, sorted(shapes)[:2]))}")
     x, y = np.stack([x for x, _ in pairs]), np.stack([y for _, y in pairs])
-    names = next((vars(given)[key] for key in ("classes",) if key in vars(given)), type(given).__dict__.get("classes"))
+    names = next(
+        (vars(source)[key] for key in ("classes",) if key in vars(source)), type(source).__dict__.get("classes")
+    )
     texts = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
     return _pair(x, y, names=tuple(names) if texts and names else None)
 

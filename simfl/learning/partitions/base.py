@@ -12,7 +12,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import Dataset
-from simfl.learning.objects.choice import shorthand
+from simfl.learning.objects.shorthand import shorthand
 
 
 @dataclass(frozen=True)

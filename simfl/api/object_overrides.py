@@ -26,8 +26,8 @@ def hand_in(values: Mapping[str, Any], several: bool = False) -> "tuple[dict[str
     if not isinstance(values, Mapping):  # who reads it will say so
         return values, []
     handles: list[Handle] = []
-    taken = {key: _taken(str(key), value, several, handles) for key, value in values.items()}
-    return taken, handles
+    texts = {key: _text_for(str(key), value, several, handles) for key, value in values.items()}
+    return texts, handles
 
 
 def refuse_others(scenario: "Scenario", texts: Mapping[str, str]) -> None:
@@ -53,13 +53,13 @@ def refuse_others(scenario: "Scenario", texts: Mapping[str, str]) -> None:
             raise SimflError(f"{key}: {texts[key]} is another object than that of this run, {text}")
 
 
-def _taken(key: str, value: Any, several: bool, handles: "list[Handle]") -> Any:
+def _text_for(key: str, value: Any, several: bool, handles: "list[Handle]") -> Any:
     if key == SECTION and isinstance(value, Mapping):
-        return {name: _taken(f"{key}.{name}", each, several, handles) for name, each in value.items()}
+        return {name: _text_for(f"{key}.{name}", each, several, handles) for name, each in value.items()}
     if key not in KEYS:
         return value
     if several and isinstance(value, list) and not _is_index_lists(key, value):
-        return [_taken(key, each, False, handles) for each in value]
+        return [_text_for(key, each, False, handles) for each in value]
     if value is None or isinstance(value, str) or _is_choice(value):
         return value
     from simfl.learning.objects.handles import take

@@ -8,7 +8,7 @@ import numpy as np
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seed_generators(seed: int) -> Iterator[None]:
     """A block in which the global generators of Python, numpy and torch, if imported, begin with a seed.
 
     They are as before afterwards.
