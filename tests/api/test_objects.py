@@ -177,6 +177,13 @@ def test_a_scenario_holds_its_objects_and_notices_that_data_have_changed(tmp_pat
         simfl.run(scenario, seed=2, out=tmp_path)
 
 
+def test_an_array_that_was_changed_does_not_stand_for_an_equal_one(tmp_path):
+    x = DIGITS[0].copy()
+    scenario = simfl.load(TINY, {"learning.data": (x, labels)})
+    x += 1
+    assert simfl.run(TINY, {"learning.data": DIGITS}, out=tmp_path).path.name == scenario.digest
+
+
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     scenario = simfl.load(TINY, MINE | {"training.rounds": 6})
     whole = run(scenario, tmp_path / "whole").path

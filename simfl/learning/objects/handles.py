@@ -65,8 +65,12 @@ def take(key: str, source: object) -> Handle:
 
 
 def keep(handle: Handle) -> Handle:
-    """Makes a handle known for as long as somebody holds what is returned."""
-    return _handles.setdefault(handle.fingerprint, handle)
+    """Makes a handle known for as long as somebody holds what is returned: this one, or an earlier one of the same."""
+    known = _handles.get(handle.fingerprint)
+    if known is not None and fingerprint(known.value) == known.fingerprint:
+        return known
+    _handles[handle.fingerprint] = handle
+    return handle
 
 
 def find(mark: str) -> Handle | None:
