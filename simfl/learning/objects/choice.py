@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataFolder
-from simfl.learning.objects.handles import Handle, find
-from simfl.learning.objects.named import load
 from simfl.learning.objects.shorthand import DIGITS, NAMED
+
+if TYPE_CHECKING:
+    from simfl.learning.objects.handles import Handle
 
 Fingerprint = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{DIGITS}}}$")]
 
@@ -59,12 +60,15 @@ class PythonObject:
         """The folder in which modules are looked for first."""
         return Path(setting.file(self.folder or "."))
 
-    def handle(self, setting: ScenarioView) -> Handle:
+    def handle(self, setting: ScenarioView) -> "Handle":
         """The object with its fingerprint.
 
         Raises:
             ScenarioError: there is none, or another than when the scenario was completed.
         """
+        from simfl.learning.objects.handles import find
+        from simfl.learning.objects.named import load
+
         if self.handed_in:
             if (handle := find(self.fingerprint or "")) is None:
                 why = f"{self.object} (fingerprint {self.fingerprint}) was handed in by a Python script and is not here"
