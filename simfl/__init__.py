@@ -1,7 +1,8 @@
 """simfl: an agent-based discrete-event simulator of federated learning.
 
 From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :func:`compare` configurations,
-:func:`search` for the best values, and :func:`open` what they have left on disk.
+:func:`search` for the best values, :func:`open` what they have left on disk, and :func:`verify` that it can be
+repeated.
 """
 
 from importlib import import_module
@@ -11,9 +12,9 @@ from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from simfl.api.functions import compare, load, open, run, search, sweep
+    from simfl.api.functions import compare, load, open, run, search, sweep, verify
 
-__all__ = ["StopRun", "__version__", "compare", "load", "open", "run", "search", "sweep"]
+__all__ = ["StopRun", "__version__", "compare", "load", "open", "run", "search", "sweep", "verify"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""simfl from Python: ``load``, ``run``, ``sweep``, ``compare``, ``search``, ``open``; importing it is fast."""
+"""simfl from Python: ``load``, ``run``, ``sweep``, ``compare``, ``search``, ``open``, ``verify``; importing is fast."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
     from simfl.experiments.sweep.sweep_file import Request
+    from simfl.learning.objects.handles import Handle
     from simfl.results.round_rows import OnRound
     from simfl.scenario import Scenario
 
@@ -21,12 +22,16 @@ def load(file: Path | str | Mapping[str, object], overrides: Overrides = (), **k
         overrides: ``{"training.rounds": 50}`` or ``["training.rounds=50"]``; texts are read as on the command line.
         keys: further overrides of top-level keys, e.g. ``seed=3``.
 
+    The values of ``learning.model``, ``learning.data`` and ``learning.partition`` may be objects: a torch module, data
+    as ``(X, y)`` or a data set, lists of positions, see docs/how-to/own-model.md.
+
     Raises:
         InvalidScenario: with everything that is wrong.
     """
     from simfl.experiments.sweep.plan import source
 
-    return source(file)[1]([*_texts(overrides), *_texts(keys)])
+    base, texts, handles = _hand_in_all(file, overrides, keys)
+    return source(base)[1](texts).using(objects=tuple(handles))
 
 
 def run(
@@ -70,8 +75,8 @@ def run(
     from simfl.scenario import Scenario
 
     names, notes = texts_of(log), Notes(run_name, texts_of(tags), note)
-    texts = [*_texts(overrides), *_texts(keys)]
-    chosen = scenario if isinstance(scenario, Scenario) and not texts else source(scenario)[1](texts)
+    base, texts, handles = _hand_in_all(scenario, overrides, keys)
+    chosen = base if isinstance(base, Scenario) and not texts else source(base)[1](texts)
     try:
         return Result.open(
             run_tracked(chosen, Path(out), names, notes, on_round=on_round, resume=resume, force=force).path
@@ -114,7 +119,8 @@ def sweep(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    options, sweep_request = How(**how), _request(scenario, grid, zipped, cases, replications)
+    options = How(**how)
+    sweep_request, _handles = _request(scenario, grid, zipped, cases, replications)
     plan = plan_sweep(
         sweep_request.scenario, sweep_request.axes, sweep_request.replications or 1, sweep_request.plugins
     )
@@ -159,7 +165,8 @@ def compare(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
-    options, sweep_request = How(**how), _request(scenario, grid, zipped, cases, replications)
+    options = How(**how)
+    sweep_request, _handles = _request(scenario, grid, zipped, cases, replications)
     configurations(sweep_request.axes)
     plan = plan_sweep(
         sweep_request.scenario, sweep_request.axes, sweep_request.replications or 5, sweep_request.plugins
@@ -200,6 +207,7 @@ def search(
         MissingError: optuna is not installed (extra ``search``).
         SimflError: the space or the goal does not fit the scenario.
     """
+    from simfl.api.object_overrides import hand_in
     from simfl.api.result_objects import SearchResult
     from simfl.experiments.search.preparation import prepare
     from simfl.experiments.search.run_search import search as made
@@ -207,7 +215,9 @@ def search(
     from simfl.experiments.sweep.progress import shown
 
     large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
-    definition, options = prepare(scenario, space, large, small, bounds, runs, batch, prune), How(**how)
+    base, _, _handles = _hand_in_all(scenario, (), {})
+    texts, _of_space = hand_in(space, several=True) if isinstance(space, Mapping) else (space, [])
+    definition, options = prepare(base, texts, large, small, bounds, runs, batch, prune), How(**how)
     with shown(not progress) as watch:
         path = made(definition, Path(out), options, watch).path
     return SearchResult.open(path)
@@ -235,7 +245,9 @@ def _request(
     zipped: Iterable[Sequence[str]],
     cases: Mapping[str, Mapping[str, Any]] | None,
     replications: int | None,
-) -> "Request":
+) -> "tuple[Request, list[Handle]]":
+    """What a sweep is asked for, with texts for the objects in it; their handles, to be held until it is planned."""
+    from simfl.api.object_overrides import hand_in
     from simfl.core.errors import SimflError
     from simfl.experiments.sweep.cases import cases_of
     from simfl.experiments.sweep.grid import parse_mapping
@@ -243,8 +255,53 @@ def _request(
 
     if replications is not None and replications < 1:
         raise SimflError(f"replications: at least 1 (got {replications})")
-    new_axes = parse_mapping({} if grid is None else grid)
-    return request(scenario, new_axes, map(list, zipped), cases_of(cases or {}), replications)
+    base, _, handles = _hand_in_all(scenario, (), {})
+    texts, of_grid = hand_in({} if grid is None else grid, several=True)
+    named = {name: hand_in(overrides) for name, overrides in (cases or {}).items()}
+    case_axes = cases_of({name: overrides for name, (overrides, _) in named.items()})
+    of_cases = [handle for _, each in named.values() for handle in each]
+    return request(base, parse_mapping(texts), map(list, zipped), case_axes, replications), [
+        *handles,
+        *of_grid,
+        *of_cases,
+    ]
+
+
+def verify(
+    path: Path | str, objects: Mapping[str, object] | None = None, *, trust_plugins: bool = False
+) -> dict[str, bool]:
+    """Repeats a finished run elsewhere, from the sources of its data; for every file, whether it came out the same.
+
+    Args:
+        path: the folder of the run.
+        objects: the models, data and partitions that were handed in, by their keys, e.g. ``{"learning.model": net}``.
+        trust_plugins: execute plugin files and modules that the scenario names, whatever they are.
+
+    Raises:
+        SimflError: there is no finished run, or an object is missing or is not the one of the run.
+        IntegrityError: a stored file does not match the digest in its summary.
+    """
+    from simfl.api.object_overrides import hand_in, refuse_others
+    from simfl.results.file_names import SCENARIO
+    from simfl.results.folder import ResultsFolder
+    from simfl.runs.run import verify as repeat
+    from simfl.scenario import Scenario
+    from simfl.scenario.trust import Trust
+
+    texts, _handles = hand_in(objects or {})
+    scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))
+    refuse_others(scenario, texts)
+    return repeat(Path(path), trust_plugins)
+
+
+def _hand_in_all(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:
+    """The scenario and the texts of its overrides, with texts for the objects among them; the objects' handles."""
+    from simfl.api.object_overrides import hand_in
+
+    base, handles = hand_in(scenario) if isinstance(scenario, Mapping) else (scenario, [])
+    texts, of_overrides = hand_in(overrides) if isinstance(overrides, Mapping) else (overrides, [])
+    others, of_keys = hand_in(keys)
+    return base, [*_texts(texts), *_texts(others)], [*handles, *of_overrides, *of_keys]
 
 
 def _texts(overrides: Overrides) -> list[str]:

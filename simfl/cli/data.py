@@ -37,7 +37,7 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
     streams = Streams(scenario.seed)
     try:
         data = choice.data.load(scenario, streams)
-        split = choice.partition.split(data, scenario.clients, streams("partition"))
+        split = choice.partition.prepare(scenario).split(data, scenario.clients, streams("partition"))
     except ScenarioError as error:
         raise scenario.locate(error) from None
     counts = split.label_counts(data.y_train, data.classes)

@@ -71,7 +71,8 @@ class SupervisedLearner:
         self.model_bytes = 4 * self.dimension
         self.parameters = parameters(module)
         self.tensors = tuple(parameter.elements for parameter in self.parameters)
-        self.start = initial(module, self.streams("model"))
+        values = choice.model.initial_values()
+        self.start = initial(module, self.streams("model")) if values is None else values
         self.predictor = Predictor(module, self.device)
         self.task = self._task(module.to(self.device), means)
         self.engine = choice.backend.build(self.task)

@@ -129,4 +129,5 @@ class Supervised:
     def build(self, setting: ScenarioView, streams: Streams) -> Learner:
         from simfl.learning.learner import SupervisedLearner
 
-        return SupervisedLearner(self, setting, streams)
+        ready = {"model": self.model.prepare(setting), "partition": self.partition.prepare(setting)}
+        return SupervisedLearner(replace(self, **ready), setting, streams)

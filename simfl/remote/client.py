@@ -161,13 +161,14 @@ class _LocalTraining:
     def __init__(self, client: int, project: Mapping[str, Any]) -> None:
         from simfl.core.rng import Streams
         from simfl.scenario import Scenario
+        from simfl.scenario.trust import Trust
 
         data = dict(project["scenario"])
         if data.get("plugins"):
             raise ClientError("the scenario has plugins; they are code, and no server may send any")
         if project["results"] != RESULTS:
             raise ClientError(f"the server has results version {project['results']} of simfl, here it is {RESULTS}")
-        scenario = Scenario.of(data, str(project["name"]))
+        scenario = Scenario.of(data, str(project["name"]), trust=Trust())  # no server may name code, either
         self.client = client
         self.learner = scenario.learning.build(scenario, Streams(scenario.seed))
 

@@ -188,7 +188,10 @@ def verify(folder: Path, trust_plugins: bool = False) -> dict[str, bool]:
                 remote_clients=UpdateReplay(folder, Path(scratch, scenario.name, scenario.digest))
             )
         timeline = Path(scratch) / "timeline.json" if "events.jsonl" in results else None
-        again = ResultsFolder.open(run(scenario, Path(scratch), timeline=timeline).path)
+        try:
+            again = ResultsFolder.open(run(scenario, Path(scratch), timeline=timeline).path)
+        except ScenarioError as error:
+            raise scenario.locate(error) from None
     unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, MACHINE}
     tables = sorted((results.files.keys() | again.files.keys() | unnamed) - {SCENARIO})
     return {

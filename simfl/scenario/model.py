@@ -23,7 +23,7 @@ from simfl.learning import LEARNING
 from simfl.metrics import METRICS
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.scenario import checks, data_files, overrides
+from simfl.scenario import checks, data_files, named_code, overrides
 from simfl.scenario import plugin_files as pluginfiles
 from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
@@ -158,13 +158,14 @@ class Scenario:
         overrides: Iterable[str] = (),
         folder: Path = Path(),
         plugins: Iterable[Path] = (),
+        trust: Trust = NAMED,
     ) -> Self:
         """A scenario from a mapping with the keys of a scenario file, in which plugins may also be objects.
 
-        Args, Raises: as for :meth:`parse`.
+        Args, Raises: as for :meth:`parse` and :meth:`load`.
         """
         text = dump(as_data(data))
-        return cls._read_document(read(text, name), name, folder, overrides, plugins)
+        return cls._read_document(read(text, name), name, folder, overrides, plugins, trust=trust)
 
     @classmethod
     def _read_document(
@@ -194,10 +195,12 @@ class Scenario:
             wrong = problems(error.errors(include_url=False), document, cls)
             raise InvalidScenario(in_order([*document.problems, *wrong])) from None
         scenario = replace(scenario, source=Source(folder, document.places))
-        return scenario._complete(document)
+        return scenario._complete(document, trust)
 
-    def _complete(self, document: Document) -> Self:
-        scenario, wrong = plugins.resolve(self)
+    def _complete(self, document: Document, trust: Trust) -> Self:
+        scenario, wrong = self, named_code.refuse_untrusted(self, trust)
+        if not wrong:
+            scenario, wrong = plugins.resolve(self)
         if not wrong:
             wrong = checks.conflicts(scenario)
         located = [scenario._problem(path, message) for path, message in wrong]

@@ -34,16 +34,18 @@ class Trust:
     digests: frozenset[str] = frozenset()
     named: bool = False
 
-    def check(self, path: Path, digest: str) -> None:
+    def check(self, path: Path, digest: str, mark: str | None = None) -> None:
         """
         Args:
-            path: a plugin file that would be executed.
+            path: a plugin file or module that would be executed.
             digest: SHA-256 of its content, hexadecimal.
+            mark: what is remembered of it, also hexadecimal; None = the digest.
 
         Raises:
             ValueError: it may not be; one line that says which file it is and how to look at it.
         """
-        if self.everything or digest in self.digests or _was_executed(digest):
+        known = mark or digest
+        if self.everything or known in self.digests or _was_executed(known):
             return
         where = str(path.absolute())
         look = f"less {shlex.quote(where)}" if where.isprintable() else f"less {shown(where)}"

@@ -51,7 +51,7 @@ def test_parameter_counts():
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (2, 16, 40), (1, 17, 33), (4, 64, 35)])
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"python"}))  # which is built by what it names
 def test_the_size_that_a_model_says_without_torch_is_its_size(name, shape):
     model = MODELS[name]()
     try:

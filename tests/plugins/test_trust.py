@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from hashlib import sha256
 from itertools import count
 
@@ -20,7 +21,7 @@ from simfl.report import read_study
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.results.frames import all_rounds
 from simfl.runs.run import changed_inputs, run, verify
-from simfl.scenario import InvalidScenario, Scenario, plugin_files
+from simfl.scenario import InvalidScenario, Scenario, named_code, plugin_files
 from simfl.scenario.trust import Trust
 from tests.support.damages import reseal, reseal_sweep
 
@@ -33,6 +34,11 @@ learning:
   data: {name: synthetic, samples: 80, test_samples: 20, shape: [3], classes: 2}
   model: logistic
 trace: aggregates
+"""
+NETWORK = """
+def network(in_features, num_classes):
+    from torch import nn
+    return nn.Linear(in_features, num_classes)
 """
 OUTSIDE = WORLD.replace("model: logistic", "model: logistic\n  backend: {name: external, clients: [0, 1]}")
 NUMBER = count()
@@ -58,9 +64,10 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.fixture(params=["plugins", "extends"])
+@pytest.fixture(params=["plugins", "extends", "module"])
 def hostile(request, honest, tmp_path):
-    """The same run, sealed anew, whose scenario brings a canary: by itself, or in a scenario that it extends."""
+    """The same run, sealed anew, whose scenario brings a canary: by itself, in a scenario that it extends, or as
+    the module of a model."""
     folder = tmp_path / "results" / "canary" / honest.name
     shutil.copytree(honest, folder)
     canary(folder / "evil.py", tmp_path / "CANARY")
@@ -68,6 +75,11 @@ def hostile(request, honest, tmp_path):
     if request.param == "extends":
         (folder / "base.yaml").write_text("plugins: [evil.py]\n")
         text = "extends: base.yaml\n" + "\n".join(line for line in text.splitlines() if line != "plugins: []")
+    elif request.param == "module":
+        text = text.replace("{name: logistic}", "evil:network")
+        assert "evil" in text
+        (folder / "evil.py").write_text((folder / "evil.py").read_text() + NETWORK)
+        sys.modules.pop("evil", None)
     else:
         text = text.replace("plugins: []\n", "plugins: [evil.py]\n")
         assert "evil.py" in text
@@ -243,8 +255,10 @@ def test_with_consent_it_is_executed_and_not_remembered(hostile, tmp_path, cache
     reseal_sweep(hostile.parent / "sweep-0")
     ask(hostile)
     assert (tmp_path / "CANARY").exists()
-    digest = sha256((hostile / "evil.py").read_bytes()).hexdigest()
-    assert digest in plugin_files.executed_digests() and not (cache / "plugins" / digest).exists()
+    evil = hostile / "evil.py"
+    marks = {sha256(evil.read_bytes()).hexdigest(), named_code.module_mark(evil)}
+    assert marks & (plugin_files.executed_digests() | named_code.accepted_marks())
+    assert not any((cache / "plugins" / mark).exists() for mark in marks)
 
 
 def forgotten(monkeypatch, digest):

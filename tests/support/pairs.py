@@ -40,7 +40,7 @@ NEUTRAL = {
     "partition": ("iid",),
 }  # fmt: skip
 """What a scenario has that chooses nothing of the family."""
-NEEDS_FILES = {("partition", "natural")}
+NEEDS_FILES = {("partition", "natural"), ("partition", "python")}
 NEEDS_NORMS = {("personal", "fedbn")}
 EXTRA: dict[tuple[str, str], dict[str, Any]] = {
     ("stage", "adaptive_gaussian"): {"bit_std": 4.0},

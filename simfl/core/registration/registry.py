@@ -65,6 +65,7 @@ class Registry(Mapping[str, type[P_co]]):
         protocol: what a plugin of the family offers; what it gives a value or a body is optional, and what it marks
             as abstract or only annotates is required.
         modules: the module that registers each of simfl's own plugins, imported when the plugin is asked for.
+        shorthand: the mapping that some texts other than names are short for; None where a text is a name.
 
     Attributes:
         broken: packages whose plugin does not load, by the plugin's name.
@@ -77,11 +78,13 @@ class Registry(Mapping[str, type[P_co]]):
         default: str | None = None,
         protocol: type = Plugin,
         modules: Mapping[str, str] | None = None,
+        shorthand: Callable[[str], JsonObject | None] | None = None,
     ) -> None:
         self.family = family
         self.modules = modules or {}
         self.protocol = protocol
         self.number = number
+        self.shorthand = shorthand
         self.default = default
         self.broken: dict[str, Broken] = {}
         self._plugins: dict[str, type[P_co]] = {}
@@ -170,7 +173,7 @@ class Registry(Mapping[str, type[P_co]]):
     def normalise(self, value: Any) -> Any:
         """The mapping that a bare name, a bare number or a mapping without name is short for; else the value itself."""
         if isinstance(value, str):
-            return {"name": value}
+            return (self.shorthand and self.shorthand(value)) or {"name": value}
         if self.number and isinstance(value, (int, float)) and not isinstance(value, bool):
             name, field = self.number
             return {"name": name, field: value}
@@ -224,6 +227,8 @@ class Registry(Mapping[str, type[P_co]]):
         ]
         if self.number:
             options.append({"type": "number", "title": f"{self.number[0]}: {self.number[1]}"})
+        if self.shorthand is not None:
+            options.append({"type": "string", "pattern": "[:#]", "title": f"{self.family}: module:attribute"})
         if self._described:  # a plugin within one of its own family only refers to it
             return {"x-family": self.family}
         for name in self:

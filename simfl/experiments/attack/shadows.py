@@ -26,7 +26,7 @@ from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.in_memory import play
 from simfl.runs.run import build
-from simfl.scenario import Scenario, plugin_files
+from simfl.scenario import Scenario, named_code, plugin_files
 from simfl.scenario.trust import Trust
 
 LEAST = 16
@@ -68,7 +68,8 @@ def likelihood(
     reader.file(SCENARIO)
     path = reader.path / SCENARIO
     scenario = Scenario.load(path, trust=Trust(trust_plugins))
-    trust = Trust(digests=plugin_files.executed_digests())  # the other processes execute the same files, and no others
+    known = plugin_files.executed_digests() | named_code.accepted_marks()
+    trust = Trust(digests=known)  # the other processes execute the same files, and no others
     model = np.load(reader.file("model.npy"))
     streams, learning = Streams(scenario.seed), scenario.learning
     data: Dataset = learning.transform.apply(learning.data.load(scenario, streams), streams)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import file_lock, make_folder
-from simfl.experiments.sweep import cluster, processes, run_status
+from simfl.experiments.sweep import cluster, object_files, processes, run_status
 from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan
 from simfl.experiments.sweep.stop_rule import StopRule
@@ -162,9 +162,10 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
     with file_lock(folder / how.lock, f"{folder}: another process is running this sweep"):
         index = write_definition(plan, out, folder, how)
         mine, missing = how.members(plan), set(open_members(index, how))
-        tasks = [_task(plan, member, out, how) for member in mine if member.digest in missing]
         try:
-            _play(index, mine, tasks, folder, how, watch)
+            with object_files.written(plan.objects if missing else (), folder) as objects:
+                tasks = [_task(plan, member, out, how, objects) for member in mine if member.digest in missing]
+                _play(index, mine, tasks, folder, how, watch)
         finally:
             _write(index, folder)
     return index
@@ -235,9 +236,9 @@ def _write(index: Index, folder: Path) -> None:
         write_contents(folder, {"index.csv": index.csv()})
 
 
-def _task(plan: Plan, member: Member, out: Path, how: How) -> Task:
+def _task(plan: Plan, member: Member, out: Path, how: How, objects: tuple[str, str] | tuple[()]) -> Task:
     rule = how.stop.get(member.digest)
-    about = member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins
+    about = member.scenario, plan.name, member.digest, str(plan.folder), str(out), plan.plugins, objects
     return Task(
         *about, stop=None if rule is None else asdict(rule), log=texts_of(how.log), label=plan.label(member),
         tags=how.notes.tags,

@@ -156,7 +156,10 @@ def value_text(value: object) -> str:
     try:
         return value if isinstance(value, str) else dumps(value, allow_nan=False, default=_of_numpy)
     except (TypeError, ValueError):
-        raise SimflError(f"{value!r} cannot stand in a scenario") from None
+        raise SimflError(
+            f"{type(value).__name__} cannot stand in a scenario; objects are taken by learning.model, learning.data "
+            "and learning.partition (docs/how-to/own-model.md)"
+        ) from None
 
 
 def _of_numpy(value: object) -> object:

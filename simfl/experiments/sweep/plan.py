@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.sweep.grid import CASE, Axis, combinations, count
 from simfl.experiments.sweep.plugin_pickling import pack
+from simfl.learning.objects.choice import handed_in
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.scenario.digest import foreign_plugins
 from simfl.scenario.yaml.writer import as_data, dump
+
+if TYPE_CHECKING:
+    from simfl.learning.objects.handles import Handle
 
 Given = Path | str | Mapping[str, Any] | Scenario
 """A scenario file, a mapping with the keys of one, or a scenario."""
@@ -58,6 +62,7 @@ class Plan:
         members: sorted by their values (numbers before words), then by seed.
         plugins: what their workers must be given, see :mod:`simfl.experiments.sweep.plugin_pickling`.
         base: how ``sweep.yaml`` names the scenario and further plugin files.
+        objects: handles of the Python objects that were handed in, as far as they are here.
     """
 
     name: str
@@ -68,6 +73,7 @@ class Plan:
     members: tuple[Member, ...]
     plugins: str = ""
     base: JsonObject = field(default_factory=dict)
+    objects: "tuple[Handle, ...]" = ()
 
     @cached_property
     def digest(self) -> str:
@@ -132,7 +138,9 @@ def plan_sweep(scenario: Given, axes: tuple[Axis, ...], replications: int = 1, p
         read.members(values, replications)
     members = read.sorted_members(file)
     base = _base(scenario, file, plugins)
-    return Plan(read.name, file, read.folder.resolve(), axes, replications, members, pack(read.foreign), base)
+    return Plan(
+        read.name, file, read.folder.resolve(), axes, replications, members, pack(read.foreign), base, read.handles()
+    )
 
 
 def _base(scenario: Given, file: str, plugins: Sequence[Path]) -> JsonObject:
@@ -159,6 +167,7 @@ class _Reading:
         self.tried = 0
         self.name, self.folder = "", Path()
         self.foreign: set[type] = set()
+        self.marks: dict[str, None] = {}
 
     def members(self, values: tuple[str, ...], replications: int) -> None:
         overrides = [text for axis, value in zip(self.axes, values, strict=True) for text in axis.overrides_of(value)]
@@ -186,8 +195,17 @@ class _Reading:
             raise SimflError("name: all runs of a sweep have one name, for they share a folder")
         self.name, self.folder = scenario.name, scenario.source.folder
         self.foreign.update(foreign_plugins(scenario))
+        self.marks |= dict.fromkeys(part.fingerprint or "" for part in handed_in(scenario.learning))
         self.by_digest[member.digest] = member
         return member
+
+    def handles(self) -> "tuple[Handle, ...]":
+        """Of the objects that were handed in for the members."""
+        if not self.marks:
+            return ()
+        from simfl.learning.objects.handles import find
+
+        return tuple(handle for mark in self.marks if (handle := find(mark)) is not None)
 
     def sorted_members(self, file: str) -> tuple[Member, ...]:
         if not self.wrong:

@@ -17,6 +17,8 @@ class Task:
         out: root of all results, absolute.
         plugins: those that it uses and that the worker does not know, see
             :mod:`simfl.experiments.sweep.plugin_pickling`.
+        objects: file with the Python objects that were handed in, absolute, and its SHA-256; empty where there are
+            none, see :mod:`simfl.experiments.sweep.object_files`.
         stop: when to stop early, a :class:`simfl.experiments.sweep.stop_rule.StopRule` as JSON data; None = never.
         log: names of the trackers that log it, see :mod:`simfl.runs.tracking`.
         label: what they call it.
@@ -29,6 +31,7 @@ class Task:
     folder: str
     out: str
     plugins: str = ""
+    objects: tuple[str, str] | tuple[()] = ()
     stop: JsonObject | None = None
     log: tuple[str, ...] = ()
     label: str = ""

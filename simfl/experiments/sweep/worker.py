@@ -53,6 +53,7 @@ def play(task: Task) -> None:
     Raises:
         SimflError: the scenario cannot be built.
     """
+    from simfl.experiments.sweep import object_files
     from simfl.experiments.sweep.plugin_pickling import unpack
     from simfl.results.notes import Notes
     from simfl.runs.run import LOCK
@@ -60,6 +61,7 @@ def play(task: Task) -> None:
     from simfl.scenario import Scenario
 
     unpack(task.plugins)
+    object_files.read(*task.objects)
     scenario = Scenario.parse(task.scenario, task.name, folder=Path(task.folder))
     if scenario.digest != task.digest:
         raise SimflError("a data file or plugin has changed, or this worker has another version of simfl or Python")

@@ -5,6 +5,7 @@ large enough), so that nothing large is ever pickled.
 """
 
 import os
+import pickle
 import shutil
 import signal
 import sys
@@ -20,6 +21,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 import torch
 from numpy.lib.format import open_memmap
@@ -85,7 +87,7 @@ class ProcessEngine:
             workers,
             mp_context=self.processes,
             initializer=_start,
-            initargs=(str(self.folder), replace(task, x=None, y=None), inner),
+            initargs=(str(self.folder), cloudpickle.dumps(replace(task, x=None, y=None)), inner),
         )
         self.close = weakref.finalize(self, _close, self.pool, self.folder)
 
@@ -187,11 +189,12 @@ class _Worker:
         return cls.files[name]
 
 
-def _start(folder: str, task: TrainingTask, inner: Backend) -> None:
+def _start(folder: str, packed: bytes, inner: Backend) -> None:
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     configure_torch()
     (Path(folder) / STARTED).touch()
     x, y = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy", mmap_mode="c")) for name in ("x", "y"))
+    task: TrainingTask = pickle.loads(packed)  # noqa: S301  # from the process that started this one
     _Worker.engine = inner.build(replace(task, x=x, y=y))
 
 

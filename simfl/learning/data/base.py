@@ -12,6 +12,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.learning.objects.shorthand import shorthand
 
 Samples = NDArray[np.float32] | NDArray[np.int64]
 """Samples (n, *shape): numbers as float32, tokens as int64."""
@@ -100,6 +101,7 @@ class Data(Plugin, Protocol):
 
 DATA = Registry[Data](
     "data",
+    shorthand=shorthand,
     protocol=Data,
     modules=modules_of(
         "simfl.learning.data",
@@ -111,6 +113,7 @@ DATA = Registry[Data](
         "mnist",
         "npz",
         "parquet",
+        "python",
         "synthetic",
         cifar10="cifar",
         cifar100="cifar",

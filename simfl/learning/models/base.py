@@ -3,18 +3,37 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.capacity import refuse_too_large
+from simfl.learning.objects.shorthand import shorthand
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
 BYTES_PER_PARAMETER = 32
 """The server's model, the module, its copy that is measured, the first update and the draws, about."""
+
+
+class BuildableModel(Protocol):
+    """What a model choice is for training: see :class:`Model`, whose methods these are; ``tokens`` None = either."""
+
+    name: str
+
+    @property
+    def tokens(self) -> bool | None: ...
+
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module": ...
+
+    def initial_values(self) -> "NDArray[np.float32] | None": ...
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int | None: ...
 
 
 class Model(Plugin, Protocol):
@@ -32,10 +51,10 @@ class Model(Plugin, Protocol):
     (2, 10)
 
     Attributes:
-        tokens: samples are int64 tokens, each 0 .. classes - 1, not float32 numbers.
+        tokens: samples are int64 tokens, each 0 .. classes - 1, not float32 numbers; None: either.
     """
 
-    tokens: bool = False
+    tokens: bool | None = False
 
     @abstractmethod
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
@@ -48,6 +67,18 @@ class Model(Plugin, Protocol):
         """
         ...
 
+    def prepare(self, setting: ScenarioView) -> BuildableModel:
+        """The model that can be built, where that takes something from the scenario around it; itself as a rule.
+
+        Raises:
+            ScenarioError: what it needs is not there.
+        """
+        return cast(BuildableModel, self)
+
+    def initial_values(self) -> "NDArray[np.float32] | None":
+        """The initial model, (d,), of a module that was built with its own values; None where simfl draws them."""
+        return None
+
     def parameters(self, shape: tuple[int, ...], classes: int) -> int | None:
         """How many parameters it has, told without torch; None where it does not say. ``simfl validate`` asks it.
 
@@ -59,6 +90,7 @@ class Model(Plugin, Protocol):
 
 MODELS = Registry[Model](
     "model",
+    shorthand=shorthand,
     protocol=Model,
     modules=modules_of(
         "simfl.learning.models",
@@ -70,6 +102,7 @@ MODELS = Registry[Model](
         mlp="dense",
         multiround_cifar="multiround_networks",
         multiround_mnist="multiround_networks",
+        python="python",
         resnet18_bn="residual",
         resnet18_gn="residual",
         resnet8="residual",
@@ -78,12 +111,14 @@ MODELS = Registry[Model](
 )
 
 
-def check_tokens(model: Model, tokens: bool) -> None:
-    """Compares what a model choice takes with what samples are.
+def check_tokens(model: BuildableModel, tokens: bool) -> None:
+    """Compares what a model choice takes with what samples are; a user's module may take either.
 
     Raises:
         ScenarioError: one is tokens and the other numbers.
     """
+    if model.tokens is None:
+        return
     if tokens and not model.tokens:
         raise ScenarioError("model", f"{model.name} takes numbers, and the samples are tokens; char_lstm takes them")
     if model.tokens and not tokens:
@@ -92,7 +127,7 @@ def check_tokens(model: Model, tokens: bool) -> None:
         )
 
 
-def check_size(model: Model, shape: tuple[int, ...], classes: int) -> bool:
+def check_size(model: BuildableModel, shape: tuple[int, ...], classes: int) -> bool:
     """Whether a model choice says its size; if it does, it has been compared with the machine's memory.
 
     Raises:

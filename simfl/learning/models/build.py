@@ -37,9 +37,11 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
         try:
             with torch.no_grad(), trial_pass(module):
                 out = module(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            why = str(error).splitlines()[0]
+        except Exception as error:  # somebody else's module may raise anything
+            why = (str(error).splitlines() or [type(error).__name__])[0]
             raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}") from error
+        if not isinstance(out, torch.Tensor):
+            raise _refusal(model, f"gives {type(out).__name__}, not a tensor of logits (samples, classes)")
         if tuple(out.shape) != (2, classes):
             raise _refusal(model, f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes")
         if not torch.equal(state, torch.get_rng_state()):

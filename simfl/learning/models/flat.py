@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from simfl.clients.local_values import Parameter
@@ -65,6 +67,13 @@ def parameters(module: nn.Module) -> list[Parameter]:
 def size(entries: Sequence[LayoutEntry]) -> int:
     """Elements of all entries."""
     return sum(prod(entry.shape) for entry in entries)
+
+
+def values(module: nn.Module) -> NDArray[np.float32]:
+    """The module's own values, (d,), as they are now."""
+    statistics = (tensor for _, tensor in _statistics(module))
+    parts = [tensor.detach().cpu().numpy().ravel() for tensor in (*module.parameters(), *statistics)]
+    return np.concatenate([*parts, np.empty(0, np.float32)]).astype(np.float32)
 
 
 def views(flat: torch.Tensor, entries: Sequence[LayoutEntry]) -> list[torch.Tensor]:

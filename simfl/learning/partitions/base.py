@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import Dataset
+from simfl.learning.objects.shorthand import shorthand
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,12 @@ class Split:
         return np.diff(self.offsets)
 
 
+class SplittingPartition(Protocol):
+    """What a partition choice is for training: see :class:`Partition`, whose method this is."""
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split: ...
+
+
 class Partition(Plugin, Protocol):
     """A partition's YAML choice.
 
@@ -93,6 +101,14 @@ class Partition(Plugin, Protocol):
     leaves_nobody_out: bool = False
     changes: bool = False
 
+    def prepare(self, setting: ScenarioView) -> SplittingPartition:
+        """The partition that can split, where that takes something from the scenario around it; itself as a rule.
+
+        Raises:
+            ScenarioError: what it needs is not there.
+        """
+        return self
+
     @abstractmethod
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         """Gives every training sample to a client; a client may go empty where the choice allows it.
@@ -105,6 +121,7 @@ class Partition(Plugin, Protocol):
 
 PARTITIONS = Registry[Partition](
     "partition",
+    shorthand=shorthand,
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",
@@ -115,6 +132,7 @@ PARTITIONS = Registry[Partition](
         "iid",
         "label_skew",
         "natural",
+        "python",
         "quantity",
         "resampled",
         "shards",

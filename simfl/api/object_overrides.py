@@ -1,0 +1,85 @@
+"""Python objects among overrides, grids and scenarios: each is replaced by the text that stands for it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simfl.learning.objects.handles import Handle
+    from simfl.scenario import Scenario
+
+KEYS = ("learning.model", "learning.data", "learning.partition")
+"""Keys whose values may be objects."""
+
+SECTION = "learning"
+
+
+def hand_in(values: Mapping[str, Any], several: bool = False) -> "tuple[dict[str, Any], list[Handle]]":
+    """Overrides, a grid or a scenario's data in which texts stand for the objects; they do while the handles are held.
+
+    Args:
+        values: by dotted keys, or nested.
+        several: a list is a list of values, as in a grid; any other value is one.
+
+    Raises:
+        SimflError: a value is no such object as its key needs.
+    """
+    if not isinstance(values, Mapping):  # who reads it will say so
+        return values, []
+    handles: list[Handle] = []
+    texts = {key: _text_for(str(key), value, several, handles) for key, value in values.items()}
+    return texts, handles
+
+
+def refuse_others(scenario: "Scenario", texts: Mapping[str, str]) -> None:
+    """Compares objects with those that a run was made with.
+
+    Args:
+        scenario: of the run.
+        texts: what stands for the objects, by key.
+
+    Raises:
+        SimflError: one is missing, or another.
+    """
+    from simfl.core.errors import SimflError
+    from simfl.learning.objects.choice import handed_in
+
+    needed = {plugin.key: f"{plugin.object}#{plugin.fingerprint}" for plugin in handed_in(scenario.learning)}
+    if surplus := sorted(texts.keys() - needed.keys()):
+        raise SimflError(f"{surplus[0]}: no object was handed in for this run")
+    for key, text in needed.items():
+        if key not in texts:
+            raise SimflError(f"{key}: hand in the object of this run, {text}")
+        if texts[key].rpartition("#")[2] != text.rpartition("#")[2]:
+            raise SimflError(f"{key}: {texts[key]} is another object than that of this run, {text}")
+
+
+def _text_for(key: str, value: Any, several: bool, handles: "list[Handle]") -> Any:
+    if key == SECTION and isinstance(value, Mapping):
+        return {name: _text_for(f"{key}.{name}", each, several, handles) for name, each in value.items()}
+    if key not in KEYS:
+        return value
+    if several and isinstance(value, list) and not _is_index_lists(key, value):
+        return [_text_for(key, each, False, handles) for each in value]
+    if value is None or isinstance(value, str) or _is_choice(value):
+        return value
+    from simfl.learning.objects.handles import take
+
+    handles.append(take(key, value))
+    return handles[-1].text
+
+
+def _is_choice(value: object) -> bool:
+    """Whether it is what YAML may say, or one of simfl's own plugins."""
+    from simfl.core.registration.protocol import is_plugin
+
+    return is_plugin(value) or isinstance(value, Mapping) and isinstance(value.get("name"), str)
+
+
+def _is_index_lists(key: str, value: list[Any]) -> bool:
+    """Whether a list is one partition, not several."""
+    import numpy as np
+
+    if key != "learning.partition" or not value or any(isinstance(part, str) or callable(part) for part in value):
+        return False
+    return all(isinstance(part, (list, tuple, range, np.ndarray)) and all(np.ndim(i) == 0 for i in part[:1])
+               for part in value)  # fmt: skip

@@ -1,0 +1,28 @@
+"""A model, a data set and a partition that ``module:attribute`` may name, as examples of what a user writes."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+def network(in_features: int, num_classes: int) -> "torch.nn.Module":
+    """One linear layer."""
+    from torch import nn
+
+    return nn.Sequential(nn.Flatten(), nn.Linear(in_features, num_classes))
+
+
+def samples() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points in the plane, (200, 2), in two classes: whether their coordinates have the same sign."""
+    x = np.random.default_rng(0).standard_normal((200, 2))
+    return x, (x.prod(axis=1) > 0).astype(np.int64)
+
+
+def in_turn(labels: NDArray[np.int64], clients: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Samples are dealt out in turn, in random order."""
+    order = rng.permutation(len(labels))
+    return [order[client::clients] for client in range(clients)]

@@ -1,0 +1,246 @@
+"""A user's data set, in any of the usual forms, as arrays.
+
+A part of a data set is a pair ``(X, y)`` of arrays or tensors (or ``(X, y, client)``), a bunch of scikit-learn, a torch
+or torchvision data set, or one of Hugging Face. A whole one is a part, of which some samples are then taken for the
+test, or a pair ``(train, test)`` of parts or a mapping with the keys ``train`` and ``test``.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.learning.data.image_arrays import check_labels
+from simfl.learning.data.limits import MAX_CLASSES, check_values
+from simfl.learning.objects import hugging_face
+from simfl.learning.objects.global_seeds import seed_generators
+
+CHANNELS = (1, 3, 4)
+"""By which an image's axis of channels is told from height and width."""
+
+NEEDED = (
+    "a pair (X, y) of arrays or tensors, a torch, torchvision or Hugging Face data set, or two of them as (train, test)"
+    " is needed"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Samples as they were given.
+
+    Attributes:
+        x: of any numeric type, shape (n, ...); images with their channels first.
+        y: labels, shape (n,), whole numbers or texts.
+        names: of the classes, where they are known.
+        columns: further values of each sample, shape (n,) each.
+    """
+
+    x: NDArray[np.number]
+    y: NDArray[np.generic]
+    names: tuple[str, ...] | None = None
+    columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """A data set before it is scaled and, where there is no test part, split.
+
+    Attributes:
+        x: samples of the training part (or all), shape (n, ...).
+        y: their classes, int64 (n,).
+        test: samples and classes of the test part; None = there is none.
+        label_names: one name a class.
+        columns: what the ``natural`` partition may split by.
+    """
+
+    x: NDArray[np.number]
+    y: NDArray[np.int64]
+    test: tuple[NDArray[np.number], NDArray[np.int64]] | None
+    label_names: tuple[str, ...]
+    columns: Mapping[str, NDArray[np.generic]]
+
+
+def read_samples(source: Any) -> GivenData:
+    """A data set, or what a function without arguments returns, as arrays. Nothing is scaled.
+
+    Raises:
+        ValueError: it is none of the known forms, or samples and labels do not fit together.
+        ScenarioError: it is too large.
+    """
+    if inspect.isroutine(source) or isinstance(source, (type, partial)):
+        source = _call(source)
+    train, test = _halves(source)
+    parts = [_part(each) for each in (train, test) if each is not None]
+    check_values(sum(part.x.size for part in parts), 0, "the data set")
+    labels, names = _classes(parts)
+    if len(parts) == 2 and parts[0].x.shape[1:] != parts[1].x.shape[1:]:
+        shapes = " and ".join(str(list(part.x.shape[1:])) for part in parts)
+        raise ValueError(f"training and test samples have different shapes, {shapes}")
+    others = (parts[1].x, labels[1]) if len(parts) == 2 else None
+    return GivenData(parts[0].x, labels[0], others, names, parts[0].columns)
+
+
+def _call(function: Callable[[], object]) -> object:
+    """
+    Raises:
+        ValueError: it fails.
+    """
+    with seed_generators(0):
+        try:
+            return function()
+        except Exception as error:  # somebody else's code may raise anything
+            why = " ".join(str(error).split())
+            raise ValueError(f"calling it without arguments raises {type(error).__name__}: {why}") from error
+
+
+def _halves(source: Any) -> tuple[Any, Any]:
+    """The training part, or all, and the test part or None.
+
+    Raises:
+        ValueError: there is no training part.
+    """
+    if isinstance(source, Mapping) and not {"data", "target"} <= source.keys():
+        if "train" not in source:
+            known = ", ".join(map(str, source)) or "none"
+            raise ValueError(f"a mapping needs a key 'train', and 'test' if there are test data (it has {known})")
+        return source["train"], source.get("test")
+    if isinstance(source, (tuple, list)) and len(source) == 2 and not _is_pair(source):
+        return source[0], source[1]
+    return source, None
+
+
+def _is_pair(source: Any) -> bool:
+    """Whether two things are samples and their labels, not two parts of a data set."""
+    return isinstance(source, (tuple, list)) and len(source) in (2, 3) and all(_is_array(each) for each in source)
+
+
+def _is_array(value: object) -> bool:
+    torch, pandas = sys.modules.get("torch"), sys.modules.get("pandas")
+    kinds: list[type] = [np.ndarray]
+    kinds += [torch.Tensor] if torch is not None else []
+    kinds += [pandas.DataFrame, pandas.Series] if pandas is not None else []
+    if isinstance(value, list):  # of numbers or texts, or of rows of them; a list of data sets is none
+        return bool(value) and not isinstance(value[0], tuple) and all(
+            isinstance(each, (int, float, str, np.generic)) or _is_array(each) for each in value[:1]
+        )  # fmt: skip
+    return isinstance(value, tuple(kinds))
+
+
+def _part(source: Any) -> Part:
+    """
+    Raises:
+        ValueError: it is none of the known forms.
+    """
+    if _is_pair(source):
+        return _pair(*source)
+    if isinstance(source, Mapping) and {"data", "target"} <= source.keys():
+        names = source.get("target_names")
+        return _pair(source["data"], source["target"], names=None if names is None else tuple(map(str, names)))
+    if hugging_face.is_data_set(source):
+        x, y, label_names, columns = hugging_face.columns_of(source)
+        return Part(_samples(x), _array(y), label_names, columns)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.utils.data.DataLoader):
+        raise ValueError("a DataLoader was given; hand in its data set (loader.dataset)")
+    if torch is not None and isinstance(source, torch.utils.data.TensorDataset) and len(source.tensors) == 2:
+        return _pair(*source.tensors)
+    if torch is not None and isinstance(source, torch.utils.data.Dataset):
+        return _items(source)
+    raise ValueError(f"{NEEDED} (got {type(source).__name__})")
+
+
+def _items(source: Any) -> Part:
+    """A torch data set, item by item; what its transforms draw is always the same.
+
+    Raises:
+        ValueError: its items are no pairs of a sample and a label, or not all of one shape.
+    """
+    kind = type(source).__name__
+    try:
+        count = len(source)
+    except TypeError:
+        raise ValueError(f"{kind} has no length; a data set with len() and [] is needed") from None
+    with seed_generators(0):
+        try:
+            items = [source[i] for i in range(count)]
+            pairs = [(np.asarray(x), np.asarray(y)) for x, y in items]
+        except Exception as error:  # somebody else's code may raise anything
+            why = " ".join(str(error).split())
+            raise ValueError(f"items of {kind} are not pairs (sample, label): {type(error).__name__}: {why}") from error
+    if not pairs:
+        raise ValueError(f"{kind} has no samples")
+    if len(shapes := {x.shape for x, _ in pairs}) > 1:
+        raise ValueError(f"samples of {kind} have different shapes, e.g. {' and '.join(map(str, sorted(shapes)[:2]))}")
+    x, y = np.stack([x for x, _ in pairs]), np.stack([y for _, y in pairs])
+    names = next(
+        (vars(source)[key] for key in ("classes",) if key in vars(source)), type(source).__dict__.get("classes")
+    )
+    texts = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    return _pair(x, y, names=tuple(names) if texts and names else None)
+
+
+def _pair(x: object, y: object, client: object = None, names: tuple[str, ...] | None = None) -> Part:
+    """
+    Raises:
+        ValueError: samples and labels do not fit together.
+    """
+    samples, labels = _samples(_array(x)), _array(y)
+    columns = {} if client is None else {"client": _array(client)}
+    for what, each in (("labels", labels), *columns.items()):
+        if each.shape != (len(samples),):
+            raise ValueError(f"{len(samples)} samples, but {what} of shape {list(each.shape)}")
+    return Part(samples, labels, names, columns)
+
+
+def _array(value: Any) -> NDArray[Any]:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        here = value.detach().cpu()
+        return np.asarray((here.float() if here.dtype == torch.bfloat16 else here).numpy())
+    return np.asarray(value)
+
+
+def _samples(x: NDArray[Any]) -> NDArray[np.number]:
+    """Samples (n, ...) of numbers; images get their channels in front.
+
+    Raises:
+        ValueError: they are none.
+    """
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"samples are {x.dtype}, not numbers")
+    if x.ndim < 2 or not x.size:
+        raise ValueError(f"samples of shape {list(x.shape)}; (n, features), (n, height, width) or the like is needed")
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise ValueError("samples hold values that are no finite numbers")
+    if x.ndim == 3:
+        return x[:, None]
+    if x.ndim == 4 and x.shape[3] in CHANNELS and x.shape[1] not in CHANNELS:
+        return np.moveaxis(x, 3, 1)
+    return x
+
+
+def _classes(parts: list[Part]) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
+    """The labels of each part as numbers of classes, and the classes' names.
+
+    Raises:
+        ValueError: they are neither whole numbers from 0 nor texts.
+    """
+    both = np.concatenate([part.y for part in parts])
+    names = parts[0].names
+    if both.dtype.kind in "UO" and all(isinstance(label, str) for label in both.tolist()):
+        names = tuple(np.unique(both).tolist())
+        return [np.searchsorted(np.asarray(names), part.y.astype(str)).astype(np.int64) for part in parts], names
+    if both.dtype.kind not in "iu":
+        raise ValueError(f"labels are {both.dtype}, not whole numbers or texts")
+    if both.min() < 0:
+        raise ValueError(f"labels reach from {both.min()}; whole numbers from 0 are needed")
+    count = max(int(both.max()) + 1, len(names or ()))
+    if count > MAX_CLASSES:
+        raise ValueError(f"labels reach to {both.max():,}; at most {MAX_CLASSES:,} classes are taken")
+    shown = names if names is not None and len(names) == count else tuple(map(str, range(count)))
+    return [check_labels(part.y, count, len(part.x), "labels") for part in parts], shown
