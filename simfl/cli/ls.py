@@ -82,7 +82,8 @@ def _words(entry: "Entry") -> str:
     """What a user calls a run: its name, in what it differs, its tags, what is wrong with it."""
     kind = "" if entry.kind == "run" else entry.kind
     name = entry.run_name and f'"{entry.run_name}"'
-    return " ".join(filter(None, [kind, name, entry.error or entry.differs, *(f"#{tag}" for tag in entry.tags)]))
+    pruned = f"{entry.runs['pruned']} pruned" if entry.runs.get("pruned") else ""
+    return " ".join(filter(None, [kind, pruned, name, entry.error or entry.differs, *(f"#{tag}" for tag in entry.tags)]))
 
 
 def _lines(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:

@@ -172,7 +172,7 @@ def test_a_plugins_column_is_seen_everywhere_unasked(plugged, no_pictures):
     assert [axes.get_title(loc="left") for axes in fig.axes] == ["Largest ε", "Time spent"]
     rows = table[(table.column == "epsilon_max") & (table.group == "random")]
     np.testing.assert_allclose(rows["mean"], np.mean([np.sqrt(np.arange(14) + seed) for seed in SEEDS], axis=0))
-    assert rows["rounds"].tolist() == list(range(1, 15))
+    assert rows["round"].tolist() == list(range(14))
     text = page(study)
     assert "Largest ε" in text and 'id="figure-plugins"' in text
 

@@ -153,7 +153,7 @@ def test_workers_are_told_the_log_and_the_name(monkeypatch):
 
     mlflow, tasks = FakeMlflow().install(monkeypatch), []
 
-    def here(all_tasks, jobs, time_limit_s):
+    def here(all_tasks, jobs, time_limit_s, slots):
         tasks.extend(all_tasks)
         for task in all_tasks:
             play(task)
