@@ -161,10 +161,19 @@ def test_the_page_on_the_architecture_names_what_is_there():
         assert any(f"def {test}(" in path.read_text() for path in HERE.glob("tests/*/test_*.py")), test
 
 
-def test_the_readme_lists_every_command():
+@pytest.mark.parametrize("word", [
+    "gossip", "straggler", "over-selection", "dropout", "staleness", "non-IID", "personalisation", "secure aggregation",
+    "differential privacy", "client drift", "heterogeneity", "cross-device", "cross-silo",
+])  # fmt: skip
+def test_the_concepts_explain_the_words_of_the_field(word):
+    text = " ".join((DOCS / "explanation/concepts.md").read_text().split())
+    assert word.lower() in text.replace("*", "").lower()
+
+
+def test_the_page_of_commands_lists_every_command():
     from simfl.cli import COMMANDS
 
-    listed = re.findall(r"^\| `simfl (\w+)", (HERE / "README.md").read_text(), re.M)
+    listed = re.findall(r"^\| `simfl (\w+)", (DOCS / "reference/commands.md").read_text(), re.M)
     assert sorted(listed) == sorted(COMMANDS)
 
 

@@ -10,7 +10,7 @@ import pytest
 from simfl.core.registration.family_index import undone
 
 HERE = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted([*HERE.glob("results/*/*.py"), *HERE.glob("benchmarks/*.py")])
+SCRIPTS = sorted([*HERE.glob("results/*/*.py"), *HERE.glob("benchmarks/*.py"), *HERE.glob("docs/pictures/*.py")])
 
 
 def imported(path, monkeypatch):
