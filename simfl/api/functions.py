@@ -4,14 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from simfl.api.requests import Overrides, hand_in_all, sweep_request_of
+
 if TYPE_CHECKING:
     from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
-    from simfl.experiments.sweep.sweep_file import Request
-    from simfl.learning.objects.handles import Handle
     from simfl.results.round_rows import OnRound
     from simfl.scenario import Scenario
-
-Overrides = Iterable[str] | Mapping[str, Any]
 
 
 def load(file: Path | str | Mapping[str, object], overrides: Overrides = (), **keys: object) -> "Scenario":
@@ -30,7 +28,7 @@ def load(file: Path | str | Mapping[str, object], overrides: Overrides = (), **k
     """
     from simfl.experiments.sweep.plan import source
 
-    base, texts, handles = _hand_in_all(file, overrides, keys)
+    base, texts, handles = hand_in_all(file, overrides, keys)
     return source(base)[1](texts).using(objects=tuple(handles))
 
 
@@ -75,7 +73,7 @@ def run(
     from simfl.scenario import Scenario
 
     names, notes = texts_of(log), Notes(run_name, texts_of(tags), note)
-    base, texts, handles = _hand_in_all(scenario, overrides, keys)
+    base, texts, handles = hand_in_all(scenario, overrides, keys)
     chosen = base if isinstance(base, Scenario) and not texts else source(base)[1](texts)
     try:
         return Result.open(
@@ -120,7 +118,7 @@ def sweep(
     from simfl.experiments.sweep.progress import shown
 
     options = How(**how)
-    sweep_request, _handles = _request(scenario, grid, zipped, cases, replications)
+    sweep_request, _handles = sweep_request_of(scenario, grid, zipped, cases, replications)
     plan = plan_sweep(
         sweep_request.scenario, sweep_request.axes, sweep_request.replications or 1, sweep_request.plugins
     )
@@ -166,7 +164,7 @@ def compare(
     from simfl.experiments.sweep.progress import shown
 
     options = How(**how)
-    sweep_request, _handles = _request(scenario, grid, zipped, cases, replications)
+    sweep_request, _handles = sweep_request_of(scenario, grid, zipped, cases, replications)
     configurations(sweep_request.axes)
     plan = plan_sweep(
         sweep_request.scenario, sweep_request.axes, sweep_request.replications or 5, sweep_request.plugins
@@ -215,7 +213,7 @@ def search(
     from simfl.experiments.sweep.progress import shown
 
     large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
-    base, _, _handles = _hand_in_all(scenario, (), {})
+    base, _, _handles = hand_in_all(scenario, (), {})
     texts, _of_space = hand_in(space, several=True) if isinstance(space, Mapping) else (space, [])
     definition, options = prepare(base, texts, large, small, bounds, runs, batch, prune), How(**how)
     with shown(not progress) as watch:
@@ -237,34 +235,6 @@ def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepRes
     from simfl.api.result_objects import open as opened
 
     return opened(path, trust_plugins)
-
-
-def _request(
-    scenario: "Scenario | Mapping[str, Any] | Path | str",
-    grid: Mapping[str, Any] | None,
-    zipped: Iterable[Sequence[str]],
-    cases: Mapping[str, Mapping[str, Any]] | None,
-    replications: int | None,
-) -> "tuple[Request, list[Handle]]":
-    """What a sweep is asked for, with texts for the objects in it; their handles, to be held until it is planned."""
-    from simfl.api.object_overrides import hand_in
-    from simfl.core.errors import SimflError
-    from simfl.experiments.sweep.cases import cases_of
-    from simfl.experiments.sweep.grid import parse_mapping
-    from simfl.experiments.sweep.sweep_file import request
-
-    if replications is not None and replications < 1:
-        raise SimflError(f"replications: at least 1 (got {replications})")
-    base, _, handles = _hand_in_all(scenario, (), {})
-    texts, of_grid = hand_in({} if grid is None else grid, several=True)
-    named = {name: hand_in(overrides) for name, overrides in (cases or {}).items()}
-    case_axes = cases_of({name: overrides for name, (overrides, _) in named.items()})
-    of_cases = [handle for _, each in named.values() for handle in each]
-    return request(base, parse_mapping(texts), map(list, zipped), case_axes, replications), [
-        *handles,
-        *of_grid,
-        *of_cases,
-    ]
 
 
 def verify(
@@ -292,21 +262,3 @@ def verify(
     scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))
     refuse_others(scenario, texts)
     return repeat(Path(path), trust_plugins)
-
-
-def _hand_in_all(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:
-    """The scenario and the texts of its overrides, with texts for the objects among them; the objects' handles."""
-    from simfl.api.object_overrides import hand_in
-
-    base, handles = hand_in(scenario) if isinstance(scenario, Mapping) else (scenario, [])
-    texts, of_overrides = hand_in(overrides) if isinstance(overrides, Mapping) else (overrides, [])
-    others, of_keys = hand_in(keys)
-    return base, [*_texts(texts), *_texts(others)], [*handles, *of_overrides, *of_keys]
-
-
-def _texts(overrides: Overrides) -> list[str]:
-    from simfl.experiments.sweep.grid import value_text
-
-    if isinstance(overrides, Mapping):
-        return [f"{key}={value_text(value)}" for key, value in overrides.items()]
-    return list(overrides)

@@ -83,7 +83,8 @@ def _words(entry: "Entry") -> str:
     kind = "" if entry.kind == "run" else entry.kind
     name = entry.run_name and f'"{entry.run_name}"'
     pruned = f"{entry.runs['pruned']} pruned" if entry.runs.get("pruned") else ""
-    return " ".join(filter(None, [kind, pruned, name, entry.error or entry.differs, *(f"#{tag}" for tag in entry.tags)]))
+    tags = (f"#{tag}" for tag in entry.tags)
+    return " ".join(filter(None, [kind, pruned, name, entry.error or entry.differs, *tags]))
 
 
 def _lines(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:

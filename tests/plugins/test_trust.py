@@ -110,8 +110,8 @@ PLAY = {
     "sweep": lambda d, mine: ["sweep", mine, "seed=0", "--out", d.parent.parent, "--jobs", 1],
     "compare": lambda d, mine: ["compare", mine, "selection=random,partition", "--replications", 2,
                                 "--out", d.parent.parent, "--jobs", 1],
-    "search": lambda d, mine: ["search", mine, "selection=random,partition", "--maximise", "mean_cardinality", "--runs", 2,
-                               "--out", d.parent.parent, "--jobs", 1],
+    "search": lambda d, mine: ["search", mine, "selection=random,partition", "--maximise", "mean_cardinality",
+                               "--runs", 2, "--out", d.parent.parent, "--jobs", 1],
 }  # fmt: skip
 """Commands that play the user's own scenario where results of it lie already."""
 

@@ -56,6 +56,7 @@ OTHERS = {
     "audit.matrices": "logs of users",
     "experiments.attack.recorded": "paths that ResultsFolder has checked",
     "results.export.tensorboard": "a path that ResultsFolder has checked",
+    "experiments.sweep.object_files": "Python objects, by the SHA-256 in the task",
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",
     "experiments.compare.budgets": "a path that ResultsFolder has checked",
     "experiments.sweep.stop_rule": "bytes that UnfinishedTable has checked",

@@ -65,7 +65,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayTask:
     """What one task of an array executes. It is pickled, and called on the node.
 
     Attributes:
@@ -128,12 +128,12 @@ def submit(plan: Plan, out: Path, folder: Path, how: How, options: str) -> Submi
             return None
         count = min(how.jobs or MAX_TASKS, len(left))
         shares = [replace(how, jobs=None, only=tuple(left[i::count])) for i in range(count)]
-        job = _send([Part(plan, out, folder, share) for share in shares], folder / "slurm", plan.name, parameters)
+        job = _send([ArrayTask(plan, out, folder, share) for share in shares], folder / "slurm", plan.name, parameters)
         write_sealed(folder / SUBMITTED, {"job": job, "tasks": count})
         return Submission(job, count, len(left))
 
 
-def _send(parts: list[Part], folder: Path, name: str, parameters: Mapping[str, Any]) -> str:
+def _send(parts: list[ArrayTask], folder: Path, name: str, parameters: Mapping[str, Any]) -> str:
     """The number of a new array."""
     try:
         from submitit import SlurmExecutor
