@@ -34,8 +34,8 @@ def sweep_request_of(
     named = {name: hand_in(overrides) for name, overrides in (cases or {}).items()}
     case_axes = cases_of({name: overrides for name, (overrides, _) in named.items()})
     of_cases = [handle for _, each in named.values() for handle in each]
-    made = request(base, parse_mapping(texts), map(list, zipped), case_axes, replications)
-    return made, [*handles, *of_grid, *of_cases]
+    sweep_request = request(base, parse_mapping(texts), map(list, zipped), case_axes, replications)
+    return sweep_request, [*handles, *of_grid, *of_cases]
 
 
 def hand_in_all(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:
