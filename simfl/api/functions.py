@@ -158,8 +158,11 @@ def open(path: Path | str, *, trust_plugins: bool = False) -> "Result | SweepRes
 
 
 def _texts(overrides: Overrides) -> list[str]:
+    from simfl.core.errors import SimflError
     from simfl.experiments.sweep.grid import value_text
 
     if isinstance(overrides, Mapping):
         return [f"{key}={value_text(value)}" for key, value in overrides.items()]
+    if isinstance(overrides, str):
+        raise SimflError(f"overrides are a mapping or a list of texts; did you mean [{overrides!r}]?")
     return list(overrides)

@@ -11,7 +11,7 @@ from simfl.core.columns import order_columns
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, no_results
 from simfl.results.frames import html_table, indexed_rounds
 from simfl.results.run_files import participation_matrix, read_table
 from simfl.scenario import Scenario
@@ -225,7 +225,7 @@ def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult 
     if is_finished(Path(path)):
         return Result.open(path, trust_plugins)
     if not is_swept(Path(path)):
-        raise SimflError(f"{path}: no run, sweep or comparison here")
+        raise SimflError(f"{path}: {no_results(Path(path), 'no run, sweep or comparison here')}")
     kind = ComparisonResult if "comparison.json" in ResultsFolder.open_sweep(Path(path)) else SweepResult
     return kind.open(path, trust_plugins)
 

@@ -32,7 +32,7 @@ figure_plugin_option = click.option(
 )  # fmt: skip
 
 
-def load_figures(plugins: tuple[Path, ...]) -> None:
+def load_plugins(plugins: tuple[Path, ...]) -> None:
     """Executes the plugin files of ``--plugin``.
 
     Raises:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.errors import MissingError, ScenarioError
+from simfl.core.errors import MissingError, PluginError, ScenarioError
 from simfl.core.rng import Streams
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
             return build()
         except ScenarioError as error:
             preflight.problems += scenario.locate(error).problems
+        except PluginError as error:
+            wrong = ScenarioError("training", str(error))
+            preflight.problems += scenario.locate(wrong).problems
         except MissingError as error:
             preflight.missing.append(str(error))
         return None
@@ -53,6 +56,8 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
 
         attempt(lambda: build(scenario))
         return preflight
+    from simfl.agents.servers import server_of
+
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:
         preflight.unchecked.append(f"what is drawn for each of {scenario.clients:,} clients")
@@ -61,5 +66,6 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
             attempt(lambda: devices.availability.build(scenario, streams, links.names))
         attempt(lambda: devices.computation.build(scenario, streams))
         attempt(lambda: devices.failure.build(scenario, streams))
+    attempt(lambda: server_of(scenario.training))
     preflight.unchecked += attempt(lambda: scenario.learning.preview(scenario)) or []
     return preflight

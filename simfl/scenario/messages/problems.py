@@ -11,6 +11,7 @@ from simfl.core.errors import nearest
 from simfl.scenario.extends import EXTENDS
 from simfl.scenario.fields import annotation_at, describe, homes, key_homes, keys_of, options, owner, registry_of
 from simfl.scenario.messages.pydantic_errors import (
+    NUMBERS,
     TYPES,
     UNKNOWN_KEY,
     TranslatedError,
@@ -19,6 +20,7 @@ from simfl.scenario.messages.pydantic_errors import (
     translate,
 )
 from simfl.scenario.messages.suggestions import (
+    ALSO_CALLED,
     BOOLEANS,
     is_number,
     like_name,
@@ -116,7 +118,9 @@ class _Explained:
             return f"{shown(EXTENDS)} stands in files only; no override changes it"
         known = keys_of(annotation, value) | ({} if path[:-1] else {EXTENDS: str})
         written = value.get(word) if isinstance(value, dict) else None
-        if (converted := key_in_unit(word, written, known)) is not None:
+        if written is None and 0 < word.find(":") < len(word) - 1:
+            guess = f"; write a space behind the colon, {word.replace(':', ': ', 1)!r}"
+        elif (converted := key_in_unit(word, written, known)) is not None:
             guess = f"; did you mean {converted!r}?"
         else:
             guess = (
@@ -182,9 +186,10 @@ class _Explained:
 
     def inside(self, path: KeyPath, name: str) -> str:
         """Where in this section, or elsewhere, a plugin of this name may stand."""
-        places = [where for where in homes(self.top, name) if where != path]
-        places.sort(key=lambda where: (where[: len(path)] != path, len(where)))
-        return f"; did you mean {f'{dotted_key(places[0])}: {name}'!r}?" if places else ""
+        names = (name, *ALSO_CALLED.get(name.lower().replace("_", ""), ()))
+        places = [(where, each) for each in names for where in homes(self.top, each) if where != path]
+        places.sort(key=lambda place: (place[0][: len(path)] != path, len(place[0])))
+        return f"; did you mean {f'{dotted_key(places[0][0])}: {places[0][1]}'!r}?" if places else ""
 
     # -- values --------------------------------------------------------------------------------
 
@@ -211,7 +216,8 @@ class _Explained:
         error = one.error
         kind, context = error["type"], error.get("ctx", {})
         if kind in TYPES:
-            return f"Input should be {TYPES[kind]}"
+            nullable = kind in NUMBERS and type(None) in options(self.around(one.path)[0])
+            return f"Input should be {TYPES[kind]}{' or null' if nullable else ''}"
         if kind == "plugin_unknown":
             return f"Input should be one of {context['known']}"
         if kind in ("too_short", "too_long"):
@@ -247,7 +253,7 @@ class _Explained:
         """The valid value that lies nearest, where there is one."""
         kinds = {one.error["type"]: one.error.get("ctx", {}) for one in group}
         if not isinstance(value, bool) and isinstance(value, (int, float)):
-            return nearest_number(kinds, value)
+            return nearest_number(kinds, value, self.around(group[0].path)[0])
         if isinstance(value, str):
             if kinds.keys() & {"int_type", "float_type"}:
                 if is_number(value):

@@ -17,9 +17,9 @@ MISTAKES = [
     typed("compare-policies fl.yaml", "compare-policies", "compare"),
     typed("plot-figure results/fl/DONE", "plot-figure", "plot"),
     # options
-    typed("run fl.yaml --seed 3", "--seed", "seed=3"),
-    typed("run fl.yaml --rounds 10", "--rounds", "training.rounds=10"),
-    typed("run fl.yaml --clients=20", "--clients", "clients=20"),
+    typed("run fl.yaml --seed 3", "--seed", "seed=VALUE"),
+    typed("run fl.yaml --rounds 10", "--rounds", "training.rounds=VALUE"),
+    typed("run fl.yaml --clients=20", "--clients", "clients=VALUE"),
     typed("run fl.yaml --config-name other", "--config-name", "--help|no such option"),
     typed("run fl.yaml --output-dir here", "--output-dir", "--out"),
     typed("run fl.yaml --verbose", "--verbose", "--help|no such option"),
@@ -28,8 +28,8 @@ MISTAKES = [
     typed("sweep fl.yaml seed=0,1 --job 2", "--job", "--jobs"),
     typed("sweep fl.yaml seed=0,1 --jobs two", "--jobs", "two", "integer"),
     typed("sweep fl.yaml seed=0,1 --jobs 0", "--jobs", "0", "1"),
-    typed("sweep fl.yaml seed=0,1 --shard 3/2", "3/2", "--shard"),
-    typed("sweep fl.yaml seed=0,1 --shard 0/2", "0/2", "--shard"),
+    typed("sweep fl.yaml seed=0,1 --shard 3/2", "shard 3/2", "2/2"),
+    typed("sweep fl.yaml seed=0,1 --shard 0/2", "shard 0/2", "1/2"),
     typed("sweep fl.yaml seed=0,1 --seeds 5", "--seeds", "--replications"),
     typed("compare fl.yaml selection=random,weighted --replications=-3", "--replications", "-3"),
     typed("compare fl.yaml selection=random,weighted --baseline partition", "partition", "random", "weighted"),
@@ -40,11 +40,11 @@ MISTAKES = [
     typed("plot results/fl/DONE --figure acuracy -o a.pdf", "acuracy", "accuracy"),
     typed("plot results/fl/DONE --figure cardinality -o a.jpg", "a.jpg", ".pdf", ".png"),
     # order, quoting and separators
-    typed("run seed=3 fl.yaml", "seed=3", "fl.yaml", "first|before|file"),
+    typed("run seed=3 fl.yaml", "seed=3", "simfl run FILE key=value"),
     typed(
         "run training.rounds=3",
         "training.rounds=3",
-        "simfl run FILE|file first|scenario first|no scenario|names no file",
+        "simfl run FILE key=value",
     ),
     typed("run fl.yaml seed = 3", "seed", "key=value", "without spaces|no spaces"),
     typed("run fl.yaml seed:3", "seed:3", "seed=3"),
@@ -53,7 +53,7 @@ MISTAKES = [
     typed("run fl.yaml +training.momentum=0.9", "+training.momentum", "training.momentum"),
     typed("run fl.yaml selection=random,weighted", "selection", "sweep", "compare"),  # separators
     typed("sweep fl.yaml selection=batch_partition:T=2,mode=fair", "mode", "semicolon|;"),  # separators
-    typed("run fl.yaml seed=", "seed", "value|integer"),
+    typed("run fl.yaml seed=", "seed", "value|whole number"),
     typed("run fl.yaml =3", "=3", "key"),
     typed("compare fl.yaml", "compare", "selection=random,weighted|several values|key=a,b|KEY=VALUE"),
     typed("compare fl.yaml selection=random", "selection", "several|one configuration|two|second"),

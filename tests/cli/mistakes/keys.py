@@ -2,7 +2,7 @@
 
 from tests.cli.mistakes import given, written
 
-REST = "clients: 12\nselection: {name: random, k: 4}\ntraining: {rounds: 2}\n"
+REST = "clients: 12\nselection: {name: random, k: 4}\ntraining: {name: fedavg, rounds: 2}\n"
 
 MISTAKES = [
     # misspelt

@@ -6,7 +6,7 @@ LOG = "round,client\n0,ann\n0,bob\n1,bob\n"
 
 MISTAKES = [
     typed("audit empty.csv", "empty.csv", "empty|no ", empty__csv=""),
-    typed("audit head.csv", "head.csv", "no |only", head__csv="round,client\n"),
+    typed("audit head.csv", "head.csv", "empty", head__csv="round,client\n"),
     typed(
         "audit flower.csv",
         "server_round",
@@ -29,17 +29,17 @@ MISTAKES = [
     typed("audit a.xlsx", "a.xlsx", "csv", a__xlsx="PK"),
     typed("audit missing.csv", "missing.csv", "no such|does not exist|not found"),
     typed("audit results", "results", "folder|run", "fl/"),
-    typed("audit results/fl/OPEN", "OPEN", "not finished|unfinished|interrupted|not complete|continue"),
+    typed("audit results/fl/OPEN", "OPEN", "no finished run"),
     typed("audit a.csv --figure a.jpg", "a.jpg", ".svg", a__csv=LOG),
     typed("audit a.csv --noise gaussian", "gaussian", "central_gaussian", a__csv=LOG),
-    typed("audit fl.yaml", "fl.yaml", "simfl run|log"),
+    typed("audit fl.yaml", "fl.yaml", "round,client", "csv"),
     typed("report fl.yaml", "fl.yaml", "simfl run|results|folder"),
     typed("report results/fl/rounds.csv", "rounds.csv", "no such|does not exist|not found"),
     typed("report results/fl/DONE/rounds.csv", "rounds.csv", "folder"),
     typed("report nowhere", "nowhere", "no such|does not exist|not found"),
     typed("report empty", "empty", "no run|no results|no finished", empty="FOLDER"),
-    typed("report results/fl/DAMAGED", "DAMAGED", "rounds.csv"),
-    typed("plot results/fl/DAMAGED --figure cardinality -o a.svg", "DAMAGED", "rounds.csv"),
+    typed("report results/fl/DAMAGED", "DAMAGED", "rounds.csv", code=4),
+    typed("plot results/fl/DAMAGED --figure cardinality -o a.svg", "DAMAGED", "rounds.csv", code=4),
     typed("plot results/fl/DONE --figure differences -o a.svg", "differences", "comparison|compare"),
     typed("plot results/fl/DONE --figure cardinality -o nowhere/a.svg", "nowhere"),
     typed("export results/fl/DONE", "--parquet", "--tensorboard|--rounds"),
@@ -47,8 +47,8 @@ MISTAKES = [
     typed("export nowhere --rounds all.csv", "nowhere", "no such|does not exist|not found"),
     typed("show results/fl/DONE", "folder|directory", "scenario.yaml"),
     typed("show nowhere.yaml", "nowhere.yaml", "no such|does not exist|not found"),
-    typed("verify fl.yaml", "fl.yaml", "folder|results|run"),
-    typed("verify results/fl/OPEN", "OPEN", "not finished|unfinished|interrupted|not complete|continue"),
+    typed("verify fl.yaml", "fl.yaml", "directory|folder|results"),
+    typed("verify results/fl/OPEN", "OPEN", "no finished run"),
     typed("serve nowhere.yaml", "nowhere.yaml", "no such|does not exist|not found"),
     typed("serve fl.yaml", "external", "learning.backend|backend"),
     typed("watch nowhere", "nowhere", "no such|does not exist|not found"),
@@ -61,7 +61,7 @@ MISTAKES = [
     typed(
         "run net.yaml",
         "links.csv",
-        "no such|does not exist|not found",
+        "is no file",
         net__yaml="extends: fl.yaml\nnetwork: {name: file, path: links.csv, server: s}\n",
     ),
     typed(
@@ -82,8 +82,8 @@ MISTAKES = [
     typed(
         "validate d.yaml",
         "d.csv",
-        "no such|does not exist|not found|missing",
+        "is no file",
         d__yaml="extends: fl.yaml\nlearning: {data: {name: csv, path: d.csv, label: income}}\n",
     ),
-    typed("show fl.yaml --json", "--json", "no such option|--help"),
+    typed("show fl.yaml --jsn", "--jsn", "--json"),
 ]
