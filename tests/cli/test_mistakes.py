@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from click.testing import CliRunner
 
 import simfl
 from simfl.cli import simfl as command
+from simfl.core.errors import PLUGIN_FILE
+from simfl.core.registration.family_index import undone
 from tests.cli.mistakes import (
     BASE,
     Mistake,
@@ -48,7 +51,16 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, results):
+def no_plugins():
+    """What plugin files register is forgotten."""
+    with undone():
+        yield
+    for name in [name for name in sys.modules if name.startswith(PLUGIN_FILE)]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, results, no_plugins):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(results, tmp_path / "results")
     return tmp_path

@@ -27,6 +27,7 @@ from simfl.scenario.messages.suggestions import (
     name_suggestion,
     nearest_number,
     same_name,
+    without_space,
 )
 from simfl.scenario.messages.unit_suffixes import as_number, key_in_unit
 from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
@@ -79,7 +80,8 @@ class _Explained:
         elif kind == "missing":
             self.note(one.path, self.missing(one.path))
         elif kind == "plugin_name" and (key := like_name(self.at(one.path, None))):
-            self.note((*one.path, key), f"unknown key {shown(key)}; did you mean 'name'?", key=True)
+            guess = without_space(key) or "; did you mean 'name'?"
+            self.note((*one.path, key), f"unknown key {shown(key)}{guess}", key=True)
         elif kind == "plugin_unknown" and len(group) == 1:
             self.unknown_plugin(one)
         elif kind == "plugin_broken":
@@ -118,8 +120,8 @@ class _Explained:
             return f"{shown(EXTENDS)} stands in files only; no override changes it"
         known = keys_of(annotation, value) | ({} if path[:-1] else {EXTENDS: str})
         written = value.get(word) if isinstance(value, dict) else None
-        if written is None and 0 < word.find(":") < len(word) - 1:
-            guess = f"; write a space behind the colon, {word.replace(':', ': ', 1)!r}"
+        if written is None and without_space(word):
+            guess = without_space(word)
         elif (converted := key_in_unit(word, written, known)) is not None:
             guess = f"; did you mean {converted!r}?"
         else:
@@ -224,7 +226,8 @@ class _Explained:
             bound = context.get("min_length", context.get("max_length"))
             return f"Input should have at {'least' if kind == 'too_short' else 'most'} {bound} item{'s'[: bound != 1]}"
         if kind == "string_pattern_mismatch":
-            rule = next((field.description for field in self.siblings(one.path) if field.name == one.path[-1]), "")
+            path = one.path[:-1] if isinstance(one.path[-1], int) else one.path
+            rule = next((field.description for field in self.siblings(path) if field.name == path[-1]), "")
             return f"Input does not fit ({rule})" if rule else error["msg"]
         return str(error["msg"]).removeprefix("Value error, ")
 

@@ -65,7 +65,14 @@ def like_name(value: object) -> str | None:
     return next((key for key in keys if same_name(key, ("name",)) or nearest(key, ["name"])), None)
 
 
-def nearest_number(kinds: JsonObject, value: float, annotation: object = Any) -> str:
+def without_space(key: str) -> str:
+    """What to write for a key like ``k:4``; nothing for others."""
+    return (
+        f"; write a space behind the colon, {key.replace(':', ': ', 1)!r}" if 0 < key.find(":") < len(key) - 1 else ""
+    )
+
+
+def nearest_number(kinds: JsonObject, value: float, annotation: Any = Any) -> str:
     """``"; the nearest valid value is 1"``, or nothing where it is not known.
 
     Args:
@@ -93,7 +100,7 @@ def nearest_number(kinds: JsonObject, value: float, annotation: object = Any) ->
     return "" if near is None else f"; the nearest valid value is {near}"
 
 
-def _within(number: int, annotation: object) -> int:
+def _within(number: int, annotation: Any) -> int:
     """The number itself, or the bound that it violates."""
     try:
         TypeAdapter[Any](annotation).validate_python(number)

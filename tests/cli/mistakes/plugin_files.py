@@ -64,7 +64,7 @@ MISTAKES = [
         "select",
         mine__py=HEAD + '@POLICIES("mine")' + BODY.replace("np.flatnonzero", "np.nonzeroflat"),
     ),
-    typed("run fl.yaml --plugin plugins", "plugins", "folder|directory|no such", plugins="FOLDER"),
+    typed("run fl.yaml --plugin plugins", "plugins", "Python file", plugins="FOLDER"),
     typed("run fl.yaml --plugin mine.txt", "mine.txt", ".py|Python", mine__txt="hello there\n"),
     typed("list --plugin mine.py selections", "selections", "selection", mine__py=HEAD + '@POLICIES("mine")' + BODY),
 ]
