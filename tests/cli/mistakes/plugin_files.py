@@ -21,7 +21,20 @@ class Mine:
 """
 SELECT = BODY[BODY.index("    def select") :]
 
+RULE = """\
+from dataclasses import dataclass
+from simfl.plugins.training import RULES, FedAvg
+
+@RULES("mine")
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    "Mine."
+
+    server = "synchron"
+"""
+
 MISTAKES = [
+    typed("validate fl.yaml training=mine --plugin mine.py", "training", "synchron", "synchronous", mine__py=RULE),
     typed("run fl.yaml selection=mine --plugin mine.py", "mine.py", "no such|does not exist|not found"),
     typed("run fl.yaml selection=mine", "mine", "random|known"),
     typed("run fl.yaml selection=mine --plugin mine.py", "mine.py", "line 2|:2", mine__py="import numpy\ndef f(:\n"),
@@ -63,6 +76,7 @@ MISTAKES = [
         "mine",
         "select",
         mine__py=HEAD + '@POLICIES("mine")' + BODY.replace("np.flatnonzero", "np.nonzeroflat"),
+        code=1,
     ),
     typed("run fl.yaml --plugin plugins", "plugins", "Python file", plugins="FOLDER"),
     typed("run fl.yaml --plugin mine.txt", "mine.txt", ".py|Python", mine__txt="hello there\n"),
