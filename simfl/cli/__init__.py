@@ -65,15 +65,15 @@ class _Commands(click.Group):
             try:
                 return super().invoke(context)
             except click.NoSuchOption as error:
-                raise _explained(error) from None
+                raise explain(error) from None
 
 
-def _explained(error: click.NoSuchOption) -> click.NoSuchOption:
+def explain(error: click.NoSuchOption) -> click.NoSuchOption:
     """An unknown option beside what does its work: another option or command, or a key of the scenario."""
-    meant = OPTIONS_ELSEWHERE.get(error.option_name)
+    replacement = OPTIONS_ELSEWHERE.get(error.option_name)
     takes_keys = error.ctx is not None and any(param.name == "overrides" for param in error.ctx.command.params)
-    if meant is not None:
-        message = f"{error.message} Did you mean '{meant}'?"
+    if replacement is not None:
+        message = f"{error.message} Did you mean '{replacement}'?"
     elif takes_keys and (key := key_meant(error.option_name)) is not None:
         message = f"{error.message} Keys of a scenario are set without dashes: {key}=VALUE"
     else:

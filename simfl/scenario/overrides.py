@@ -49,8 +49,8 @@ def apply(document: Document, overrides: Iterable[str], top: object) -> None:
 def _split(text: str) -> tuple[KeyPath, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        meant = re.fullmatch(r"([\w.-]+):(\S+)", text)
-        example = f"did you mean '{meant[1]}={meant[2]}'?" if meant else "e.g. training.rounds=50"
+        parts = re.fullmatch(r"([\w.-]+):(\S+)", text)
+        example = f"did you mean '{parts[1]}={parts[2]}'?" if parts else "e.g. training.rounds=50"
         raise _Bad(f"an override has the form key=value without spaces, {example}")
     return _path(key), value.strip()
 
