@@ -47,8 +47,11 @@ def hand_in_all(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) ->
 
 
 def _texts(overrides: Overrides) -> list[str]:
+    from simfl.core.errors import SimflError
     from simfl.experiments.sweep.grid import value_text
 
     if isinstance(overrides, Mapping):
         return [f"{key}={value_text(value)}" for key, value in overrides.items()]
+    if isinstance(overrides, str):
+        raise SimflError(f"overrides are a mapping or a list of texts; did you mean [{overrides!r}]?")
     return list(overrides)

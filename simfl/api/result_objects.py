@@ -12,7 +12,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading, number
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, no_results
 from simfl.results.frames import as_printed, html_table, indexed_rounds
 from simfl.results.run_files import participation_matrix, read_table
 from simfl.scenario import Scenario
@@ -282,7 +282,7 @@ def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult 
     if is_finished(Path(path)):
         return Result.open(path, trust_plugins)
     if not is_swept(Path(path)):
-        raise SimflError(f"{path}: no run, sweep or comparison here")
+        raise SimflError(f"{path}: {no_results(Path(path), 'no run, sweep or comparison here')}")
     reader = ResultsFolder.open_sweep(Path(path))
     if "search.csv" in reader:
         return SearchResult.open(path, trust_plugins)

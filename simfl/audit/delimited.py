@@ -86,7 +86,7 @@ def _matrix(path: Path, delimiter: str, header: list[str]) -> Log:
     if names and not any(map(_is_number, _rows(path, delimiter)[1])):
         raise SimflError(
             f"{path}:1: neither the columns round,client[,weight] (or --columns round=NAME,client=NAME) nor a matrix "
-            "of numbers under names"
+            "of numbers under names (CSV, TSV, JSON lines, Parquet, NPY and NPZ are read)"
         )
     step = max(1, 10**7 // len(header))
     parts: list[tuple[Any, Any, Any]] = []

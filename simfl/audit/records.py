@@ -54,13 +54,16 @@ def _frame(numbers: list[int], rows: list[list[str]], columns: dict[str, str]) -
     return np.array(numbers), pandas.DataFrame(rows, columns=list(columns.values()), dtype="str")
 
 
+ONE_A_LINE = 'JSON lines are read: one object a line, {"round": 0, "client": "ann"}'
+
+
 def _record(path: Path, number: int, line: str) -> JsonObject:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        raise SimflError(f"{path}:{number}: not a JSON object on one line") from None
+        raise SimflError(f"{path}:{number}: not a JSON object on one line; {ONE_A_LINE}") from None
     if not isinstance(record, dict):
-        raise SimflError(f"{path}:{number}: not a JSON object on one line")
+        raise SimflError(f"{path}:{number}: not a JSON object on one line; {ONE_A_LINE}")
     return record
 
 
@@ -68,7 +71,7 @@ def _word(path: Path, number: int, value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise SimflError(f"{path}:{number}: a round, client or weight is neither a number nor a word")
+        raise SimflError(f"{path}:{number}: a round, client or weight is neither a number nor a word; {ONE_A_LINE}")
     return value if isinstance(value, str) else repr(value)
 
 

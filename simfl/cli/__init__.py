@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from simfl.cli.failures import failures
-from simfl.core.errors import nearest
+from simfl.cli.mistyped import OPTIONS_ELSEWHERE, command_meant, key_meant
 from simfl.core.version import VERSION
 
 __all__ = ["main", "simfl"]
@@ -60,7 +60,7 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.UsageError as error:
-            near = nearest(args[0], COMMANDS)
+            near = command_meant(args[0], COMMANDS)
             raise click.UsageError(error.message + (f" Did you mean '{near}'?" if near else ""), context) from None
 
     def invoke(self, context: click.Context) -> Any:
@@ -68,11 +68,20 @@ class _Commands(click.Group):
             try:
                 return super().invoke(context)
             except click.NoSuchOption as error:
-                if error.ctx is not None and any(param.name == "overrides" for param in error.ctx.command.params):
-                    key = error.option_name.lstrip("-").replace("-", "_")
-                    message = f"{error.message} Keys of a scenario are set without dashes: {key}=VALUE"
-                    raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
-                raise
+                raise explain(error) from None
+
+
+def explain(error: click.NoSuchOption) -> click.NoSuchOption:
+    """An unknown option beside what does its work: another option or command, or a key of the scenario."""
+    replacement = OPTIONS_ELSEWHERE.get(error.option_name)
+    takes_keys = error.ctx is not None and any(param.name == "overrides" for param in error.ctx.command.params)
+    if replacement is not None:
+        message = f"{error.message} Did you mean '{replacement}'?"
+    elif takes_keys and (key := key_meant(error.option_name)) is not None:
+        message = f"{error.message} Keys of a scenario are set without dashes: {key}=VALUE"
+    else:
+        return error
+    return click.NoSuchOption(error.option_name, message, None, error.ctx)
 
 
 @click.group(

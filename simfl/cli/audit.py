@@ -134,8 +134,9 @@ def _columns(text: str | None) -> dict[str, str] | None:
     for part in text.split(","):
         what, equals, name = (word.strip() for word in part.partition("="))
         if what not in COLUMNS or not equals or not name:
-            near = suggestion(what, COLUMNS) or "; the form is round=NAME,client=NAME,weight=NAME"
-            raise SimflError(f"--columns: '{part}' names none of round, client and weight{near}")
+            form = "the form is round=NAME,client=NAME,weight=NAME"
+            near = suggestion(what, COLUMNS)
+            raise SimflError(f"--columns: '{part}' names none of round, client and weight; {form}{near}")
         if what in columns_by_role:
             raise SimflError(f"--columns: {what} is named twice")
         columns_by_role[what] = name

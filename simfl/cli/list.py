@@ -1,22 +1,25 @@
 """``simfl list``"""
 
 import json
+from pathlib import Path
 
 import click
 
 from simfl.cli import completing
-from simfl.cli.shared import as_json, print_json
+from simfl.cli.shared import as_json, load_plugins, plugin_option, print_json
 from simfl.core.json_data import JsonObject
 
 
 @click.command("list", short_help="List what a scenario can choose.")
 @click.argument("family", required=False, shell_complete=completing.families)
+@plugin_option
 @as_json
-def command(family: str | None, as_json: bool) -> None:
+def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
     """List what a scenario can choose: every family, its plugins and their keys.
 
     With FAMILY (e.g. selection) only that one.
     """
+    load_plugins(plugins)
     known = catalogue()
     if family is not None and family not in known:
         from simfl.core.errors import suggestion

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli import completing
-from simfl.cli.shared import ResultsPath, figure_plugin_option, load_figures
+from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins
 
 WIDTHS_IN = {"column": 3.4, "page": 7.0}
 """Widths of one and of two columns of a paper, inches."""
@@ -47,7 +47,7 @@ def command(
     from simfl.results.file_names import refuse_result_files
 
     refuse_result_files(output, output.with_suffix(".csv"))
-    load_figures(plugins)
+    load_plugins(plugins)
     size = {"figure_figsize": (WIDTHS_IN[width], WIDTHS_IN[width])} if width else {}
     fig, table = draw(name, folders, **FONTS[font], **size)
     with style.settings(**FONTS[font]):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import ResultsPath, figure_plugin_option, load_figures
+from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins
 
 
 @click.command("report")
@@ -25,7 +25,7 @@ def command(folders: tuple[Path, ...], output: Path | None, plugins: tuple[Path,
 
     target = output or (folders[0] if len(folders) == 1 else Path()) / "report.html"
     refuse_result_files(target)
-    load_figures(plugins)
+    load_plugins(plugins)
     study = read_study(folders)
     for note in (unreadable_plugins(study), missing_figures_hint(study)):
         if note:

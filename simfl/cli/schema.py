@@ -1,12 +1,15 @@
 """``simfl schema``"""
 
+from pathlib import Path
+
 import click
 
-from simfl.cli.shared import print_json
+from simfl.cli.shared import load_plugins, plugin_option, print_json
 
 
 @click.command("schema", short_help="Print the JSON Schema of scenario files.")
-def command() -> None:
+@plugin_option
+def command(plugins: tuple[Path, ...]) -> None:
     """Print the JSON Schema of scenario files, for completion and hover text in editors.
 
     \b
@@ -15,4 +18,5 @@ def command() -> None:
     """
     from simfl.scenario.schema import schema
 
+    load_plugins(plugins)
     print_json(schema())

@@ -122,7 +122,7 @@ log_option = click.option(
 )  # fmt: skip
 
 
-def load_figures(plugins: tuple[Path, ...]) -> None:
+def load_plugins(plugins: tuple[Path, ...]) -> None:
     """Executes the plugin files of ``--plugin``.
 
     Raises:

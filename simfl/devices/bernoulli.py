@@ -39,6 +39,8 @@ class Bernoulli:
         return all_equal(self.dropout)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        if self.dropout == 1:
+            return [("dropout", "is 1, so that no client is ever available; it must be below 1")]
         return [*length_problems("dropout", self.dropout, setting.clients), *reaching("dropout", self.dropout, most=1)]
 
     def build(

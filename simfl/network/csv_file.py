@@ -120,6 +120,9 @@ def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
     return _table(csv_rows(path, key), path, key)
 
 
+LIST_FORM = "; a list of links has the columns src,dst,rtt_ms"
+
+
 def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
     names = rows[0][1][1:] if rows else []
     if len(names) < 2 or len(set(names)) < len(names) or "" in names:
@@ -132,7 +135,9 @@ def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[lis
     done: set[str] = set()
     for where, (name, *cells) in rows[1:]:
         if name not in position:
-            raise ScenarioError(key, f"{where}: row '{name}' is not in the header{suggestion(name, names)}")
+            raise ScenarioError(
+                key, f"{where}: row '{name}' is not in the header{suggestion(name, names) or LIST_FORM}"
+            )
         if name in done:
             raise ScenarioError(key, f"{where}: row '{name}' comes twice")
         if len(cells) != len(names):

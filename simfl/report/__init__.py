@@ -37,6 +37,7 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
         SimflError: there is no such figure, or nothing to draw in it.
     """
     from simfl.report.figures import FIGURES, broken
+    from simfl.report.figures.base import NothingToDraw
 
     lame = {problem.name: problem for problem in broken()}
     if name in lame:
@@ -44,7 +45,10 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
     if name not in FIGURES:
         hint = f"; {hint}" if (hint := _plugin_hint(source, name)) else ""
         raise SimflError(f"no figure '{name}'{suggestion(name, FIGURES)} (one of {', '.join(FIGURES)}){hint}")
-    return FIGURES[name](_study(source), **changes)
+    try:
+        return FIGURES[name](_study(source), **changes)
+    except NothingToDraw as error:
+        raise NothingToDraw(f"figure '{name}': {error}") from None
 
 
 def _study(source: Study | Path | str | Sequence[Path | str]) -> Study:

@@ -31,6 +31,21 @@ LOOKS = 5
 """A file that does not fit its digest is read so often while the digests change: somebody is writing both."""
 
 
+def no_results(path: Path, none: str) -> str:
+    """Why a path is no folder of results, and which of its folders is one.
+
+    Args:
+        path: what was named.
+        none: what to say where it is a folder.
+    """
+    if not path.exists():
+        return "no such folder"
+    if not path.is_dir():
+        return "is a file; name the folder of the results"
+    inside = sorted(path.glob(f"*/{SUMMARY}")) or sorted(path.glob(f"*/*/{SUMMARY}"))
+    return none + (f"; did you mean {str(inside[0].parent)!r}?" if inside else "")
+
+
 @dataclass(frozen=True)
 class ResultsFolder:
     """A folder of results, of which nothing is handed out unchecked: of a finished run, a run in progress, a sweep.
@@ -82,7 +97,7 @@ class ResultsFolder:
         try:
             data = (path / seal).read_bytes()
         except OSError as error:
-            raise SimflError(f"{path}: {none} ({seal}: {error.strerror})") from None
+            raise SimflError(f"{path}: {no_results(path, f'{none} ({seal}: {error.strerror})')}") from None
         return cls(path, check_seal(data, path / seal), seal)
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.errors import MissingError, ScenarioError
+from simfl.core.errors import MissingError, PluginError, ScenarioError
 from simfl.core.rng import Streams
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
             return build()
         except ScenarioError as error:
             preflight.problems += scenario.locate(error).problems
+        except PluginError as error:
+            wrong = ScenarioError("training", str(error))
+            preflight.problems += scenario.locate(wrong).problems
         except MissingError as error:
             preflight.missing.append(str(error))
         return None
@@ -53,6 +56,10 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
 
         attempt(lambda: build(scenario))
         return preflight
+    if not type(scenario.training).__module__.startswith("simfl."):  # simfl's own rules name servers that are there
+        from simfl.agents.servers import server_of
+
+        attempt(lambda: server_of(scenario.training))
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:
         preflight.unchecked.append(f"what is drawn for each of {scenario.clients:,} clients")

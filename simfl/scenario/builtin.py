@@ -50,8 +50,16 @@ def find(name: Path | str, folder: Path = Path()) -> ScenarioFile:
     return ScenarioFile(path, str(path), path.parent)
 
 
+def folder_instead(path: Path) -> str:
+    """Says that a folder is no scenario, and which file of it is one."""
+    inside = path / "scenario.yaml"
+    return "is a folder, not a scenario file" + (f"; did you mean {str(inside)!r}?" if inside.is_file() else "")
+
+
 def no_such(path: Path) -> str:
     """Says that there is no such scenario, and which one may have been meant."""
+    if "=" in path.name:
+        return "no such file; the scenario stands first, before key=value: simfl run FILE key=value"
     near = None
     if path.stem not in builtins():  # away from the checkout, scenarios/quickstart.yaml is quickstart
         folder = path.parent

@@ -15,7 +15,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry
 from simfl.core.storage.disk import open_regular
 from simfl.scenario import data_files, plugin_files
-from simfl.scenario.builtin import ScenarioFile, find, no_such
+from simfl.scenario.builtin import ScenarioFile, find, folder_instead, no_such
 from simfl.scenario.fields import annotation_at, options, owner, registry_of
 from simfl.scenario.overrides import Change
 from simfl.scenario.trust import NAMED, Trust
@@ -45,11 +45,15 @@ def _text(base_file: ScenarioFile) -> str:
     Raises:
         ValueError: there is none.
     """
+    if base_file.path.suffix == ".py":
+        raise ValueError("is a Python file, not a scenario; plugins are named by --plugin FILE")
     try:
         with open_regular(base_file.path) as file:
             return decode(file.read(MAX_BYTES + 1))
     except FileNotFoundError:
         raise ValueError(no_such(base_file.path)) from None
+    except IsADirectoryError:
+        raise ValueError(folder_instead(base_file.path)) from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
 

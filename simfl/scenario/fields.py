@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from simfl.core.registration.plugin_data import default_of, plain
+from simfl.core.registration.plugin_data import default_of, plain, required_fields
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry
 from simfl.scenario.yaml.places import KeyPath
@@ -83,8 +83,9 @@ def key_homes(annotation: object, key: str, path: KeyPath = ()) -> Iterator[tupl
     """The places below one of this type at which a plugin has some key: its path, and the plugin's name."""
     for option in options(annotation):
         if isinstance(option, Registry):
-            by_base = sorted(option.items(), key=lambda item: len(item[1].__mro__))  # presets after what they preset
-            classes: dict[str, type] = dict(by_base)
+            # plugins that need the key before those that may have it, and presets after what they preset
+            ranks = {name: (key not in required_fields(cls), len(cls.__mro__)) for name, cls in option.items()}
+            classes: dict[str, type] = {name: option[name] for name in sorted(ranks, key=lambda name: ranks[name])}
         else:
             classes = {"": option} if isinstance(option, type) and is_dataclass(option) else {}
         for name, cls in classes.items():

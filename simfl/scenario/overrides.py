@@ -48,8 +48,10 @@ def apply(document: Document, overrides: Iterable[str], top: object) -> None:
 
 def _split(text: str) -> tuple[KeyPath, str]:
     key, equals, value = text.partition("=")
-    if not equals:
-        raise _Bad("an override has the form key=value, e.g. training.rounds=50")
+    if not equals or not key.strip():
+        parts = re.fullmatch(r"([\w.-]+):(\S+)", text)
+        example = f"did you mean '{parts[1]}={parts[2]}'?" if parts else "e.g. training.rounds=50"
+        raise _Bad(f"an override has the form key=value without spaces, {example}")
     return _path(key), value.strip()
 
 
@@ -63,7 +65,7 @@ def _path(key: str) -> KeyPath:
     return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
 
 
-def _value(text: str) -> Any:
+def _value(path: KeyPath, text: str) -> Any:
     if text[:1] in ("[", "{", "'", '"'):
         inner = read(text, "value")
         if inner.problems:
@@ -73,9 +75,8 @@ def _value(text: str) -> Any:
         text.encode("utf-8")
         value = scalar(text)
     except ValueError as error:
-        raise _Bad(
-            "the text is not UTF-8" if isinstance(error, UnicodeError) else f"{error} (got {shown(text)})"
-        ) from None
+        wrong = "the text is not UTF-8" if isinstance(error, UnicodeError) else f"{error} (got {shown(text)})"
+        raise _Bad(f"{dotted_key(path)}: {wrong}") from None
     if isinstance(value, str) and "\0" in value:
         raise _Bad("the text holds a character that is not allowed")
     return value
@@ -104,7 +105,7 @@ class Change:
         registry = registry_of(self.type_at(path))
         fitting = SHORTHAND.match(text) if registry else None
         inner = split_fields(text[fitting.end() :]) if fitting else []
-        value = fitting[1] if fitting else _value(text)
+        value = fitting[1] if fitting else _value(path, text)
         current = parent[path[-1]] if _has(parent, path[-1]) else None
         if registry and (isinstance(value, str) or isinstance(value, dict) and "name" in value):
             self.choose(parent, path, registry, current, value)

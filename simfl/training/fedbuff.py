@@ -184,5 +184,5 @@ class FedBuff(SgdRule):
             yield (
                 "name",
                 f"clients come and go one by one, but secagg: {protocol.name} needs one cohort from its first phase to "
-                "its last; use training: fedavg, or a protocol whose masks belong to jobs",
+                "its last; use training: fedavg, or secagg: basecagg, whose masks belong to jobs",
             )

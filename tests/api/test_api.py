@@ -94,7 +94,7 @@ def test_a_sweep_of_a_loaded_scenario_is_the_sweep_of_its_file(tiny, tmp_path):
     assert [len(result.rounds) for result in swept.results()] == [4, 4]
     assert list(swept.runs["selection.k"]) == [3, 6] and swept.failed.empty
     assert [type(value) for value in swept.runs.digest] == [str, str]
-    with pytest.raises(SimflError, match="no finished run"):
+    with pytest.raises(SimflError, match="no such folder"):
         swept.result("000000000000")
 
 

@@ -335,7 +335,7 @@ def test_a_run_without_any_time_says_so(tmp_path, monkeypatch):
 def test_a_run_of_skipped_rounds_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "name: t\nclients: 4\nselection: {name: random, k: 2}\nlearning: none\ntraining: {name: fedavg, rounds: 2}\n"
-    Path("t.yaml").write_text(text + "devices: {availability: {name: bernoulli, dropout: 1}}\n")
+    Path("t.yaml").write_text(text + "devices: {availability: {name: bernoulli, dropout: [1, 1, 1, 1]}}\n")
     assert "every round was skipped" in call("run", "t.yaml").stderr
     assert "every round was skipped" not in call("run", "t.yaml", "devices.availability.dropout=0").stderr
 
@@ -491,5 +491,8 @@ def test_a_closed_pipe_is_no_internal_error(tmp_path):
 
 def test_an_override_with_dashes_is_told_its_form(good):
     result = call("run", good, "--learning-rate", "3")
-    assert result.exit_code == 2 and "Keys of a scenario are set without dashes: learning_rate=VALUE" in result.output
+    assert (
+        result.exit_code == 2
+        and "Keys of a scenario are set without dashes: training.learning_rate=VALUE" in result.output
+    )
     assert "Keys of a scenario" not in call("list", "--seed", "3").output

@@ -172,7 +172,7 @@ def test_a_mapping_extends_too(folder):
         ({"a": "extends: quickstrat"}, "a.yaml:1:10: extends: 'quickstrat': no such file; did you mean 'quickstart'?"),
         ({"a": "extends: /dev/zero"}, "a.yaml:1:10: extends: '/dev/zero': cannot be read: is a device"),
         ({"a": f"extends: {300 * 'x'}"}, "...: cannot be read: File name too long"),
-        ({"a": "extends: ."}, "a.yaml:1:10: extends: '.': cannot be read: Is a directory"),
+        ({"a": "extends: ."}, "a.yaml:1:10: extends: '.': is a folder, not a scenario file"),
         ({"a": 'extends: cities\nnetwork: {server: "\\uFEFF"}'}, "a.yaml:2:19: network.server: unknown city '\\ufeff'"),
         ({"a": "extends: [base]"}, "a.yaml:1:10: extends: the name of a scenario file or of a built-in"),
         ({"a": "extends: b", "b": "- 1"}, "a.yaml:1:10: extends: 'b' is no mapping"),

@@ -100,6 +100,9 @@ class Registry(Mapping[str, type[P_co]]):
     __hash__ = object.__hash__
 
     def __call__(self, name: str) -> Callable[[Class], Class]:
+        if not isinstance(name, str):
+            raise TypeError(f'a {self.family} is registered under a name: @REGISTRY("name")')
+
         def register(cls: Class) -> Class:
             if not is_dataclass(cls):
                 raise TypeError(f"{self.family} '{name}' must be a dataclass")

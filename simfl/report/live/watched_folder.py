@@ -13,7 +13,7 @@ from simfl.report.live.run_names import name_runs
 from simfl.report.live.tail_reader import RoundsTail
 from simfl.report.study_reader import index_of, place_of, runs_below
 from simfl.results.file_names import BEGUN, SCENARIO, is_finished, is_swept
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, no_results
 from simfl.results.sealed_files import read_failure
 from simfl.results.tables import SEALS
 
@@ -50,7 +50,7 @@ class WatchedFolder:
         """
         members = self._members()
         if not members:
-            raise SimflError(f"{self.folder}: no run here, finished or not")
+            raise SimflError(f"{self.folder}: {no_results(self.folder, 'no run here, finished or not')}")
         runs = [self._run(path, label) | {"label": label} for path, label in members]
         places = {path.name: (path, label) for path, label in members}
         shown = [digest for digest in dict.fromkeys(chosen) if digest in places][:OVERLAID] or [_latest(runs)]

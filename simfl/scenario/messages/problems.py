@@ -11,6 +11,7 @@ from simfl.core.errors import nearest
 from simfl.scenario.extends import EXTENDS
 from simfl.scenario.fields import annotation_at, describe, homes, key_homes, keys_of, options, owner, registry_of
 from simfl.scenario.messages.pydantic_errors import (
+    NUMBERS,
     TYPES,
     UNKNOWN_KEY,
     TranslatedError,
@@ -19,12 +20,14 @@ from simfl.scenario.messages.pydantic_errors import (
     translate,
 )
 from simfl.scenario.messages.suggestions import (
+    ALSO_CALLED,
     BOOLEANS,
     is_number,
     like_name,
     name_suggestion,
     nearest_number,
     same_name,
+    without_space,
 )
 from simfl.scenario.messages.unit_suffixes import as_number, key_in_unit
 from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
@@ -77,7 +80,8 @@ class _Explained:
         elif kind == "missing":
             self.note(one.path, self.missing(one.path))
         elif kind == "plugin_name" and (key := like_name(self.at(one.path, None))):
-            self.note((*one.path, key), f"unknown key {shown(key)}; did you mean 'name'?", key=True)
+            guess = without_space(key) or "; did you mean 'name'?"
+            self.note((*one.path, key), f"unknown key {shown(key)}{guess}", key=True)
         elif kind == "plugin_unknown" and len(group) == 1:
             self.unknown_plugin(one)
         elif kind == "plugin_broken":
@@ -116,7 +120,9 @@ class _Explained:
             return f"{shown(EXTENDS)} stands in files only; no override changes it"
         known = keys_of(annotation, value) | ({} if path[:-1] else {EXTENDS: str})
         written = value.get(word) if isinstance(value, dict) else None
-        if (converted := key_in_unit(word, written, known)) is not None:
+        if written is None and without_space(word):
+            guess = without_space(word)
+        elif (converted := key_in_unit(word, written, known)) is not None:
             guess = f"; did you mean {converted!r}?"
         else:
             guess = (
@@ -182,9 +188,10 @@ class _Explained:
 
     def inside(self, path: KeyPath, name: str) -> str:
         """Where in this section, or elsewhere, a plugin of this name may stand."""
-        places = [where for where in homes(self.top, name) if where != path]
-        places.sort(key=lambda where: (where[: len(path)] != path, len(where)))
-        return f"; did you mean {f'{dotted_key(places[0])}: {name}'!r}?" if places else ""
+        names = (name, *ALSO_CALLED.get(name.lower().replace("_", ""), ()))
+        places = [(where, each) for each in names for where in homes(self.top, each) if where != path]
+        places.sort(key=lambda place: (place[0][: len(path)] != path, len(place[0])))
+        return f"; did you mean {f'{dotted_key(places[0][0])}: {places[0][1]}'!r}?" if places else ""
 
     # -- values --------------------------------------------------------------------------------
 
@@ -211,14 +218,16 @@ class _Explained:
         error = one.error
         kind, context = error["type"], error.get("ctx", {})
         if kind in TYPES:
-            return f"Input should be {TYPES[kind]}"
+            nullable = kind in NUMBERS and type(None) in options(self.around(one.path)[0])
+            return f"Input should be {TYPES[kind]}{' or null' if nullable else ''}"
         if kind == "plugin_unknown":
             return f"Input should be one of {context['known']}"
         if kind in ("too_short", "too_long"):
             bound = context.get("min_length", context.get("max_length"))
             return f"Input should have at {'least' if kind == 'too_short' else 'most'} {bound} item{'s'[: bound != 1]}"
         if kind == "string_pattern_mismatch":
-            rule = next((field.description for field in self.siblings(one.path) if field.name == one.path[-1]), "")
+            path = one.path[:-1] if isinstance(one.path[-1], int) else one.path
+            rule = next((field.description for field in self.siblings(path) if field.name == path[-1]), "")
             return f"Input does not fit ({rule})" if rule else error["msg"]
         return str(error["msg"]).removeprefix("Value error, ")
 
@@ -247,7 +256,7 @@ class _Explained:
         """The valid value that lies nearest, where there is one."""
         kinds = {one.error["type"]: one.error.get("ctx", {}) for one in group}
         if not isinstance(value, bool) and isinstance(value, (int, float)):
-            return nearest_number(kinds, value)
+            return nearest_number(kinds, value, self.around(group[0].path)[0])
         if isinstance(value, str):
             if kinds.keys() & {"int_type", "float_type"}:
                 if is_number(value):

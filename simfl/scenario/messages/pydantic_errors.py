@@ -24,6 +24,9 @@ TYPES = {
 """pydantic's complaints about the kind of a value, and what is wanted instead."""
 
 
+NUMBERS = ("int_type", "int_from_float", "float_type")
+
+
 @dataclass(frozen=True)
 class TranslatedError:
     """One of pydantic's errors, its ``loc`` translated: ``branch`` is the alternative of a union it belongs to."""

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from simfl.core.errors import nearest
 from simfl.core.json_data import JsonObject
 
@@ -21,6 +23,15 @@ ALSO_CALLED = {
     "randomseed": ("seed",),
     "dataset": ("data",),
     "type": ("name",),
+    "fractionfit": ("k",),
+    "minfitclients": ("k",),
+    "numparticipants": ("k",),
+    "clientsperround": ("k",),
+    "strategy": ("training",),
+    "algorithm": ("training",),
+    "fedadam": ("adam",),
+    "fedadagrad": ("adagrad",),
+    "fedyogi": ("yogi",),
 }
 """What other programs and papers call a key."""
 
@@ -54,7 +65,21 @@ def like_name(value: object) -> str | None:
     return next((key for key in keys if same_name(key, ("name",)) or nearest(key, ["name"])), None)
 
 
-def nearest_number(kinds: JsonObject, value: float) -> str:
+def without_space(key: str) -> str:
+    """What to write for a key like ``k:4``; nothing for others."""
+    return (
+        f"; write a space behind the colon, {key.replace(':', ': ', 1)!r}" if 0 < key.find(":") < len(key) - 1 else ""
+    )
+
+
+def nearest_number(kinds: JsonObject, value: float, annotation: Any = Any) -> str:
+    """``"; the nearest valid value is 1"``, or nothing where it is not known.
+
+    Args:
+        kinds: pydantic's complaints about the value, with their bounds.
+        value: what stands there.
+        annotation: what may stand there; a whole number beside the value keeps its bounds.
+    """
     near: Any = None
     if "greater_than_equal" in kinds:
         near = kinds["greater_than_equal"]["ge"]
@@ -63,7 +88,7 @@ def nearest_number(kinds: JsonObject, value: float) -> str:
     elif "multiple_of" in kinds:
         near = round(value / kinds["multiple_of"]["multiple_of"]) * kinds["multiple_of"]["multiple_of"]
     elif ("int_type" in kinds or "int_from_float" in kinds) and isinstance(value, float):
-        near = round(value)
+        near = _within(round(value), annotation)
     elif "greater_than" in kinds and isinstance(value, int) and isinstance(kinds["greater_than"]["gt"], int):
         near = kinds["greater_than"]["gt"] + 1
     elif "less_than" in kinds and isinstance(value, int) and isinstance(kinds["less_than"]["lt"], int):
@@ -73,6 +98,17 @@ def nearest_number(kinds: JsonObject, value: float) -> str:
     if isinstance(near, float) and near.is_integer() and abs(near) < 1e15:
         near = int(near)
     return "" if near is None else f"; the nearest valid value is {near}"
+
+
+def _within(number: int, annotation: Any) -> int:
+    """The number itself, or the bound that it violates."""
+    try:
+        TypeAdapter[Any](annotation).validate_python(number)
+    except ValidationError as error:
+        for one in error.errors():
+            bounds = one.get("ctx", {})
+            number = int(bounds.get("ge", bounds.get("le", number)))
+    return number
 
 
 def is_number(text: str) -> bool:

@@ -9,7 +9,10 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-
 
 
 INDENTED = "this line is indented like nothing above it: keys of one mapping begin in one column"
-DEEPER = "no key may stand here: the line is indented deeper than its neighbours, or text that holds ': ' needs quotes"
+DEEPER = (
+    "no key may stand here: the line is indented deeper than its neighbours, no space follows the ':' of a line above, "
+    "or text that holds ': ' needs quotes"
+)
 BRACKET = "a ',' or the closing ']' is missing before this"
 BRACE = "a ',' or the closing '}' is missing before this"
 

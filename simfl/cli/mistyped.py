@@ -1,0 +1,52 @@
+"""What was perhaps meant by a command or an option that simfl does not have."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from simfl.core.errors import nearest
+
+COMMANDS_ELSEWHERE = {
+    "check": "validate",
+    "create": "new",
+    "init": "new",
+    "launch": "run",
+    "lint": "validate",
+    "multirun": "sweep",
+    "results": "ls",
+    "runs": "ls",
+    "simulate": "run",
+    "start": "run",
+    "train": "run",
+}
+"""What other programs call a command."""
+
+OPTIONS_ELSEWHERE = {"-m": "simfl sweep", "--multirun": "simfl sweep", "--seeds": "--replications"}
+"""What other programs call an option, or what does its work here."""
+
+
+def command_meant(word: str, commands: Iterable[str]) -> str | None:
+    """The command, or the whole line, that an unknown command may have meant: ``simfl start``, ``simfl mine.yaml``."""
+    if word in COMMANDS_ELSEWHERE:
+        return COMMANDS_ELSEWHERE[word]
+    from simfl.scenario.builtin import SUFFIXES, builtins
+
+    if word in builtins() or Path(word).suffix in SUFFIXES:
+        return f"simfl run {word}"
+    return nearest(word, commands)
+
+
+def key_meant(option: str) -> str | None:
+    """The key of a scenario that an unknown option names: ``--rounds`` is ``training.rounds``."""
+    from simfl.scenario import Scenario
+    from simfl.scenario.fields import key_homes, keys_of
+    from simfl.scenario.messages.suggestions import ALSO_CALLED, same_name
+    from simfl.scenario.yaml.places import dotted_key
+
+    word = option.lstrip("-").replace("-", "_")
+    if (key := same_name(word, keys_of(Scenario, {}))) is not None:
+        return key
+    for name in (word, *ALSO_CALLED.get(word.replace("_", ""), ())):
+        homes = sorted((home for home, _ in key_homes(Scenario, name)), key=len)
+        if homes:
+            return dotted_key((*homes[0], name))
+    return None
