@@ -51,7 +51,6 @@ MISTAKES = [
     typed("run fl.yaml training:rounds=3", "training:rounds", "training.rounds"),
     typed("run fl.yaml training/rounds=3", "training/rounds", "training.rounds"),
     typed("run fl.yaml +training.momentum=0.9", "+training.momentum", "training.momentum"),
-    typed("sweep fl.yaml selection=batch_partition:T=2,mode=fair", "mode", "semicolon|;"),  # separators
     typed("run fl.yaml seed=", "seed", "value|whole number"),
     typed("run fl.yaml =3", "=3", "key"),
     typed("compare fl.yaml", "compare", "selection=random,weighted|several values|key=a,b|KEY=VALUE"),

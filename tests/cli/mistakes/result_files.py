@@ -45,7 +45,6 @@ MISTAKES = [
     typed("export results/fl/DONE", "--parquet", "--tensorboard|--rounds"),
     typed("export results/fl/DONE --rounds all.xlsx", "all.xlsx", ".csv", ".parquet"),
     typed("export nowhere --rounds all.csv", "nowhere", "no such|does not exist|not found"),
-    typed("show results/fl/DONE", "folder|directory", "scenario.yaml"),
     typed("show nowhere.yaml", "nowhere.yaml", "no such|does not exist|not found"),
     typed("verify fl.yaml", "fl.yaml", "directory|folder|results"),
     typed("verify results/fl/OPEN", "OPEN", "no finished run"),
