@@ -70,7 +70,8 @@ def _cells(entry: "Entry") -> tuple[str, str, str, str]:
     if entry.kind != "run":
         done, runs = entry.runs.get("done", 0), sum(entry.runs.values())
         count = f"{runs} runs" if done == runs else f"{done}/{runs} runs"
-        return entry.state, "", count if runs else "", ""
+        pruned = f", {entry.runs['pruned']} pruned" if entry.runs.get("pruned") else ""
+        return entry.state, "", count + pruned if runs else "", ""
     rounds = "" if entry.rounds is None else str(entry.rounds)
     if entry.planned and entry.state in ("running", "stopped", "failed"):
         rounds = f"{rounds}/{entry.planned}"
