@@ -114,7 +114,7 @@ def test_the_folder_of_a_search_is_read_as_that_of_a_sweep(both):
     assert drawn.front.tolist() == [
         not any((other >= one).all() and (other > one).any() for other in values) for one in values
     ]
-    assert "search-" in call("ls", folder / "found").output
+    assert "search selection.k=3,6,12" in call("ls", folder / "found").output
     found_by_optuna = optuna.load_study(
         study_name="simfl",
         storage=optuna.storages.JournalStorage(
