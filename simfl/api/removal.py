@@ -18,7 +18,7 @@ from simfl.results.sealed_files import read_sealed
 REMOVED = ".removed-"
 """A folder whose name begins so is no longer one of results, and waits for the next removal."""
 
-DIGEST_NAME = re.compile(r"((sweep|compare)-)?[0-9a-f]{12}")
+DIGEST_NAME = re.compile(r"((sweep|compare|search)-)?[0-9a-f]{12}")
 
 
 def check_removable(folder: Path, root: Path) -> Path:
@@ -68,8 +68,7 @@ def remove(folder: Path) -> None:
         for lock in {folder / ".lock", *lock_files(folder)}:
             stack.enter_context(file_lock(lock, f"{folder}: a process is at work here; nothing of it was removed"))
         os.rename(folder, gone)
-    shutil.rmtree(gone)
-    for left in folder.parent.glob(f"{REMOVED}*"):  # by a removal that was killed
+    for left in [gone, *folder.parent.glob(f"{REMOVED}*")]:  # also by a removal that was killed, or is at work
         if not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
     with suppress(OSError):  # other results are in it

@@ -70,7 +70,8 @@ def _cells(entry: "Entry") -> tuple[str, str, str, str]:
     if entry.kind != "run":
         done, runs = entry.runs.get("done", 0), sum(entry.runs.values())
         count = f"{runs} runs" if done == runs else f"{done}/{runs} runs"
-        return entry.state, "", count if runs else "", ""
+        pruned = f", {entry.runs['pruned']} pruned" if entry.runs.get("pruned") else ""
+        return entry.state, "", count + pruned if runs else "", ""
     rounds = "" if entry.rounds is None else str(entry.rounds)
     if entry.planned and entry.state in ("running", "stopped", "failed"):
         rounds = f"{rounds}/{entry.planned}"
@@ -82,9 +83,8 @@ def _words(entry: "Entry") -> str:
     """What a user calls a run: its name, in what it differs, its tags, what is wrong with it."""
     kind = "" if entry.kind == "run" else entry.kind
     name = entry.run_name and f'"{entry.run_name}"'
-    pruned = f"{entry.runs['pruned']} pruned" if entry.runs.get("pruned") else ""
     tags = (f"#{tag}" for tag in entry.tags)
-    return " ".join(filter(None, [kind, pruned, name, entry.error or entry.differs, *tags]))
+    return " ".join(filter(None, [kind, name, entry.error or entry.differs, *tags]))
 
 
 def _lines(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:

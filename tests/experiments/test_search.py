@@ -398,3 +398,20 @@ def test_a_pruned_run_says_so_and_can_go_on(tmp_path, by):
     whole = simfl.run(tmp_path / "learns.yaml", [str(settings[0])], out=tmp_path / "anew")
     assert (whole.path / "rounds.csv").read_bytes() == (folder / "rounds.csv").read_bytes()
     assert np.isfinite(whole.summary["test_accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({"name": ["a", "b"]}, "one name"),
+        ({"devices.availability.dropout": "0..0.5:0.000000001"}, "more than 10000 steps"),
+    ],
+)
+def test_spaces_that_no_search_can_have(space, message):
+    with pytest.raises(SimflError, match=message):
+        space_of(space)
+
+
+def test_a_search_has_no_shards(tiny):
+    with pytest.raises(SimflError, match="no shards"):
+        simfl.search(tiny, SMALL, maximise="mean_cardinality", runs=2, shard=(1, 2), out=tiny.parent, progress=False)

@@ -27,6 +27,7 @@ from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan, order
 from simfl.experiments.sweep.plugin_pickling import pack
 from simfl.experiments.sweep.stop_rule import StopRule, rounds_so_far
+from simfl.results.file_names import FAILURE
 from simfl.results.folder import ResultsFolder, write_contents
 from simfl.scenario.digest import foreign_plugins
 
@@ -80,6 +81,8 @@ def search(definition: Search, out: Path, how: How, watch: Watch | None = None) 
         BusyError: another process is running the same search.
         SimflError: no run has a value of an objective, or proposals are impossible one after another.
     """
+    if how.shard != (1, 1):
+        raise SimflError("shard: a search learns from all of its runs; it has no shards")
     folder = folder_of(definition, out)
     running = _Running(definition, out, folder, how, watch)
     make_folder(folder, out)
@@ -99,7 +102,8 @@ class _Running:
 
     def __init__(self, definition: Search, out: Path, folder: Path, how: How, watch: Watch | None) -> None:
         self.definition, self.out, self.folder, self.watch = definition, out, folder, watch
-        self.how = replace(how, slots=[])
+        self.how = replace(how, slots=[], retry_failed=False)
+        self.retry_failed = how.retry_failed
         self.proposer = Proposer(definition.space, definition.goal, definition.first.seed)
         self.trials: list[Trial] = []
         self.members: list[Member] = []
@@ -116,6 +120,8 @@ class _Running:
             self.members.append(one[1])
             if rule is not None:
                 self.rules[one[1].digest] = rule
+            if self.retry_failed:  # once: later batches leave it as it is
+                (self.out / self.definition.first.name / one[1].digest / FAILURE).unlink(missing_ok=True)
         how = replace(self.how, stop=self.rules)
         index = play(self.plan(), self.out, self.folder, how, None if self.watch is None else self.tell_progress)
         for proposal, member in proposed:

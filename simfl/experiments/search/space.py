@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from simfl.core.errors import SimflError
 from simfl.experiments.sweep.grid import Axis, parse, parse_mapping
-from simfl.experiments.sweep.ranges import NUMBER
+from simfl.experiments.sweep.ranges import MOST, NUMBER
 
 _RANGE = re.compile(rf"(log:)?({NUMBER})\.\.({NUMBER})(?::({NUMBER}))?")
 _LIKE_A_RANGE = re.compile(r"(log:)?[\w.+-]*\.\.[\w.+-]*(:[\w.+-]*)?")
@@ -106,6 +106,8 @@ def space_of(space: Iterable[str] | Mapping[str, object]) -> Space:
     fixed = tuple(f"{axis.key}={axis.values[0]}" for axis in axes if axis not in searched)
     if not searched:
         raise SimflError("nothing to search: give a key a range or several values, e.g. selection.k=4..20")
+    if any(axis.key == "name" for axis in searched):
+        raise SimflError("name: all runs of a search have one name, for they share a folder")
     if any(axis.key == "seed" for axis in searched):
         raise SimflError("seed: the best of several seeds is the luckiest; a search has one, e.g. seed=3")
     return Space(tuple(map(_parameter, searched)), fixed)
@@ -139,3 +141,5 @@ def _check(text: str, low: float, high: float, log: bool, step: float | None) ->
         raise SimflError(f"{text}: log: needs positive numbers")
     if step is not None and (log or not 0 < step <= high - low):
         raise SimflError(f"{text}: " + ("log: has no steps" if log else "the step leads nowhere"))
+    if step is not None and (high - low) / step > MOST:
+        raise SimflError(f"{text}: more than {MOST} steps; write the range without steps, or with longer ones")

@@ -157,6 +157,7 @@ def _tasks_left(job: str) -> int:
 
     Raises:
         MissingError: there is no Slurm here.
+        SimflError: Slurm does not answer.
     """
     if not job:
         return 0
@@ -165,6 +166,8 @@ def _tasks_left(job: str) -> int:
                                capture_output=True, text=True, check=False)  # fmt: skip
     except FileNotFoundError:
         raise MissingError("--slurm: there is no squeue here; run it on a login node of the cluster") from None
+    if answer.returncode and "invalid job id" not in answer.stderr.lower():  # submitting again would run all twice
+        raise SimflError(f"--slurm: squeue does not answer: {' '.join(answer.stderr.split())[-400:]}")
     return len(answer.stdout.split()) if answer.returncode == 0 else 0
 
 
