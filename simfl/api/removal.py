@@ -81,7 +81,13 @@ def only_here(sweep: Entry, entries: Sequence[Entry]) -> list[Path]:
     Args:
         sweep: the sweep.
         entries: all of its scenario.
+
+    Raises:
+        SimflError: of another one it is not known which runs belong to it.
     """
-    others = {digest for entry in entries if entry.path.name != sweep.path.name for digest in entry.members}
+    siblings = [entry for entry in entries if entry.kind != "run" and entry.path.name != sweep.path.name]
+    if unknown := next((entry.path for entry in siblings if not entry.members), None):
+        raise SimflError(f"{unknown}: which runs belong to it is not known; remove it first, or do not remove the runs")
+    others = {digest for entry in siblings for digest in entry.members}
     mine = set(sweep.members) - others
     return [entry.path for entry in entries if entry.kind == "run" and entry.path.name in mine]

@@ -207,6 +207,16 @@ def test_rm_of_a_sweep_leaves_runs_that_others_have():
     assert sorted(kept) == [2, 3] and simfl.open(next(Path("results/small").glob("sweep-*"))).failed.empty
 
 
+def test_rm_spares_runs_while_it_is_not_known_whose_they_are():
+    sweep([0, 1], "--name", "one")
+    sweep([1, 2], "--name", "two")
+    other = next(path for path in Path("results/small").glob("sweep-*") if "two" in (path / "notes.json").read_text())
+    (other / "index.csv").write_text("damaged")
+    refused = call("rm", "one", "--with-runs", "--yes")
+    assert refused.exit_code == 2 and "which runs belong to it is not known" in refused.stderr
+    assert len(list(Path("results/small").glob("*/summary.json"))) == 3
+
+
 def test_rm_refuses_what_is_not_its_own(tmp_path):
     path, other = run(), run("--out", "other")
     mine = Path("results/small/thesis")

@@ -238,7 +238,7 @@ def test_steps_categories_and_fixed_values():
 
 
 def test_the_key_decides_whether_a_range_has_whole_numbers_only(tiny):
-    asked = prepare(tiny, ["selection.k=2..8", "devices.availability.dropout=0..1", "training.rounds=log:1..100"],
+    asked = prepare(tiny, ["selection.k=2..8", "devices.availability.dropout=0..0.9", "training.rounds=log:1..100"],
                     ["mean_cardinality"], [], [], 4)  # fmt: skip
     assert [parameter.step for parameter in asked.space.parameters] == [1.0, None, 1.0]
 

@@ -73,6 +73,13 @@ def test_zipped_axes_move_together_and_with_the_others_they_make_the_product():
     assert count(together) == 6
 
 
+def test_another_group_takes_a_key_out_of_its_old_one():
+    old = group_axes(axes(["a=1,2", "b=3,4", "c=5,6"]), [["a", "b"]])
+    new = check_axes(group_axes(old, [["a", "c"]]))
+    assert {axis.key: axis.group for axis in new} == {"a": "a,c", "b": "", "c": "a,c"}
+    assert [*combinations(new)] == [(a, b, c) for a, c in zip("12", "56") for b in "34"]
+
+
 def test_a_zipped_key_may_repeat_a_value_but_not_all_of_a_step(tiny):
     plan = call("sweep", tiny, "selection.k=5,5,10", "training.rounds=1,2,1", "--zip", "selection.k,training.rounds",
                 "--out", tiny.parent)  # fmt: skip

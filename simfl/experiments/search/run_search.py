@@ -40,6 +40,10 @@ PREFIX = "search-"
 STUDY = "optuna.log"
 
 
+ENOUGH_EMPTY = 4
+"""Runs without a value of the objective, none with one, after which it is given up; a single one may have diverged."""
+
+
 class SearchPlan(Plan):
     """The runs of a search so far, as a sweep executes them."""
 
@@ -204,7 +208,8 @@ class _Running:
 
     def refuse_without_values(self) -> None:
         states = {trial.state for trial in self.trials}
-        if states == {table.EMPTY}:
+        enough = min(ENOUGH_EMPTY, self.definition.runs, self.definition.space.size or ENOUGH_EMPTY)
+        if states == {table.EMPTY} and len(self.trials) >= enough:
             missing = next(o.name for o in self.definition.goal.objectives if o.value(self.trials[0].numbers) is None)
             raise SimflError(f"{missing}: no run has it; its scenario does not measure it")
 

@@ -108,7 +108,9 @@ def group_axes(axes: Sequence[Axis], groups: Iterable[Sequence[str]]) -> tuple[A
     known = [axis.key for axis in axes]
     if missing := next((key for key in named if key not in known), None):
         raise SimflError(f"zip: {missing} has no values here{suggestion(missing, known) or f'; give {missing}=...'}")
-    return tuple(replace(axis, group=named.get(axis.key, axis.group)) for axis in axes)
+    broken = {axis.group for axis in axes if axis.group and any(key in named for key in axis.group.split(","))}
+    old = {axis.key: "" if axis.group in broken else axis.group for axis in axes}
+    return tuple(replace(axis, group=named.get(axis.key, old[axis.key])) for axis in axes)
 
 
 def check_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:
