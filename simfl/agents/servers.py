@@ -45,6 +45,7 @@ class Server(Plugin, ABC, Generic[R_co]):
 
     Attributes:
         accounts: what the round has cost so far, a :class:`simfl.agents.aggregation.accounts.RoundAccounts`.
+        shown_view: what the policy has been shown for the current round.
         global_model: the model's versions and its step.
     """
 
@@ -86,14 +87,23 @@ class Server(Plugin, ABC, Generic[R_co]):
         parts, present = self.parts, self.global_model.present
         available = checked_available(parts.available.draw(t, self.world.now), parts.clients, parts.available)
         known = self.global_model.records.known(t)
-        return View(t, available & present, self.tally.participation, known.reports, known.state)
+        history = None if self.tally.history is None else tuple(self.tally.history)
+        return View(t, available & present, self.tally.participation, known.reports, known.state, history)
 
     def select_among(self, view: View) -> Units:
         """Asks the policy for the clients of the view's round."""
         parts, t = self.parts, view.round
+        self.shown_view = view
         units = ask_policy(parts.policy, view, parts.policy.k, parts.streams("selection", t))
         self.note("round_start", round=t, available=int(view.available.sum()), selected=units.size)
         return units
+
+    def admits(self, t: int, clients: NDArray[np.int32]) -> bool:
+        """Asks the policy whether the sum of a round's clients may be opened; those without samples are in no sum."""
+        learner = self.parts.learner
+        if learner.dimension:
+            clients = clients[learner.counts(clients, t) > 0]
+        return bool(self.parts.policy.admits(self.shown_view, np.sort(clients)))
 
     def run_session(
         self, session: Session[R], selection_id: int, name: str, units: int | None = None

@@ -9,6 +9,8 @@ from simfl.agents.aggregation.components import RoundResult
 from simfl.agents.aggregation.exchange import ASK, exchange, message, sample_delays, work
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
+from simfl.core.columns import REFUSED
+from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units, job_ids
@@ -24,7 +26,8 @@ FORWARD_PASS = 1 / 3
 @SERVERS("synchronous")
 @dataclass(eq=False)
 class SynchronousServer(RoundServer[SynchronousRule]):
-    """Every round: ask the policy, prepare the sum, send the model, wait for the cohort, recover the sum, step.
+    """Every round: ask the policy, prepare the sum, send the model, wait for the cohort, ask the policy whether the sum
+    of those who arrived may be opened, recover it, step.
 
     Args: as for :class:`simfl.agents.servers.RoundServer`.
     """
@@ -72,7 +75,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         summed = [] if session is None else jobs_in_sum(jobs, session, units)
         if summed and parts.rule.announce:
             self.accounts.costs.bytes_down += self._announce(t, jobs)
-        done = self.aggregate(summed, session, row={} if outcome is None else outcome.row)
+        row: JsonObject = {column.name: 0 for column in parts.policy.columns} | ({} if outcome is None else outcome.row)
+        done = self.aggregate(summed, session, row=row)
         parts.learner.discard(jobs)
         return done
 
@@ -134,6 +138,9 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         costs.failed += len(jobs) - int(arrived.sum())
         if rule.on_failure == "abort" and not arrived.all():
             return None, jobs
+        if not self.admits(t, whole[arrived.reshape(whole.shape).all(axis=1)].ravel()):
+            self.note("refused", round=t)
+            return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
         return recovery.result, jobs

@@ -61,7 +61,7 @@ def command(
         if isinstance(value, list):
             value = ", ".join(value)
         if isinstance(value, dict):
-            value = ", ".join(f"{key} {item}" for key, item in value.items())
+            value = ", ".join(f"{key} {'not known' if item is None else item}" for key, item in value.items())
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
         click.echo(f"{name:<22}{shown}")
     if known["family_size_log10"] is None:

@@ -114,6 +114,13 @@ MASKED_COLUMNS: tuple[Column, ...] = (
 )  # fmt: skip
 """What rounds.csv tells of protocols of masks, besides :func:`failing` for each of their phases."""
 
+REFUSED = Column(
+    "refused_sum", "Refused sum", "count",
+    "1 where the selection policy refused what would have been summed, so that it was not recovered.", -1, "sum",
+    shown=False,
+)  # fmt: skip
+"""What rounds.csv tells of policies that are asked again before a sum is opened."""
+
 
 def failing(phase: str) -> Column:
     """How many clients an aggregation protocol's phase has lost."""

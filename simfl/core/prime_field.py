@@ -97,3 +97,23 @@ def echelon(matrix: Residues, p: int, order: NDArray[np.integer] | None = None) 
             a[others] = modulo(a[others] + factors[:, None] * a[k], p)
         pivots.append(int(column))
     return a[: len(pivots)], np.array(pivots, dtype=np.int64)
+
+
+def is_prime(n: int) -> bool:
+    """Miller's test with three bases, enough below 4,759,123,141 (G. Jaeschke, Math. Comp. 61, 1993)."""
+    power = (n - 1) & -(n - 1)
+    for base in (2, 7, 61):
+        x = pow(base, (n - 1) // power, n)
+        square = 1
+        while 2 * square < power and x not in (1, n - 1):
+            x, square = x * x % n, square * 2
+            if x == 1:
+                return False
+        if x not in (1, n - 1):
+            return False
+    return True
+
+
+def drawn_prime(rng: np.random.Generator) -> int:
+    """A prime between 2**31 and 2**32 that nobody knows beforehand: the first at or below a random odd number."""
+    return next(filter(is_prime, range(int(rng.integers(3 * 2**30, 2**32)) | 1, 2**31, -2)))

@@ -13,6 +13,7 @@ from simfl.core.rng import Streams
 
 if TYPE_CHECKING:  # the families build on this module
     from simfl.attacks.base import Observer
+    from simfl.core.columns import Column
     from simfl.devices.base import Available, Computation, Failure
     from simfl.network.base import Links
     from simfl.privacy.accountant import Accountant
@@ -71,6 +72,7 @@ class ChosenPolicy(Protocol):
         sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
         inclusion: an available client's probability of being selected, where that is known.
         reads, asks, scalars: what it looks at of the clients, see :class:`simfl.selection.base.Policy`.
+        columns: of rounds.csv that are there for the policy.
     """
 
     @property
@@ -99,6 +101,9 @@ class ChosenPolicy(Protocol):
 
     @property
     def scalars(self) -> str: ...
+
+    @property
+    def columns(self) -> "tuple[Column, ...]": ...
 
     def disjoint_units(self, clients: int) -> int:
         """Units without a common client that can be found one by one, however badly they are chosen."""

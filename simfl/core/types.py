@@ -49,6 +49,8 @@ class View:
         participation: int64, shape (clients,): aggregations each client has taken part in so far.
         reports: the declared fields by name.
         state: what the policy's own :meth:`simfl.selection.base.Policy.observe` has kept.
+        history: the clients in each sum so far, int32 (n,), ascending, without the rounds that summed nobody; None
+            where nobody has asked for it, see :attr:`simfl.selection.base.Policy.reads_history`.
     """
 
     round: int
@@ -56,6 +58,7 @@ class View:
     participation: NDArray[np.int64]
     reports: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
+    history: tuple[NDArray[np.int32], ...] | None = None
 
     @property
     def seconds(self) -> NDArray[np.float64]:

@@ -14,9 +14,11 @@ class Tally:
         aggregated: client updates aggregated in all of them.
         latest: in the last of them.
         participation: int64 (clients,): aggregations each client took part in.
+        history: who was aggregated in each round but the skipped ones, int32 (n,), ascending; None = not kept.
     """
 
-    def __init__(self, clients: int) -> None:
+    def __init__(self, clients: int, history: bool = False) -> None:
+        self.history: list[NDArray[np.int32]] | None = [] if history else None
         self.rounds = 0
         self.aggregated = 0
         self.latest = 0
@@ -25,9 +27,12 @@ class Tally:
         self._at_least = clients  # how many clients have taken part in just so many
 
     @classmethod
-    def of(cls, participation: NDArray[np.int64], rounds: int) -> "Tally":
+    def of(
+        cls, participation: NDArray[np.int64], rounds: int, history: list[NDArray[np.int32]] | None = None
+    ) -> "Tally":
         """The tally that has led to this participation, int64 (clients,), in so many rounds."""
         tally = cls(len(participation))
+        tally.history = history
         tally.rounds, tally.aggregated, tally.participation = rounds, int(participation.sum()), participation
         tally._most = int(participation.max())
         tally._find_least()
@@ -40,6 +45,8 @@ class Tally:
         self.aggregated += self.latest
         if not self.latest:
             return
+        if self.history is not None:
+            self.history.append(np.sort(clients).astype(np.int32))
         before = self.participation[clients]
         self.participation[clients] = before + 1
         self._most = max(self._most, int(before.max()) + 1)

@@ -74,10 +74,13 @@ class Accountant(Plugin, Protocol):
         columns: what it fills in rounds.csv.
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that its numbers speak of,
             where they are summed or noised; beside others it says 1, or an infinite epsilon.
+        rows: what a row of the participation matrix holds of a client in its numbers: ``units`` = 1, or a staleness
+            weight; ``weights`` = its samples, too.
     """
 
     columns: ClassVar[tuple[Column, ...]]
     covers: ClassVar[frozenset[str]] = SUMMABLE
+    rows: str = "units"
 
     @abstractmethod
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:

@@ -143,7 +143,11 @@ class Simulation:
         with open(self.folder / "participation.csv.part", newline="") as file:
             pairs = {(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)}
         clients = np.fromiter((client for _, client in pairs), dtype=np.int64, count=len(pairs))
-        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds)
+        history = None
+        if self.parts.policy.reads_history:
+            rows = itertools.groupby(sorted(pairs), key=lambda pair: pair[0])
+            history = [np.array([client for _, client in row], dtype=np.int32) for _, row in rows]
+        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds, history)
 
     # -- while it runs -----------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.columns import Column
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays, Units, View
 from simfl.core.validation import describe_type, read_only
-from simfl.selection.base import Policy
+from simfl.selection.base import Guarantee, Policy
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import Family
@@ -58,6 +59,7 @@ class _Singles:
     name: str
     unit_size: int = 1
     fixed_size: bool = True
+    unit_sizes: frozenset[int] = frozenset({1})
 
 
 def seen_by(policy: Policy, view: View) -> View:
@@ -69,6 +71,7 @@ def seen_by(policy: Policy, view: View) -> View:
         read_only(view.participation),
         MappingProxyType({name: read_only(view.reports[name]) for name in sorted(declared) if name in view.reports}),
         MappingProxyType(dict(view.state)),
+        view.history,
     )
 
 
@@ -85,7 +88,7 @@ def check_units(units: object, view: View, k: int, policy: "Policy | _Singles") 
 
     if not isinstance(units, np.ndarray) or units.dtype != np.int32 or units.ndim != 2:
         raise refuse(f"select must give int32 of shape (units, {policy.unit_size}), not {describe_type(units)}")
-    if units.shape[1] != policy.unit_size:
+    if units.shape[1] not in policy.unit_sizes:
         raise refuse(f"select gave units of {units.shape[1]} clients; its unit_size is {policy.unit_size}")
     if not units.size:
         return units
@@ -130,6 +133,18 @@ class _Shuffled:
     def asked_batch(self) -> int:
         return self.policy.asked_batch
 
+    @property
+    def unit_sizes(self) -> frozenset[int]:
+        return self.policy.unit_sizes
+
+    @property
+    def reads_history(self) -> bool:
+        return self.policy.reads_history
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.policy.columns
+
     def family(self, clients: int) -> "Family | None":
         return self.policy.family(clients)
 
@@ -158,12 +173,23 @@ class _Shuffled:
         return self.policy.start(clients)
 
     def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
-        places = np.sort(np.argsort(self.order)[summed]).astype(np.int32)
-        return observe(self.policy, self._relabel(view), places)
+        return observe(self.policy, self._relabel(view), self._places(summed))
+
+    def admits(self, view: View, clients: NDArray[np.int32]) -> bool:
+        return self.policy.admits(self._relabel(view), self._places(clients))
+
+    def guarantee(self, clients: int) -> Guarantee | None:
+        return self.policy.guarantee(clients)
 
     def _relabel(self, view: View) -> View:
         reports = {name: values[self.order] for name, values in view.reports.items()}
-        return View(view.round, view.available[self.order], view.participation[self.order], reports, view.state)
+        available, used = view.available[self.order], view.participation[self.order]
+        history = None if view.history is None else tuple(map(self._places, view.history))
+        return View(view.round, available, used, reports, view.state, history)
+
+    def _places(self, clients: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The places of some clients, ascending."""
+        return np.sort(np.argsort(self.order)[clients]).astype(np.int32)
 
 
 def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:

@@ -2,12 +2,13 @@
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
@@ -28,6 +29,14 @@ Mode = Literal["auto", "uniform", "fair", "least_total"]
 among the clients that some available row contains, ties at random. ``least_total``: the units of least summed
 participation, ties at random. ``auto``: ``fair`` where availability rates differ, else ``uniform``.
 """
+
+
+class Guarantee(NamedTuple):
+    """Multi-round privacy that holds for any number of rounds, by notion; None = not known."""
+
+    strong: int | None = None
+    semi_strong: int | None = None
+    weak: int | None = None
 
 
 class Policy(Plugin, Protocol):
@@ -67,6 +76,8 @@ class Policy(Plugin, Protocol):
         asked_batch: samples of a ``batch_loss``.
         scalars: ``clear``: the scenario says that the numbers sent in clear are public, so that certificates speak of
             sums of updates only; ``covered``: certificates that do not cover them are refused or withdrawn.
+        reads_history: the view has the clients in each sum so far.
+        columns: of rounds.csv that are there for this policy: :data:`simfl.core.columns.REFUSED` or none.
     """
 
     k: int
@@ -81,6 +92,13 @@ class Policy(Plugin, Protocol):
     asks: Literal["", "loss", "batch_loss"] = ""
     asked_batch: int = 0
     scalars: Scalars = "covered"
+    reads_history: bool = False
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def unit_sizes(self) -> frozenset[int]:
+        """Sizes of the units that ``select`` may return, one for all of a selection."""
+        return frozenset({self.unit_size})
 
     @property
     def inclusion(self) -> float | None:
@@ -119,12 +137,24 @@ class Policy(Plugin, Protocol):
         """
         return {}
 
+    def admits(self, view: View, clients: NDArray[np.int32]) -> bool:
+        """Whether the sum of these clients may be opened: asked by synchronous servers of those whose updates have
+        arrived, in whole units, and who hold samples. A sum that is refused is not recovered; the round is skipped.
+
+        Pure as :meth:`select`, whose ``view`` it is given.
+        """
+        return True
+
     def family(self, clients: int) -> "Family | None":
         """The rows that the policy may select, from which all theory about it follows; None = not known.
 
         Raises:
             ValueError: so many clients do not fit the policy.
         """
+        return None
+
+    def guarantee(self, clients: int) -> Guarantee | None:
+        """What the policy itself sees to by :meth:`admits`, whoever fails; None = only what follows from its family."""
         return None
 
     def disjoint_units(self, clients: int) -> int:
@@ -140,6 +170,7 @@ POLICIES = Registry[Policy](
         "batch_partition",
         "bernoulli",
         "fedcs",
+        "guarded",
         "half_partition",
         "oort",
         "partition",

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -417,12 +416,13 @@ def test_impossible_answers_are_refused_by_name(tmp_path, body, message, rule):
 
 
 def test_unavailable_clients_are_refused():
-    policy = SimpleNamespace(name="p", unit_size=1, fixed_size=True)
+    policy = Blind()
     view = View(0, np.array([True, False, True]), np.zeros(3, np.int64))
     with pytest.raises(PluginError, match="selected client 1, who is not available"):
         check_units(np.array([[0], [1]], np.int32), view, 2, policy)
     assert check_units(np.empty((0, 1), np.int32), view, 2, policy).size == 0
-    free = SimpleNamespace(name="p", unit_size=1, fixed_size=False)
+    free = Blind()
+    free.fixed_size = False
     assert check_units(np.array([[0], [2]], np.int32), view, 1, free).size == 2
 
 

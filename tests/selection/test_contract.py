@@ -31,7 +31,7 @@ def variants(name):
     known = {field.name for field in fields(cls)}
     size = {key: value for key, value in cls.example.items() if key != "mode"}
     for mode in ("uniform", "fair", "least_total") if "mode" in known else (None,):
-        policy = cls(**size, **({"mode": mode} if mode else {}))
+        policy = POLICIES.of({"name": name, **size, **({"mode": mode} if mode else {})})
         yield policy.resolve(scenario())
 
 
@@ -69,7 +69,7 @@ def test_contract(policy, view, units, seed):
     np.random.seed(seed % 1000)  # noqa: NPY002 - disturbed on purpose
     again = policy.select(view, k, np.random.default_rng(seed))
 
-    assert chosen.dtype == np.int32 and chosen.ndim == 2 and chosen.shape[1] == policy.unit_size
+    assert chosen.dtype == np.int32 and chosen.ndim == 2 and chosen.shape[1] in policy.unit_sizes
     assert np.array_equal(chosen, again)
     assert np.array_equal(view.available, before[0]) and np.array_equal(view.participation, before[1])
     assert len(np.unique(chosen)) == chosen.size and view.available[chosen].all()

@@ -299,7 +299,8 @@ def test_theory_says_what_it_does_not_know():
     said = theory(fake(POLICIES["random"](k=4), 12, 0.1, independent=False))
     assert said["expected_cardinality"] is None
     assert theory(fake(POLICIES["all"](k=12), 12, 0.25, independent=False))["expected_cardinality"] == 9.0
-    own = SimpleNamespace(name="my_policy", k=4, unit_size=2, mode=None, family=lambda clients: None)
+    own = SimpleNamespace(name="my_policy", k=4, unit_size=2, mode=None, family=lambda clients: None,
+                          guarantee=lambda clients: None)  # fmt: skip
     said = theory(fake(own, 12, 0.1))
     assert (said["policy"], said["k"], said["T"]) == ("my_policy", 4, 2)
     assert said["family_size"] is said["guarantee"] is said["expected_cardinality"] is None

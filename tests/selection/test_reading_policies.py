@@ -285,7 +285,7 @@ def test_adaptive_tiers_beside_a_loop():
 
 # -- all of them ------------------------------------------------------------------------------------
 
-READERS = [name for name in POLICIES if POLICIES[name](**POLICIES[name].example).reads]
+READERS = [name for name in POLICIES if POLICIES.of({"name": name, **POLICIES[name].example}).reads]
 
 
 @pytest.mark.parametrize("name", READERS)

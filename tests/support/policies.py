@@ -6,10 +6,20 @@ from simfl.core.types import VIEW_FIELDS, View
 
 
 class Blind:
-    """A policy that reads nothing of the clients, asks nobody and keeps no state."""
+    """A policy that reads nothing of the clients, asks nobody, keeps no state and admits every sum."""
 
+    name, unit_size, fixed_size = "p", 1, True
     reads = frozenset()
     asks, asked_batch = "", 0
+    reads_history = False
+    columns = ()
+
+    @property
+    def unit_sizes(self):
+        return {self.unit_size}
+
+    def admits(self, view, clients):
+        return True
 
     def start(self, clients):
         return {}

@@ -30,7 +30,7 @@ class RunProgress:
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
-        self.tally = Tally(parts.clients)
+        self.tally = Tally(parts.clients, parts.policy.reads_history)
         self.evaluation = EvaluationSchedule(parts)
         self.traffic_bytes = 0
         self.latest = Progress(0, 0, -inf, 0, None)

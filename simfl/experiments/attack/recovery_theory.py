@@ -33,7 +33,7 @@ def windows(setting: ScenarioView) -> list[JsonObject]:
     """
     n, streams = setting.clients, Streams(setting.seed)
     policy = resolved_policy(setting)
-    if n > MOST_CLIENTS or policy.reads or policy.asks:
+    if n > MOST_CLIENTS or policy.reads or policy.asks or policy.reads_history:
         return []
     sizes = sorted({round(n * factor) for factor in WINDOWS})
     rows_by_size: dict[int, list[tuple[int, float, float]]] = {size: [] for size in sizes}

@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.prime_field import PRIMES
+from simfl.core.prime_field import PRIMES, is_prime
 from simfl.privacy.multiround.roots import Root, primes_with_roots
 
 BLOCK = 2**18  # candidates looked at together
@@ -33,22 +33,7 @@ def primes(roots: list[Root], content: list[NDArray[np.generic]]) -> Iterator[in
 def _below(start: int, roots: list[Root]) -> Iterator[int]:
     """The primes 3 mod 4 (any odd ones without roots) from ``start`` on downwards that hold the roots."""
     if not roots:
-        yield from filter(_is_prime, range(start, 2**31, -2))
+        yield from filter(is_prime, range(start, 2**31, -2))
     block = min(BLOCK, 2 ** (8 + len({ell for root in roots for ell, _ in root})))
     for top in range(start, 2**31, -4 * block):
-        yield from filter(_is_prime, primes_with_roots(top - 4 * np.arange(block, dtype=np.int64), roots).tolist())
-
-
-def _is_prime(n: int) -> bool:
-    """Miller's test with three bases, enough below 4,759,123,141 (G. Jaeschke, Math. Comp. 61, 1993)."""
-    power = (n - 1) & -(n - 1)
-    for base in (2, 7, 61):
-        x = pow(base, (n - 1) // power, n)
-        square = 1
-        while 2 * square < power and x not in (1, n - 1):
-            x, square = x * x % n, square * 2
-            if x == 1:
-                return False
-        if x not in (1, n - 1):
-            return False
-    return True
+        yield from filter(is_prime, primes_with_roots(top - 4 * np.arange(block, dtype=np.int64), roots).tolist())

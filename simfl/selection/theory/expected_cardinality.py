@@ -37,6 +37,7 @@ def theory(setting: ScenarioView) -> JsonObject:
              "full_rank_probability")  # fmt: skip
     result: JsonObject = about | dict.fromkeys(known)
     family = policy.family(n)
+    result["guarantee"] = guarantee(setting)
     if family is None:
         return result
     result["family_size_log10"] = family.size_log10()
@@ -55,7 +56,6 @@ def theory(setting: ScenarioView) -> JsonObject:
         result["full_rank_probability"] = family.full_rank(here)
     if result["expected_cardinality"] is not None:
         result["left_out"] = _left_out(setting)
-    result["guarantee"] = _guarantee(setting, family, here)
     return result
 
 
@@ -86,29 +86,25 @@ def _left_out(setting: ScenarioView) -> list[str]:
     return [what for what, there in factors.items() if there]
 
 
-def guarantee(setting: ScenarioView) -> dict[str, int] | None:
-    """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds.
+def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
+    """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds; None = not known.
 
-    None where the policy declares no family, or the rule breaks up its units: it rests on units that are aggregated
-    whole, with one weight. 1 where the rule needs single updates, or more leaves the clients than updates that are
-    summed.
+    Nothing is known where the policy declares no family and sees to no guarantee itself, or where the rule breaks up
+    the family's units: it rests on units that are aggregated whole, with one weight. 1 where the rule needs single
+    updates, or more leaves the clients than updates that are summed.
     """
-    policy = resolved_policy(setting)
-    family = policy.family(setting.clients)
-    if family is None:
-        return None
-    dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
-    return _guarantee(setting, family, None if dropout is None else _present(dropout, setting.clients))
-
-
-def _guarantee(setting: ScenarioView, family: Family, present: NDArray[np.float64] | None) -> dict[str, int] | None:
-    if not sent(setting):
+    policy, n = resolved_policy(setting), setting.clients
+    upheld, family = policy.guarantee(n), policy.family(n)
+    if (upheld is None and family is None) or not sent(setting):
         return None
     if not setting.training.aggregate.sum_only or exposing(setting):
         return {"strong": 1, "semi_strong": 1, "weak": 1}
-    if not setting.training.keeps_units:
+    if upheld is not None:
+        return upheld._asdict()
+    if family is None or not setting.training.keeps_units:
         return None
-    strong, weak = family.guarantee(present)
+    dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
+    strong, weak = family.guarantee(None if dropout is None else _present(dropout, n))
     return {"strong": strong, "semi_strong": weak, "weak": weak}
 
 

@@ -1,0 +1,164 @@
+"""Guarded selection: any policy, as long as a multi-round guarantee holds for all rows together."""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.columns import REFUSED
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Arrays, Units, View
+from simfl.selection.asking import ask, ask_candidates, observe
+from simfl.selection.base import POLICIES, Guarantee, Mode, Policy, nobody, resolve_mode
+from simfl.selection.guard.light_vectors import LARGEST
+from simfl.selection.guard.row_guard import Guard, GuardMemory, Notion
+from simfl.selection.units.sizes import Problem, unit_problems
+
+MOST_CLIENTS = 2000
+"""For which rows are checked: certificates take the square of it in memory."""
+
+
+@POLICIES("guarded")
+@dataclass(frozen=True)
+class GuardedSelection:
+    """A reserved family's row where one is available; else a set that another policy proposes, if it is admitted.
+
+    A row is admitted if the span of all rows so far, of it and of the whole reserved family keeps the notion with T. It
+    is asked again once it is known who has arrived: a row that is refused then is not recovered, and the round is
+    skipped. So the guarantee holds for any number of rounds, whoever is available and whoever fails. What ``inner``
+    reads or asks for is read or asked for in every round.
+    """
+
+    inner: Annotated[Any, POLICIES, Field(description="proposes sets where no reserved row is available; has k")]
+    T: Annotated[int, Field(ge=2, description="the privacy guarantee, clients in a reserved unit; divides k, clients")]
+    notion: Annotated[Notion, Field(description="of the guarantee; weak: T up to 4")] = "semi_strong"
+    reserve: Annotated[
+        Literal["batch", "half"], Field(description="the family whose rows are always admitted: batches of T, or pairs "
+                                                    "of half-batches")
+    ] = "batch"  # fmt: skip
+    rank: Annotated[
+        int | None, Field(ge=1, description="largest rank of all rows and the reserved family; null = any")
+    ] = None
+    tries: Annotated[int, Field(ge=1, le=1000, description="sets that inner proposes in a round at most")] = 3
+    mode: Annotated[Mode, Field(description="which of the available reserved rows")] = "auto"
+    shuffle: Annotated[bool, Field(description="assign clients to reserved units by the seed")] = False
+
+    example = {"inner": {"name": "random", "k": 4}, "T": 2}
+    reads_history = True
+    columns = (REFUSED,)
+
+    @property
+    def k(self) -> int:
+        return int(self.inner.k)
+
+    @property
+    def unit_size(self) -> int:
+        return self.T
+
+    @property
+    def unit_sizes(self) -> frozenset[int]:
+        return frozenset({self.T, self.inner.unit_size})
+
+    @property
+    def fixed_size(self) -> bool:
+        return bool(self.inner.fixed_size)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        reads: frozenset[str] = self.inner.reads
+        return reads
+
+    @property
+    def asks(self) -> Literal["", "loss", "batch_loss"]:
+        asks: Literal["", "loss", "batch_loss"] = self.inner.asks
+        return asks
+
+    @property
+    def asked_batch(self) -> int:
+        return int(self.inner.asked_batch)
+
+    @property
+    def scalars(self) -> Literal["covered", "clear"]:
+        scalars: Literal["covered", "clear"] = self.inner.scalars
+        return scalars
+
+    def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        return ask_candidates(self.inner, view, k, rng)
+
+    def start(self, clients: int) -> Arrays:
+        state: Arrays = self.inner.start(clients)
+        return state
+
+    def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
+        return observe(self.inner, view, summed)
+
+    @cached_property
+    def reserved(self) -> Policy:
+        """The policy whose rows are reserved."""
+        policy: Policy = POLICIES[f"{self.reserve}_partition"](k=self.k, T=self.T, mode=self.mode)  # type: ignore[call-arg]
+        return policy
+
+    def check(self, setting: ScenarioView) -> list[Problem]:
+        halves, n = self.reserve == "half", setting.clients
+        problems = [(key.replace("k", "inner.k"), text) for key, text in unit_problems(self.k, self.T, n, halves)]
+        if not problems and self.rank is not None and self.rank < (least := self._reserved_rank(n)):
+            why = f"is {self.rank}, but the reserved family alone has rank {least}; the nearest valid value is {least}"
+            problems.append(("rank", why))
+        if self.notion == "weak" and self.T > LARGEST:
+            why = f"is {self.T}, and the weak notion is checked up to {LARGEST}"
+            problems.append(("T", f"{why}; use notion: semi_strong, which implies it"))
+        if n > MOST_CLIENTS:
+            problems.append(("name", f"is guarded, which works for up to {MOST_CLIENTS:,} clients, not {n:,}"))
+        if self.inner.shuffle:
+            problems.append(("inner.shuffle", "is true, but units are assigned for both; use shuffle beside inner"))
+        if self.inner.reads_history:
+            problems.append(("inner", f"is {self.inner.name}, which looks at the rows itself; give the policy in it"))
+        return [*problems, *self._unanswerable(setting)]
+
+    def _reserved_rank(self, clients: int) -> int:
+        return clients // self.T if self.reserve == "batch" else 2 * clients // self.T - 1
+
+    def _unanswerable(self, setting: ScenarioView) -> list[Problem]:
+        """Where a row cannot be asked for before it is summed, or is none of zeros and ones."""
+        rule, problems = setting.training, []
+        if rule.server != "synchronous":
+            why = "each client knows its own part of the sums" if rule.many_aggregators else (
+                "its rows are known when the buffer is full, with weights by staleness")  # fmt: skip
+            problems.append(("name", f"is guarded, but not under training: {rule.name}: {why}; use training: fedavg"))
+        if self.notion == "semi_strong" and setting.privacy.rows == "weights":
+            why = "is semi_strong, but with privacy.rows: weights even the reserved units weigh less than T"
+            problems.append(("notion", f"{why}; use privacy.rows: units, or notion: weak"))
+        return problems
+
+    def resolve(self, setting: ScenarioView) -> Self:
+        resolved: Self = resolve_mode(self, setting)
+        return resolved
+
+    def guarantee(self, clients: int) -> Guarantee:
+        return Guarantee(semi_strong=self.T if self.notion == "semi_strong" else None, weak=self.T)
+
+    @cached_property
+    def _memories(self) -> dict[int, GuardMemory]:
+        return {}
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        """A reserved row, or an admitted set of the inner policy in units of its own, or no row."""
+        if (units := self.reserved.select(view, k, rng)).size:
+            return units
+        for key in rng.integers(0, 2**64, (self.tries, 2), dtype=np.uint64):
+            units = ask(self.inner, view, k, np.random.Generator(np.random.Philox(key=key)))
+            if units.size and self.admits(view, units.ravel()):
+                return units
+        return nobody(self.T)
+
+    def admits(self, view: View, clients: NDArray[np.int32]) -> bool:
+        n = len(view.available)
+        if n not in self._memories:
+            family = self.reserved.family(n)
+            assert family is not None
+            start = partial(Guard.of, family.units(), n, self.T, self.notion, self.rank)
+            self._memories[n] = GuardMemory(start)
+        return self._memories[n].admits(view.history or (), clients)
