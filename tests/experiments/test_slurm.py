@@ -47,7 +47,11 @@ def end(process):
 
 
 def test_tasks_execute_what_is_left_and_one_that_is_preempted_goes_on(slurm):
-    grid = ["small.yaml", "seed=0,1", "training.rounds=4,800"]
+    grid = [
+        "small.yaml",
+        "seed=0,1",
+        "training.rounds=4,4000",
+    ]  # the long ones take a second, so that the signal comes in time
     call("run", "small.yaml", "seed=1", "-q")  # one of them is there already
     sent = call("sweep", *grid, "--jobs", 2, "--tag", "night", "--slurm", "-p cpu --time=2:00:00 --mem 2G")
     assert (sent.exit_code, sent.stdout) == (0, "77\n"), sent.output
