@@ -25,6 +25,49 @@ privacy: none
 """
 
 
+HOLDING = """
+name: small
+clients: 30
+plugins: [holding.py]
+selection: {name: holding, k: 6}
+training: {name: fedavg, rounds: 4}
+learning: {name: none, parameters: 10}
+privacy: none
+"""
+
+HOLDING_PLUGIN = """
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+
+import numpy as np
+
+from simfl.plugins.selection import POLICIES, DisjointUnits
+
+FOLDER = Path({folder!r})
+
+
+@POLICIES("holding")
+@dataclass(frozen=True)
+class Holding:
+    k: int
+
+    unit_size = 1
+    uniform = True
+    sampling = "fixed_size"
+    example = {"k": 4}
+
+    def family(self, clients):
+        return DisjointUnits(clients, self.k)
+
+    def select(self, view, k, rng):
+        while view.round == 60 and not (FOLDER / "released").exists():
+            (FOLDER / "holds").touch()
+            sleep(0.01)
+        return rng.permutation(np.flatnonzero(view.available))[:k, None].astype(np.int32)
+"""
+
+
 def call(*words):
     return CliRunner().invoke(simfl, list(map(str, words)))
 
@@ -47,11 +90,9 @@ def end(process):
 
 
 def test_tasks_execute_what_is_left_and_one_that_is_preempted_goes_on(slurm):
-    grid = [
-        "small.yaml",
-        "seed=0,1",
-        "training.rounds=4,4000",
-    ]  # the long ones take a second, so that the signal comes in time
+    Path("holding.py").write_text(HOLDING_PLUGIN.replace("{folder!r}", repr(str(Path().resolve()))))
+    Path("small.yaml").write_text(HOLDING)  # a long run waits in its middle until the task has been preempted
+    grid = ["small.yaml", "seed=0,1", "training.rounds=4,100"]
     call("run", "small.yaml", "seed=1", "-q")  # one of them is there already
     sent = call("sweep", *grid, "--jobs", 2, "--tag", "night", "--slurm", "-p cpu --time=2:00:00 --mem 2G")
     assert (sent.exit_code, sent.stdout) == (0, "77\n"), sent.output
@@ -61,8 +102,9 @@ def test_tasks_execute_what_is_left_and_one_that_is_preempted_goes_on(slurm):
         assert f"\n#SBATCH --{line}\n" in script
 
     first = slurm.start(77, 0)
-    slurm.preempt(0, signal.SIGUSR1, lambda: list(Path().glob("results/small/*/checkpoint/*")))
+    slurm.preempt(0, signal.SIGUSR1, Path("holds").exists)
     code, said = end(first)
+    Path("released").touch()
     assert code != 0 and slurm.requeued() == ["77_0"], said
     (stopped,) = Path().glob("results/small/*/checkpoint")
     assert not (stopped.parent / "summary.json").exists() and not list(Path().glob("results/*/*/failed.json"))
