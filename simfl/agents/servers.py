@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log, RoundAccounts
 from simfl.agents.aggregation.components import Components, R_co, RoundResult
-from simfl.agents.aggregation.exchange import CompletedSession, run_session
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import MAX_EMPTY_ATTEMPTS, stall_error
+from simfl.agents.aggregation.session_run import CompletedSession, run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.world import Process, World
 from simfl.core.errors import PluginError

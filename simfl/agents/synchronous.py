@@ -9,7 +9,7 @@ from simfl.agents.aggregation.components import RoundResult
 from simfl.agents.aggregation.exchange import ASK, exchange, message, sample_delays, work
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
-from simfl.core.columns import REFUSED
+from simfl.core.columns import LATE, REFUSED
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
@@ -76,6 +76,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         if summed and parts.rule.announce:
             self.accounts.costs.bytes_down += self._announce(t, jobs)
         row: JsonObject = {column.name: 0 for column in parts.policy.columns} | ({} if outcome is None else outcome.row)
+        if LATE in parts.rule.columns:
+            row[LATE.name] = self.accounts.costs.late
         done = self.aggregate(summed, session, row=row)
         parts.learner.discard(jobs)
         return done
@@ -134,9 +136,11 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             costs.failed += whole.size
             return prepared, []
         jobs = [Job.of(t, client, t, self.world.now) for client in whole.ravel().tolist()]
-        arrived = yield from self._train(t, jobs, prepared, whole)
-        costs.failed += len(jobs) - int(arrived.sum())
-        if rule.on_failure == "abort" and not arrived.all():
+        arrived, late = yield from self._train(t, jobs, prepared, whole)
+        failed = ~(arrived | late)
+        costs.failed += int(failed.sum())
+        costs.late += int(late.sum())
+        if rule.on_failure == "abort" and failed.any():
             return None, jobs
         if not self.admits(t, whole[arrived.reshape(whole.shape).all(axis=1)].ravel()):
             self.note("refused", round=t)
@@ -145,8 +149,14 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         recovery = yield from self.run_session(session, t, "recover", len(whole))
         return recovery.result, jobs
 
-    def _train(self, t: int, jobs: list[Job], prepared: PreparedUnits, units: Units) -> Process[NDArray[np.bool_]]:
-        """Sends the model to the clients that were prepared and waits; whose update arrived in time, bool (jobs,)."""
+    def _train(
+        self, t: int, jobs: list[Job], prepared: PreparedUnits, units: Units
+    ) -> Process[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Sends the model to the clients that were prepared and waits.
+
+        Returns:
+            Whose update arrived in time, bool (jobs,), and who was no longer waited for, bool (jobs,).
+        """
         parts, rule, costs = self.parts, self.parts.rule, self.accounts.costs
         active = np.repeat(prepared.kept_units, units.shape[1])
         active_jobs = [jobs[i] for i in np.flatnonzero(active)]
@@ -162,6 +172,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             down_bytes=request.down_bytes + extra_bytes,
             compute_s=request.compute_s + extra_s,
             deadline_s=rule.deadline_s,
+            quorum=rule.quorum_clients(units.size),
+            unit=units.shape[1],
         )
         delays = sample_delays(parts, request, where)
         work_done = exchange(request, delays, self.world.now, until_failure=rule.on_failure == "abort")
@@ -171,10 +183,10 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
         down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(clients)) for size in sizes[:2])
         costs.clear_bytes += int(down.sum() + up[work_done.responded].sum())
-        costs.failed_upload += work_done.failed
-        arrived = np.zeros(len(jobs), dtype=bool)
-        arrived[active] = work_done.responded
-        return arrived
+        costs.failed_upload += int((~(work_done.responded | work_done.late)).sum())
+        arrived, late = np.zeros((2, len(jobs)), dtype=bool)
+        arrived[active], late[active] = work_done.responded, work_done.late
+        return arrived, late
 
     def _announce(self, t: int, jobs: list[Job]) -> int:
         """Sends the new model to the round's clients without waiting for it to arrive; bytes sent."""

@@ -122,6 +122,14 @@ REFUSED = Column(
 """What rounds.csv tells of policies that are asked again before a sum is opened."""
 
 
+LATE = Column(
+    "late", "Late jobs", "count",
+    "Clients whose update was on its way when the round went on with its quorum; they are cancelled and not failed.",
+    -1, "sum", shown=False,
+)  # fmt: skip
+"""What rounds.csv tells of rules with a quorum."""
+
+
 def failing(phase: str) -> Column:
     """How many clients an aggregation protocol's phase has lost."""
     return Column(

@@ -51,6 +51,7 @@ def _clash(column: Column, whose: str) -> str:
 
 def _others(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
     yield ("selection",), scenario.selection
+    yield ("training",), scenario.training
     yield ("training", "aggregate"), scenario.training.aggregate
     yield ("training", "personal"), scenario.training.personal
     yield ("learning",), scenario.learning

@@ -20,6 +20,7 @@ class PhaseRequest(NamedTuple):
         down_bytes, up_bytes: sizes of the request and of the answer, a number or (n,).
         compute_s: seconds each needs for its answer, a number or (n,).
         quorum: answers after which the server goes on; None = all that can come.
+        unit: so many clients in a row count for the quorum together, as soon as all of them have answered.
         deadline_s: seconds after which it goes on with what it has; None = it waits.
     """
 
@@ -30,6 +31,7 @@ class PhaseRequest(NamedTuple):
     compute_s: Any = 0.0
     quorum: int | None = None
     deadline_s: float | None = None
+    unit: int = 1
 
 
 class Cohort(NamedTuple):

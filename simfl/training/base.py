@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.clients.base import ClientAlgorithm
 from simfl.clients.local_training import PlainSgd
+from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.types import Arrays
@@ -45,10 +46,12 @@ class Losses(NamedTuple):
     Attributes:
         on_failure: what becomes of a failed client's fellows: ``drop_unit``, ``abort`` or ``partial``.
         deadline_s: after which missing clients count as failed, or None.
+        quorum: whether it goes on without those who are slowest.
     """
 
     on_failure: str
     deadline_s: float | None
+    quorum: bool = False
 
 
 class Rule(Plugin, Protocol):
@@ -101,6 +104,7 @@ class Rule(Plugin, Protocol):
             is a step, too, with a sum of 0. None = it depends on the updates, see :meth:`divisor`.
         ends_by_participation: who takes part may decide when the run ends: by its updates, its time or its traffic.
         follows_data: whether a client takes part may depend on its data, since clients leave by themselves.
+        columns: of rounds.csv that its server fills for it, besides those that every run has.
     """
 
     server: str
@@ -116,6 +120,7 @@ class Rule(Plugin, Protocol):
     ends_by_participation: bool = True
     follows_data: bool = False
     own_models: bool = False
+    columns: tuple[Column, ...] = ()
 
     @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -204,6 +209,10 @@ class SynchronousRule(Rule, Protocol):
     deadline_s: float | None
     skipped_round_s: float
     announce: bool
+
+    def quorum_clients(self, selected: int) -> int | None:
+        """Of so many selected clients, how many have to arrive, in whole units; None = all that can."""
+        return None
 
 
 class ServerlessRule(Rule, Protocol):

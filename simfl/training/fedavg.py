@@ -1,14 +1,17 @@
 """Synchronous federated averaging (McMahan et al. 2017, Algorithm 1)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.columns import LATE, Column
 from simfl.core.errors import ScenarioError
+from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.training.base import RULES, Losses
@@ -27,6 +30,13 @@ class FedAvg(SgdRule):
     deadline_s: Annotated[
         float | None, Field(gt=0, le=1e12, description="simulated seconds after which missing clients count as failed")
     ] = None
+    quorum: Annotated[
+        Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, le=1)] | None,
+        Field(
+            description="the round goes on as soon as whole units with so many clients (or, with a point, this share "
+            "of those selected) have arrived, and cancels the others; null: it waits for all"
+        ),
+    ] = field(default=None, metadata=SINCE_LATER)
     skipped_round_s: Annotated[
         float,
         Field(ge=0, le=1e12, description="simulated seconds until the server asks again when too few are available"),
@@ -53,7 +63,15 @@ class FedAvg(SgdRule):
 
     @property
     def losses(self) -> Losses:
-        return Losses(self.on_failure, self.deadline_s)
+        return Losses(self.on_failure, self.deadline_s, self.quorum is not None)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return () if self.quorum is None else (LATE,)
+
+    def quorum_clients(self, selected: int) -> int | None:
+        """Of so many selected clients, how many have to arrive, in whole units; None = all that can."""
+        return ceil(round(self.quorum * selected, 9)) if isinstance(self.quorum, float) else self.quorum
 
     @property
     def fixed_denominator(self) -> float | None:
@@ -77,6 +95,8 @@ class FedAvg(SgdRule):
         if self.fixed_denominator is not None and not (self.aggregate.sum_only and self.aggregate.weighted):
             why = f"is fixed, but the aggregate {self.aggregate.name} divides no sum; use aggregate: mean, or weights"
             problems.append(("denominator", why))
+        if isinstance(self.quorum, int) and (most := scenario.selection.k) is not None and self.quorum > most:
+            problems.append(("quorum", f"is {self.quorum}, but selection selects {most} clients; use at most {most}"))
         return problems
 
 
@@ -87,6 +107,9 @@ def _expected_clients(scenario: ScenarioView) -> float:
         ScenarioError: the availability's rates are not known.
     """
     policy = scenario.selection
+    if scenario.training.losses and scenario.training.losses.quorum:
+        why = "is expected, but with a quorum the fastest decide how many come; give the number of clients expected"
+        raise ScenarioError("denominator", why)
     if policy.inclusion is None:
         return float(policy.k or scenario.clients)
     dropout = scenario.devices.availability.build(scenario, Streams(scenario.seed)).dropout

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.columns import Column
 from simfl.core.scenario_view import ScenarioView
 from simfl.training.aggregates import AGGREGATES, Mean
 from simfl.training.base import Losses, State
@@ -30,6 +31,11 @@ class ServerStep:
     asynchronous: ClassVar[bool] = False
     many_aggregators: ClassVar[bool] = False
     own_models: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Nothing besides what every run reports."""
+        return ()
 
     @property
     def keeps_units(self) -> bool:

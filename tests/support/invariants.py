@@ -5,7 +5,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from math import isclose
+from math import inf, isclose
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,19 @@ def _work_ends(run: _Run, t: int, found: _Round) -> float:
     return after[0]["started_s"] if after else found.end_s
 
 
+def _quorum(run: _Run, found: _Round) -> float:
+    """How many clients have to arrive in whole units; infinite where the server waits for all."""
+    quorum = run.training.get("quorum")
+    return inf if quorum is None else quorum * found.selected - 1e-9 if isinstance(quorum, float) else quorum
+
+
+def _unit_ends(run: _Run, found: _Round) -> list[float]:
+    """When each unit's last update arrives, for those of whom all have sent theirs; ascending."""
+    size = run.unit_size if run.whole_units else 1
+    units = [found.asked[i : i + size] for i in range(0, len(found.asked), size)]
+    return sorted(max(found.sent[c]["arrives_s"] for c in unit) for unit in units if found.sent.keys() >= set(unit))
+
+
 def _nobody_counts_who_has_not_arrived(run: _Run) -> Iterator[str]:
     for t, found in _rounds(run):
         end = _work_ends(run, t, found)
@@ -238,8 +251,13 @@ def _the_sum_is_what_the_rule_says(run: _Run) -> Iterator[str]:
         heard = {client for client, message in found.sent.items() if message["arrives_s"] <= end}
         units = [found.asked[i : i + size] for i in range(0, len(found.asked), size)]
         kept = [client for unit in units if heard.issuperset(unit) for client in unit]
-        lost = found.selected - len(heard)
-        if run.training["on_failure"] == "abort" and (lost if not run.phased else len(found.asked) - len(heard)):
+        silent = set(found.asked) - heard - {m["from"] for m in found.messages if m["kind"] == "failure"
+                                             and m["arrives_s"] <= end}  # fmt: skip
+        late = len(silent) if sum(when <= end for when in _unit_ends(run, found)) * size >= _quorum(run, found) else 0
+        lost = found.selected - len(heard) - late
+        if found.row.get("late", 0) != late:
+            yield f"round {t}: late is {found.row.get('late')}, not {late}"
+        if run.training["on_failure"] == "abort" and (lost if not run.phased else len(found.asked) - len(heard) - late):
             kept = []
         if run.phased and not run.rows[t]:
             kept = []  # it could not be recovered
@@ -271,6 +289,8 @@ def _a_round_ends_when_it_must(run: _Run) -> Iterator[str]:
         ends = [found.begin_s + run.training["deadline_s"]] if run.training["deadline_s"] is not None else []
         if len(answers) == len(found.asked):
             ends.append(max(answers))
+        size = run.unit_size if run.whole_units else 1
+        ends += [when for i, when in enumerate(_unit_ends(run, found), 1) if i * size >= _quorum(run, found)][:1]
         if run.training["on_failure"] == "abort":
             ends += [m["arrives_s"] for m in found.messages if m["kind"] == "failure"]
         if not ends or found.end_s != min(ends):

@@ -103,12 +103,14 @@ class RoundCosts:
 
     Attributes:
         failed: clients that began to work and were not aggregated.
+        late: clients that the server no longer waited for, having its quorum.
         bytes_down, bytes_up: what the server sent, and what reached it.
         clear_bytes: of these, what models and updates take without a protocol; where updates are hidden.
         failed_upload: clients that failed, or were late, between their model and their update.
     """
 
     failed: int = 0
+    late: int = 0
     bytes_down: int = 0
     bytes_up: int = 0
     clear_bytes: int = 0

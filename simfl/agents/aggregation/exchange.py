@@ -7,8 +7,8 @@ an exchange is computed when it begins, as arrays over its clients, and the serv
 The order of things: :func:`work` (or a protocol's session) makes a request; :func:`sample_delays` draws, for all of its
 clients, the way down, the work and the way up; :func:`exchange` adds these up and decides when the server goes on. That
 is the earliest of: the last answer, the answer that completes the quorum, the deadline and, where a failure aborts the
-round, the first failure that the server hears of. :func:`run_session` does this phase by phase for a protocol: who
-answered in time is sent to the session, whose next request begins when the phase has ended.
+round, the first failure that the server hears of. :mod:`simfl.agents.aggregation.session_run` does this phase by phase
+for a protocol: who answered in time is sent to the session, whose next request begins when the phase has ended.
 
 Invariants:
 
@@ -22,9 +22,9 @@ A checkpoint needs nothing of an exchange: synchronous servers write checkpoints
 a buffered server's sessions are computed again after a resume, with the same draws, from what is stored of their units.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,11 @@ from simfl.agents.aggregation.components import Components, RoundCosts
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Address
 from simfl.core.types import SERVER
-from simfl.core.validation import checked_type, checked_vectors
 from simfl.devices.base import checked_deaths, checked_durations_s
 from simfl.learning.base import Sizes
 from simfl.network.base import checked_delays_s
 from simfl.results.tables import PhaseRow
-from simfl.secagg.sessions import PhaseRequest, PreparedUnits, R, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import PhaseRequest
 from simfl.training.base import Rule
 
 WORK = "work"
@@ -149,10 +148,20 @@ class Exchange:
         return int(self.delays.up_bytes[self.responded].sum())
 
     @property
+    def has_quorum(self) -> bool:
+        """Whether the quorum it asked for has answered."""
+        quorum, unit = self.request.quorum, self.request.unit
+        return quorum is not None and int(self.responded.reshape(-1, unit).all(axis=1).sum()) * unit >= quorum
+
+    @property
+    def late(self) -> NDArray[np.bool_]:
+        """Of whom nothing had been heard when the quorum had answered, bool (n,); they are not waited for."""
+        return (self.arrives_s > self.ends_s) & self.has_quorum
+
+    @property
     def failed(self) -> int:
         """Clients that died or were too late; with enough answers, those on their way are not waited for."""
-        enough = self.request.quorum is not None and self.responded.sum() >= self.request.quorum
-        return int((~self.delays.lives if enough else ~self.responded).sum())
+        return int((~self.delays.lives if self.has_quorum else ~self.responded).sum())
 
     def add_to(self, costs: RoundCosts) -> None:
         """Adds its bytes to a round's costs."""
@@ -209,8 +218,8 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     computed = received + delays.compute_s
     arrives = computed + delays.up_s
     ends = float(arrives.max(initial=begins_s))
-    if request.quorum is not None and (arrivals_s := np.sort(arrives[delays.lives])).size >= request.quorum:
-        ends = float(arrivals_s[request.quorum - 1]) if request.quorum else begins_s
+    if request.quorum is not None:
+        ends = min(ends, _quorum_s(np.where(delays.lives, arrives, np.inf), request.quorum, request.unit, begins_s))
     if request.deadline_s is not None:
         ends = min(ends, begins_s + request.deadline_s)
     if until_failure:
@@ -218,78 +227,8 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (arrives <= ends))
 
 
-class CompletedSession(NamedTuple, Generic[R]):
-    """A protocol session from its first request to its end.
-
-    Attributes:
-        name: what it is for.
-        ends_s: when it ends, simulated seconds.
-        result: what the session returned.
-        exchanges: its phases.
-    """
-
-    name: str
-    ends_s: float
-    result: R
-    exchanges: list[Exchange]
-
-    def phases(self, round: int) -> list[PhaseRow]:
-        """Its rows of phases.csv; a failure stands with the last phase."""
-        last = len(self.exchanges) - 1
-        failure = self.result.reason if isinstance(self.result, SessionFailure) else None
-        if failure is not None and not self.exchanges:  # it had nobody left to ask
-            return [PhaseRow(round, self.name, self.ends_s, self.ends_s, 0, 0, 0, 0, 0, failure)]
-        return [each.phase(round, failure if i == last else None) for i, each in enumerate(self.exchanges)]
-
-
-def run_session(
-    parts: Components[Rule],
-    session: Session[R],
-    selection_id: int,
-    begins_s: float,
-    name: str,
-    units: int | None = None,
-) -> CompletedSession[R]:
-    """Runs a protocol session: it depends on nothing that happens meanwhile, so that its end is known at once.
-
-    Args:
-        parts: the built scenario.
-        session: the protocol's side of it.
-        selection_id: with the clients, the address of the draws.
-        begins_s: when it begins.
-        name: of the session; tells those at one address apart.
-        units: how many units it serves, where that is to be checked.
-
-    Raises:
-        PluginError: it is no session, or returned what is no session's result.
-    """
-    exchanges: list[Exchange] = []
-    now, protocol = begins_s, f"secagg '{parts.protocol.name}'"
-    checked_type(session, Generator, protocol, name, "a generator that yields phases")
-    try:
-        request = next(session)
-        while True:
-            checked_type(request, PhaseRequest, protocol, name, "a PhaseRequest with every yield")
-            where = Address(selection_id, request.to, parts.clients)
-            one = exchange(request, sample_delays(parts, request, where, f"/{name}/{len(exchanges)}"), now)
-            exchanges.append(one)
-            now = one.ends_s
-            request = session.send(one.responded)
-    except StopIteration as end:
-        result: R = end.value
-        _check_result(protocol, name, result, units)
-        return CompletedSession(
-            name, now + (result.compute_s if isinstance(result, SessionResult) else 0.0), result, exchanges
-        )
-
-
-RESULTS = {"prepare": PreparedUnits, "recover": SessionResult}
-"""What sessions with these names return, if they do not fail."""
-
-
-def _check_result(protocol: str, name: str, result: object, units: int | None) -> None:
-    if name not in RESULTS or isinstance(result, SessionFailure):
-        return
-    checked_type(result, RESULTS[name], protocol, name, f"{RESULTS[name].__name__} or SessionFailure in the end")
-    assert isinstance(result, PreparedUnits | SessionResult)
-    checked_vectors(result.kept_units, (units,), protocol, f"{name} gives as kept_units")
+def _quorum_s(arrives_s: Floats, quorum: int, unit: int, begins_s: float) -> float:
+    """When whole units with so many clients have arrived; infinite if that never happens."""
+    units_s = np.sort(arrives_s.reshape(-1, unit).max(axis=1))
+    needed = -(-quorum // unit)
+    return float(np.array([begins_s, *units_s, np.inf])[min(needed, len(units_s) + 1)])

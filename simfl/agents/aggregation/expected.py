@@ -39,7 +39,7 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams)
     about = {
         "clients": n,
-        "sure": one_by_one or policy.fixed_size,
+        "sure": one_by_one or (policy.fixed_size and not (rule.losses and rule.losses.quorum)),
         "unit": unit,
         "elements": parts.elements,
         "one_by_one": one_by_one,

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.exchange import CompletedSession, run_session
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import PolicyQueries
+from simfl.agents.aggregation.session_run import CompletedSession, run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.buffered.async_job import AsyncJob, schedule
 from simfl.agents.buffered.saved_jobs import Unit, load_jobs, save_jobs

@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundResult
-from simfl.agents.aggregation.exchange import CompletedSession, message, run_session
+from simfl.agents.aggregation.exchange import message
 from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, stall_error
+from simfl.agents.aggregation.session_run import CompletedSession, run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.buffered.async_job import AsyncJob, records
 from simfl.agents.buffered.dispatcher import Dispatcher

@@ -54,7 +54,7 @@ def theory(setting: ScenarioView) -> JsonObject:
             result["expected_selected"] = family.cardinality(here)
         result["expected_cardinality"] = _aggregated_cardinality(setting, family, here, order)
         result["full_rank_probability"] = family.full_rank(here)
-    if result["expected_cardinality"] is not None:
+    if result["expected_cardinality"] is not None or (setting.training.losses and setting.training.losses.quorum):
         result["left_out"] = _left_out(setting)
     return result
 
@@ -68,7 +68,7 @@ def _aggregated_cardinality(
     """
     losses = setting.training.losses
     rates = setting.devices.failure.rates(setting, Streams(setting.seed))
-    if losses is None or rates is None:
+    if losses is None or losses.quorum or rates is None:  # who is fast decides
         return None
     independent = family.independent or losses.on_failure == "abort"
     if independent and not setting.devices.availability.independent:
@@ -82,7 +82,13 @@ def _left_out(setting: ScenarioView) -> list[str]:
     """What the expected cardinality knows nothing of, as keys of the scenario."""
     losses, poor = setting.training.losses, not setting.learning.everybody_holds_samples
     late = losses is not None and losses.deadline_s is not None
-    factors = {"training.deadline_s": late, "learning (clients without samples)": poor, "secagg": setting.secagg.phases}
+    quorum = losses is not None and losses.quorum
+    factors = {
+        "training.quorum": quorum,
+        "training.deadline_s": late,
+        "learning (clients without samples)": poor,
+        "secagg": setting.secagg.phases,
+    }
     return [what for what, there in factors.items() if there]
 
 

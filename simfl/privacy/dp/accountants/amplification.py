@@ -180,6 +180,8 @@ def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
     if not rule.asynchronous and rule.fixed_denominator is None:
         yield "the sum is divided by the weights of those who came, which tells about them; set training.denominator " \
             "to expected"  # fmt: skip
+    if rule.losses is not None and rule.losses.quorum:
+        yield "the fastest clients decide whose updates are summed; set training.quorum to null"
     if rule.losses is not None and rule.losses.on_failure == "abort":
         yield "one client's failure takes all others out of the sum; set training.on_failure to drop_unit"
     if not setting.secagg.sums_whoever_comes:
@@ -198,5 +200,7 @@ def _unlike_sets(setting: ScenarioView, instead: str) -> Iterable[str]:
         yield f"that needs all clients to be available and none to fail; {instead}"
     if rule.losses is not None and rule.losses.deadline_s is not None:
         yield "that needs all selected clients in the sum; set training.deadline_s to null"
+    if rule.losses is not None and rule.losses.quorum:
+        yield "that needs all selected clients in the sum; set training.quorum to null"
     if rule.fixed_denominator is None and not setting.learning.everybody_holds_samples:
         yield "clients without samples are in no sum, and its size tells of them; set training.denominator to expected"
