@@ -86,7 +86,6 @@ def draw(table: pandas.DataFrame) -> None:
             axis.invert_xaxis()
             axis.set_ylim(bottom=None if name == "test_accuracy" else 0)
         axes[0].legend(frameon=False, fontsize=7)
-        figure.tight_layout()
         save(figure, table, HERE / "quorum.svg")
 
 

@@ -260,6 +260,7 @@ _PARTS = (
         "`rounds.csv` with secure aggregation; there is a `failed_...` for each phase of the protocol",
         (*MASKED_COLUMNS, *map(failing, ("advertise", "share", "deliver", "unmask"))),
     ),
+    ("`rounds.csv` of rules with a quorum, and of policies that are asked before a sum is opened", (LATE, REFUSED)),
     ("`summary.json` and `index.csv`", SUMMARY_COLUMNS),
     ("`comparison.csv` and `paired.csv`, given a target accuracy", TARGET_COLUMNS),
 )

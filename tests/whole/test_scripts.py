@@ -71,6 +71,21 @@ def test_the_readmes_picture_shows_the_guarantees_that_theory_knows():
     assert (POLICIES / "policies.svg").read_text().count("half_partition") == 1
 
 
+def test_the_page_on_quorums_says_what_the_table_says():
+    """Every number of the page's table, and what follows from the definitions: units stay whole, rounds get shorter."""
+    table = pandas.read_csv(HERE / "results" / "quorum" / "quorum.csv")
+    text = (HERE / "docs" / "how-to" / "quorum.md").read_text()
+    for row in table.itertuples():
+        cells = (f"{row.time_s:.0f}", f"{row.time_to_target_s:.1f}", f"{row.test_accuracy:.3f}",
+                 f"{row.fairness_gap:.2f}", f"{row.late:.1f}", f"{row.never_summed:.1f}",
+                 f"{row.privacy_semi_strong:.0f}")  # fmt: skip
+        assert f" | {row.selected} | {' | '.join(cells)} |\n" in text
+    assert (table.reached == 5).all() and (table.privacy_semi_strong == [1] * 4 + [4] * 8).all()
+    for _, rows in table.groupby("policy"):
+        assert rows.time_s.is_monotonic_decreasing and rows.late.is_monotonic_increasing and rows.late.iloc[0] == 0
+        assert rows.fairness_gap.is_monotonic_increasing
+
+
 @pytest.mark.slow
 def test_the_readmes_picture_is_current(monkeypatch, tmp_path):
     """Run again, on whatever processor: the same guarantees, accuracies within two points."""
