@@ -66,7 +66,7 @@ def play(out: Path) -> pandas.DataFrame:
 
 
 def draw(table: pandas.DataFrame) -> None:
-    """Writes the table and its picture: time of 150 rounds, time to the target, accuracy, fairness gap and guarantee against m/k."""
+    """Writes the table and its picture: times, accuracy, fairness gap and guarantee against quorum over selected."""
     from matplotlib import pyplot
 
     panels = {

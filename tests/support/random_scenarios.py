@@ -63,7 +63,7 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     _watched(_Draw(rng.spawn(1)[0]), found)
     late = _Draw(rng.spawn(1)[0])
     if training["name"] == "fedavg" and late.chance(0.4):
-        training["quorum"] = late.one([0.3, 0.5, 0.8, 1.0, int(late.rng.integers(1, selection["k"] + 1))])
+        training["quorum"] = late.one([0.3, 0.5, 0.8, 1.0, int(late.rng.integers(1, selection.get("k", n) + 1))])
     return json.dumps(found), tied
 
 
