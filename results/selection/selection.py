@@ -1,0 +1,125 @@
+"""Twelve selection policies on heterogeneous devices: accuracy over time, exact privacy, fairness, clear scalars.
+
+    SIMFL_DATA=FOLDER python results/selection/selection.py mnist [--seeds 5] [--out results]
+    SIMFL_DATA=FOLDER python results/selection/selection.py cifar10
+    python results/selection/selection.py draw
+
+Runs scenarios/selection.yaml under every policy, five seeds: 60 runs of 15 s on MNIST (200 rounds of a small
+perceptron), 60 of 50 s on CIFAR-10 (60 rounds of LeNet); finished runs are used again. Writes beside this file
+DATA.csv, one row a policy with means and standard deviations over the seeds, DATA_curves.csv (accuracy over simulated
+time, one row an evaluation, mean over the seeds by round) and, from both, selection.svg.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy
+import pandas
+
+import simfl
+from simfl.api.result_objects import Result
+from simfl.report import style
+from simfl.report.saving import picture
+
+HERE = Path(__file__).resolve().parent
+SCENARIO = HERE.parent.parent / "scenarios" / "selection.yaml"
+SETTINGS: dict[str, tuple[float, dict[str, list[object]]]] = {
+    "mnist": (0.9, {}),
+    "cifar10": (0.3, {"learning.data": ["cifar10"], "learning.model": ["lenet5"], "training.rounds": [60]}),
+}
+"""Target accuracy, and what differs from the scenario."""
+
+OORT = {"name": "oort", "k": 12, "scalars": "clear"}
+POLICIES: dict[str, dict[str, object]] = {
+    "random": {"name": "random", "k": 12},
+    "weighted": {"name": "weighted", "k": 12},
+    "bernoulli": {"name": "bernoulli", "k": 12},
+    "power_of_choice, d = 24": {"name": "power_of_choice", "k": 12, "d": 24, "scalars": "clear"},
+    "oort": OORT,
+    "fedcs": {"name": "fedcs", "k": 36, "deadline_s": 4.0},
+    "tifl": {"name": "tifl", "k": 12},
+    "partition": {"name": "partition", "k": 12},
+    "batch_partition, T = 4": {"name": "batch_partition", "k": 12, "T": 4},
+    "half_partition, T = 4": {"name": "half_partition", "k": 12, "T": 4},
+    "guarded random, T = 4": {"name": "guarded", "inner": {"name": "random", "k": 12}, "T": 4},
+    "guarded oort, T = 4": {"name": "guarded", "inner": OORT, "T": 4},
+}
+NOTIONS = {"strong": "strong", "semi_strong": "semi_strong", "weak": "weak_lower"}
+
+
+def measures(result: Result, target: float) -> dict[str, float]:
+    """What one run came to."""
+    rounds, summary = result.rounds, result.summary
+    reached, shares = rounds[rounds["test_accuracy"] >= target], result.participation.sum(axis=0)
+    return {
+        "time_to_target_s": reached["time_s"].iloc[0] if len(reached) else float("nan"),
+        "rounds_to_target": reached["round"].iloc[0] + 1 if len(reached) else float("nan"),
+        "test_accuracy": rounds["test_accuracy"].dropna().iloc[-1],
+        "time_s": summary["time_s"],
+        **{name: rounds[f"privacy_{column}"].dropna().iloc[-1] for name, column in NOTIONS.items()},
+        "rank": int(numpy.linalg.matrix_rank(result.participation.toarray())),
+        "fairness_gap": summary["fairness_gap"],
+        "never_summed": int((shares == 0).sum()),
+        "mean_cardinality": summary["mean_cardinality"],
+        "skipped": summary["skipped"],
+        "bytes": summary["bytes_down"] + summary["bytes_up"],
+    }
+
+
+def play(data: str, seeds: int, out: Path) -> None:
+    """Writes the table and the curves of one data set."""
+    target, overrides = SETTINGS[data]
+    rows, curves = [], []
+    for name, selection in POLICIES.items():
+        grid = {"selection": [selection], **overrides}
+        results = list(simfl.sweep(SCENARIO, grid, replications=seeds, out=out, jobs=1, progress=False).results())
+        table = pandas.DataFrame([measures(result, target) for result in results])
+        row = {"policy": name, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
+        for column in table:
+            row |= {column: round(table[column].mean(), 4), f"{column}_sd": round(table[column].std(), 4)}
+        rows.append(row | {"in_clear": "; ".join(results[0].summary["in_clear"])})
+        print(row, flush=True)
+        shown = pandas.concat([each.rounds[["round", "time_s", "test_accuracy"]] for each in results])
+        mean = shown.groupby("round", as_index=False).mean()
+        curves.append(mean[mean["test_accuracy"].notna()].round(4).assign(policy=name))
+    pandas.DataFrame(rows).to_csv(HERE / f"{data}.csv", index=False, lineterminator="\n")
+    pandas.concat(curves).to_csv(HERE / f"{data}_curves.csv", index=False, lineterminator="\n")
+
+
+def draw() -> None:
+    """Accuracy over simulated time, and time to the target against the semi-strong guarantee, for each data set."""
+    from matplotlib import pyplot
+
+    there = [data for data in SETTINGS if (HERE / f"{data}.csv").exists()]
+    with style.settings():
+        figure, axes = pyplot.subplots(len(there), 2, figsize=(11, 4 * len(there)), squeeze=False)
+        colours = pyplot.get_cmap("tab20")(range(len(POLICIES)))
+        for (left, right), data in zip(axes, there, strict=True):
+            table, curves = pandas.read_csv(HERE / f"{data}.csv"), pandas.read_csv(HERE / f"{data}_curves.csv")
+            for colour, name in zip(colours, POLICIES, strict=True):
+                curve, row = curves[curves["policy"] == name], table[table["policy"] == name].iloc[0]
+                left.plot(curve["time_s"], curve["test_accuracy"], color=colour, label=name)
+                right.plot(row["semi_strong"], row["time_to_target_s"], "o", color=colour)
+                right.annotate(name, (row["semi_strong"], row["time_to_target_s"]), fontsize=6,
+                               textcoords="offset points", xytext=(4, 2))  # fmt: skip
+            left.set(title=data, xscale="log", xlabel="simulated time, s", ylabel="test accuracy")
+            right.set(xlabel="semi-strong guarantee after the last round",
+                      ylabel=f"time to accuracy {SETTINGS[data][0]}, s")  # fmt: skip
+            right.set_ylim(bottom=0)
+        axes[0, 0].legend(frameon=False, fontsize=6)
+        (HERE / "selection.svg").write_bytes(picture(figure, "svg"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=[*SETTINGS, "draw"])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    options = parser.parse_args()
+    if options.what != "draw":
+        play(options.what, options.seeds, options.out)
+    draw()
+
+
+if __name__ == "__main__":
+    main()
