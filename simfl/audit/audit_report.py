@@ -1,7 +1,7 @@
 """What the aggregates of a deployment gave away: the guarantees over time, and the clients they expose."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from simfl.audit.exposure import Exposure, exposures
 from simfl.audit.noise import Spent
 from simfl.audit.recovery import hidden
+from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.budget import BUDGET, Budget
+from simfl.privacy.multiround.colluders import ColludedGuarantees, against_any, without_clients
 from simfl.privacy.multiround.guarantee_trace import Trace
 from simfl.privacy.multiround.matrix_metrics import MultiRound, bounded_metrics, final_metrics
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
@@ -37,6 +39,8 @@ class Report:
             rounds whose rank is known (:func:`simfl.audit.recovery.hidden`); None if beyond the budget, or weights are
             doubtful.
         spent: what noise in the sums leaves to be learned, where that was asked.
+        colluding: labels of the clients that work together with the server; all else is said of the others.
+        against_any: the guarantees against any further colluders, where that was asked.
     """
 
     rounds: Sequence[Any]
@@ -53,6 +57,8 @@ class Report:
     hidden: NDArray[np.float64] | None = None
 
     spent: Spent | None = None
+    colluding: tuple[Any, ...] = ()
+    against_any: ColludedGuarantees | None = None
 
     @property
     def predicted_error(self) -> float | None:
@@ -92,6 +98,8 @@ class Report:
             else {**_guarantees(self.as_written), "exposed": [self._exposure(exposure) for exposure in self.likely]},
             "unused_columns": list(self.unused),
             **({} if self.spent is None else {"epsilon": self.spent.to_json()}),
+            **({"colluding": list(self.colluding)} if self.colluding else {}),
+            **({} if self.against_any is None else {"against_any": self.against_any._asdict()}),
             "trace": {
                 "round": list(self.rounds),
                 **{
@@ -136,6 +144,8 @@ def audit(
     budget: int = BUDGET,
     unused: Sequence[str] = (),
     doubles: bool = False,
+    colluding: Sequence[int] = (),
+    colluders: int | None = None,
 ) -> Report:
     """Audits a participation matrix.
 
@@ -147,13 +157,33 @@ def audit(
         unused: names of columns of the log that were not read, for the report.
         doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
             found out.
+        colluding: positions of clients that tell the server their own updates; the report is about the others.
+        colluders: also say what is left against the server and any of so many (further) clients.
 
     Raises:
-        SimflError: P is no participation matrix.
+        SimflError: P is no participation matrix, or there are as many colluders as clients.
     """
     matrix = ParticipationMatrix.of(P, doubles)
-    n_rounds, n_clients = matrix.shape
-    labels = range(n_rounds) if rounds is None else rounds, range(n_clients) if clients is None else clients
+    rounds = range(matrix.shape[0]) if rounds is None else rounds
+    clients = range(matrix.shape[1]) if clients is None else clients
+    named = sorted(set(colluding))
+    if (several := len(named) + (colluders or 0)) and several >= matrix.shape[1]:
+        raise SimflError(f"{several} colluders leave none of {matrix.shape[1]} clients; at most {matrix.shape[1] - 1}")
+    others = np.setdiff1d(np.arange(matrix.shape[1]), named)
+    if named:
+        matrix = without_clients(matrix, np.array(named))
+    report = _audit(matrix, (rounds, [clients[i] for i in others] if named else clients), every, budget, unused)
+    left = None if colluders is None else against_any(report.metrics, colluders)
+    return replace(report, colluding=tuple(clients[i] for i in named), against_any=left)
+
+
+def _audit(
+    matrix: ParticipationMatrix,
+    labels: tuple[Sequence[Any], Sequence[Any]],
+    every: int,
+    budget: int,
+    unused: Sequence[str],
+) -> Report:
     certain = MatrixAnalysis.of(matrix if matrix.sure.all() else matrix.certain(), budget)
     evaluation = certain.evaluate(every)
     by_round, exposed = certain.trace(evaluation), tuple(exposures(certain, Budget(budget)))

@@ -41,9 +41,27 @@ def _summary(report: Report) -> list[str]:
             f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
         )
     lines += recovery(report)
+    if against := colluders(report):
+        lines += ["", *against]
     if left := noise(report):
         lines += ["", *left]
     return [*lines, *(["", said] if (said := uncertainty(report)) else [])]
+
+
+def colluders(report: Report) -> list[str]:
+    """Who works together with the server, and what is left against any others who do."""
+    lines = []
+    if report.colluding:
+        names = ", ".join(plain(name) for name in report.colluding[:LISTED])
+        more = f" and {len(report.colluding) - LISTED} more" if len(report.colluding) > LISTED else ""
+        lines.append(f"The server knows the updates of {names}{more}; all of this is about the other clients.")
+    if (left := report.against_any) is not None:
+        weak = interval(left.weak_lower, left.weak_upper)
+        lines.append(
+            f"Against the server and any {left.colluders} {'further ' if report.colluding else ''}clients: "
+            f"strong {value(left.strong)}, semi-strong at least {value(left.semi_strong)}, weak {weak}."
+        )
+    return lines
 
 
 def noise(report: Report) -> list[str]:

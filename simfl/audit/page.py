@@ -4,7 +4,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simfl.audit.audit_report import Report
-from simfl.audit.audit_text import COURSE, LISTED, interval, noise, numbers, recovery, timeline, uncertainty, value, way
+from simfl.audit.audit_text import (
+    COURSE,
+    LISTED,
+    colluders,
+    interval,
+    noise,
+    numbers,
+    recovery,
+    timeline,
+    uncertainty,
+    value,
+    way,
+)
 from simfl.audit.figure import drawing
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
@@ -50,6 +62,7 @@ def page(report: Report, title: str) -> str:
             tiles=[(name, shown, about) for (name, about), shown in zip(ABOUT, values, strict=True)],
             numbers=" ".join([numbers(report), *recovery(report)]),
             uncertainty=uncertainty(report),
+            colluders=" ".join(colluders(report)),
             noise=" ".join(left),
             unused=", ".join(plain(name) for name in report.unused[:LISTED]),
             svg=svg,

@@ -1,5 +1,6 @@
 """``simfl audit``"""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -38,6 +39,19 @@ from simfl.core.errors import SimflError, suggestion
 @click.option(
     "--delta", type=float, default=1e-5, show_default=True, help="Of that epsilon; well below one in the clients."
 )
+@click.option(
+    "--colluder",
+    "names",
+    metavar="CLIENT",
+    multiple=True,
+    help="A client that tells the server its own updates; may be given several times.",
+)
+@click.option(
+    "--colluders",
+    metavar="C",
+    type=click.IntRange(min=1),
+    help="Also say what is left against the server and any C (further) clients.",
+)
 @click.option("--dimension", type=click.IntRange(min=1), help="Coordinates of an update, where epsilon needs it.")
 def command(
     participation: str,
@@ -48,6 +62,8 @@ def command(
     every: int,
     noise: str | None,
     delta: float,
+    names: tuple[str, ...],
+    colluders: int | None,
     dimension: int | None,
 ) -> None:
     """Say what a participation log gave away, and from which round on.
@@ -72,9 +88,16 @@ def command(
     if html is not None:
         _check_output(html, participation)
     log = read(participation, _columns(columns))
+    colluding = _positions(names, log.clients, participation)
+    if noise is not None and names:
+        raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave --colluder out")
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
-    report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles)
-    _refuse_more_than_sums(participation, report.metrics.strong, log.strong)
+    report = audit(
+        log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles, colluding=colluding,
+        colluders=colluders,
+    )  # fmt: skip
+    sums = report if not colluding else audit(log.matrix, every=0, doubles=log.doubles)
+    _refuse_more_than_sums(participation, sums.metrics.strong, log.strong)
     report = replace(report, spent=epsilons)
     if figure is not None:
         draw(report, figure)
@@ -105,6 +128,19 @@ def _check_output(path: Path, log: str, picture: bool = False) -> None:
     if not path.absolute().parent.is_dir():
         raise SimflError(f"{path}: there is no folder {path.parent}")
     refuse_result_files(path)
+
+
+def _positions(names: tuple[str, ...], clients: Sequence[object], participation: str) -> list[int]:
+    """Where clients stand that are named as in the log.
+
+    Raises:
+        SimflError: there is no client of that name.
+    """
+    places = {str(client): i for i, client in enumerate(clients)} if names else {}
+    for name in names:
+        if name not in places:
+            raise SimflError(f"--colluder {name}: {participation} has no client of that name{suggestion(name, places)}")
+    return [places[name] for name in names]
 
 
 def _refuse_more_than_sums(participation: str, sums: int | None, run: int | None) -> None:

@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 FORMS = {"masked": "only sums are seen", "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""
 
-OPTIONAL = ("mode", "family_size", "left_out")
+OPTIONAL = ("mode", "family_size", "left_out", "guarantee_colluders")
 """What may be missing though theory knows everything."""
 
 
 @click.command("theory")
 @scenario_arguments
 @click.option("--epsilon", type=float, help="Also say how much noise keeps every client at this epsilon.")
+@click.option(
+    "--colluders",
+    metavar="C",
+    type=click.IntRange(min=1),
+    help="Also say what is left against the server and any C clients that tell it their own updates.",
+)
 @click.option("--delta", type=float, default=1e-5, show_default=True, help="Of that epsilon.")
 @as_json
 def command(
@@ -30,6 +36,7 @@ def command(
     plugins: tuple[Path, ...],
     epsilon: float | None,
     delta: float,
+    colluders: int | None,
     as_json: bool,
 ) -> None:
     """Print what theory says about a scenario's selection and its sums, before the first round.
@@ -51,6 +58,8 @@ def command(
     known, sums, seen = theory(scenario), _sums(scenario), windows(scenario)
     if epsilon is not None:
         known |= _noise(scenario, epsilon, delta, known["expected_cardinality"])
+    if colluders is not None:
+        known |= _against_any(known["guarantee"], colluders, scenario.clients)
     if as_json:
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
         print_json(known | {"least_squares": seen})
@@ -73,7 +82,35 @@ def command(
     click.echo(f"{'secagg':<22}{scenario.secagg.name}")
     for name, text in _lines(sums):
         click.echo(f"{name:<22}{text}")
+    if colluders is not None:
+        click.echo(f"{'colluders':<22}{_tolerance(scenario.secagg.shows_updates, sums, colluders)}")
     _least_squares(seen)
+
+
+def _against_any(guarantee: dict[str, int | None] | None, colluders: int, clients: int) -> JsonObject:
+    """The guarantee against the server and any of so many clients.
+
+    Raises:
+        SimflError: they are all clients.
+    """
+    from simfl.core.errors import SimflError
+
+    if colluders >= clients:
+        raise SimflError(f"--colluders {colluders}: leaves none of {clients} clients; at most {clients - 1}")
+    left = {name: None if value is None else max(1, value - colluders) for name, value in (guarantee or {}).items()}
+    return {"guarantee_colluders": left or None}
+
+
+def _tolerance(shows_updates: bool, sums: JsonObject, colluders: int) -> str:
+    """What the protocol itself hides from the server and so many clients, in words."""
+    if shows_updates:
+        return "the server sees every update without them; the guarantees are those of the sums alone"
+    most = sums.get("known", {}).get("colluding")
+    if most is None:
+        return "how many of them the protocol tolerates is not known"
+    if colluders <= most:
+        return f"the protocol hides single updates from the server and up to {most:,} clients of a sum"
+    return f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"
 
 
 def _sums(scenario: "Scenario") -> JsonObject:

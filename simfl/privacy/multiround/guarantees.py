@@ -1,18 +1,21 @@
 """The multi-round privacy columns of a run."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
+from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
 from simfl.privacy.multiround.budget import BUDGET
+from simfl.privacy.multiround.colluders import COLLUDER_COLUMNS, reduce_by
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.participation_matrix import with_samples
 
@@ -43,17 +46,28 @@ class Guarantees(Privacy):
         ),
     ] = "units"
 
-    columns: ClassVar[tuple[Column, ...]] = COLUMNS
+    colluders: Annotated[
+        int | None, Field(ge=1, description="also say what is left against the server and any of so many clients")
+    ] = field(default=None, metadata=SINCE_LATER)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return COLUMNS if self.colluders is None else (*COLUMNS, *COLLUDER_COLUMNS)
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = super().check(setting)
+        if self.colluders is not None and self.colluders >= setting.clients:
+            why = f"are {self.colluders} of {setting.clients} clients, which leaves nobody; use at most"
+            problems.append(("colluders", f"{why} {setting.clients - 1}"))
+        return problems
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         if history.silent:
-            return {column.name: [None] * history.shape[0] for column in COLUMNS}
+            return {column.name: [None] * history.shape[0] for column in self.columns}
         least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
-        kinds = (int, float, int, int)
-        return {
-            column.name: _values_or_none(values, kind)
-            for column, values, kind in zip(COLUMNS, least, kinds, strict=True)
-        }
+        values = [*least, *(() if self.colluders is None else reduce_by(least, self.colluders))]
+        kinds = (int, float, int, int) * 2
+        return {column.name: _values_or_none(*of) for column, of in zip(self.columns, zip(values, kinds), strict=True)}
 
     def _against(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
