@@ -42,6 +42,12 @@ def policies() -> dict[tuple[str, int], dict[str, object]]:
     return chosen
 
 
+def last_known(column: pandas.Series) -> float:
+    """The last value; NaN if there is none, as where the attack never saw a sum in a round that was due."""
+    known = column.dropna()
+    return known.iloc[-1] if len(known) else float("nan")
+
+
 def measures(result: Result) -> dict[str, float]:
     """What one run came to."""
     rounds = result.rounds
@@ -52,9 +58,9 @@ def measures(result: Result) -> dict[str, float]:
         "skipped": rounds["skipped"].sum(),
         "refused": rounds["refused_sum"].sum() if "refused_sum" in rounds else 0,
         "rank": int(numpy.linalg.matrix_rank(result.participation.toarray())),
-        **{name: rounds[f"privacy_{column}"].dropna().iloc[-1] for name, column in NOTIONS.items()},
+        **{name: last_known(rounds[f"privacy_{column}"]) for name, column in NOTIONS.items()},
         "fairness_gap": last["fairness_gap"],
-        "recovery_error": rounds["recovery_error"].dropna().iloc[-1],
+        "recovery_error": last_known(rounds["recovery_error"]),
         "test_accuracy": last["test_accuracy"],
         "time_s": last["time_s"],
         "rounds_to_target": reached["round"].iloc[0] + 1 if len(reached) else float("nan"),

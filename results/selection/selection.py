@@ -41,8 +41,8 @@ POLICIES: dict[str, dict[str, object]] = {
     "partition": {"name": "partition", "k": 12},
     "batch_partition, T = 4": {"name": "batch_partition", "k": 12, "T": 4},
     "half_partition, T = 4": {"name": "half_partition", "k": 12, "T": 4},
-    "guarded random, T = 4": {"name": "guarded", "inner": {"name": "random", "k": 12}, "T": 4},
-    "guarded oort, T = 4": {"name": "guarded", "inner": OORT, "T": 4},
+    "guarded random, T = 12": {"name": "guarded", "inner": {"name": "random", "k": 12}, "T": 12},
+    "guarded oort, T = 12": {"name": "guarded", "inner": OORT, "T": 12},
 }
 NOTIONS = {"strong": "strong", "semi_strong": "semi_strong", "weak": "weak_lower"}
 

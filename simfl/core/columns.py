@@ -114,6 +114,20 @@ MASKED_COLUMNS: tuple[Column, ...] = (
 )  # fmt: skip
 """What rounds.csv tells of protocols of masks, besides :func:`failing` for each of their phases."""
 
+COLLUDER_COLUMNS = tuple(
+    Column(
+        f"{column.name}_colluders", f"{column.heading}, colluders", column.unit, sentence, column.better,
+        column.final, "", column.shown, f"{column.noun} against colluders",
+    )
+    for column, sentence in zip([column for column in ROUND_COLUMNS if column.name.startswith("privacy_")], (
+        "Strong guarantee against the server and the worst `privacy.colluders` clients.",
+        "What the semi-strong guarantee is at least against the server and any `privacy.colluders` clients.",
+        "Weak guarantee against the server and the worst `privacy.colluders` clients; a lower bound where not exact.",
+        "Upper bound of the weak guarantee against the server and the worst `privacy.colluders` clients.",
+    ), strict=True)
+)  # fmt: skip
+"""What rounds.csv tells of colluders, if the scenario asks for them, in the order of the guarantees."""
+
 REFUSED = Column(
     "refused_sum", "Refused sum", "count",
     "1 where the selection policy refused what would have been summed, so that it was not recovered.", -1, "sum",
@@ -261,6 +275,7 @@ _PARTS = (
         (*MASKED_COLUMNS, *map(failing, ("advertise", "share", "deliver", "unmask"))),
     ),
     ("`rounds.csv` of rules with a quorum, and of policies that are asked before a sum is opened", (LATE, REFUSED)),
+    ("`rounds.csv` with `privacy: {colluders: C}`", COLLUDER_COLUMNS),
     ("`summary.json` and `index.csv`", SUMMARY_COLUMNS),
     ("`comparison.csv` and `paired.csv`, given a target accuracy", TARGET_COLUMNS),
 )

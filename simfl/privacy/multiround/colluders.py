@@ -16,24 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.columns import Column
-from simfl.privacy.base import COLUMNS
 from simfl.privacy.multiround.matrix_metrics import MultiRound
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
-
-COLLUDER_COLUMNS = tuple(
-    Column(
-        f"{column.name}_colluders", f"{column.heading}, colluders", column.unit, sentence, column.better,
-        column.final, "", column.shown, f"{column.noun} against colluders",
-    )
-    for column, sentence in zip(COLUMNS, (
-        "Strong guarantee against the server and the worst `privacy.colluders` clients.",
-        "What the semi-strong guarantee is at least against the server and any `privacy.colluders` clients.",
-        "Weak guarantee against the server and the worst `privacy.colluders` clients; a lower bound where not exact.",
-        "Upper bound of the weak guarantee against the server and the worst `privacy.colluders` clients.",
-    ), strict=True)
-)  # fmt: skip
-"""Of rounds.csv, in the order of :data:`simfl.privacy.base.COLUMNS`, if the scenario asks for them."""
 
 
 class ColludedGuarantees(NamedTuple):
@@ -75,12 +59,12 @@ def without_clients(matrix: ParticipationMatrix, colluding: NDArray[np.integer])
     """
     stays = np.ones(matrix.shape[1], dtype=bool)
     stays[colluding] = False
-    kept = stays[matrix.clients]
+    of_others = stays[matrix.clients]
     place = np.cumsum(stays) - 1
     return replace(
         matrix,
-        indptr=np.append(0, np.cumsum(kept))[matrix.indptr],
-        clients=place[matrix.clients[kept]],
-        codes=matrix.codes[kept],
+        indptr=np.append(0, np.cumsum(of_others))[matrix.indptr],
+        clients=place[matrix.clients[of_others]],
+        codes=matrix.codes[of_others],
         shape=(matrix.shape[0], int(stays.sum())),
     )

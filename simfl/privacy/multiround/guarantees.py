@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.columns import Column
+from simfl.core.columns import COLLUDER_COLUMNS, Column
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
 from simfl.privacy.multiround.budget import BUDGET
-from simfl.privacy.multiround.colluders import COLLUDER_COLUMNS, reduce_by
+from simfl.privacy.multiround.colluders import reduce_by
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.participation_matrix import with_samples
 
