@@ -3,7 +3,7 @@
     SIMFL_DATA=FOLDER python results/guarded/guarded.py [--out results]
 
 Runs scenarios/guarded.yaml (MNIST) under random selection and, for T = 3, 4, 6, 12, under batches, half-batches (T
-even) and guarded selection, five seeds each: 60 runs of 20 s (finished ones are used again). Writes beside this file
+even) and guarded selection with either family reserved, five seeds each: 75 runs of 20 s (finished ones are used again). Writes beside this file
 guarded.csv, one row a policy and T with means and standard deviations over the seeds, curves.csv (accuracy and mean
 cardinality over rounds and simulated time, mean over the seeds) and guarded.svg.
 """
@@ -38,7 +38,9 @@ def policies() -> dict[tuple[str, int], dict[str, object]]:
         chosen["batch_partition", T] = {"name": "batch_partition", "k": 12, "T": T}
         if T % 2 == 0:
             chosen["half_partition", T] = {"name": "half_partition", "k": 12, "T": T}
-        chosen["guarded", T] = {"name": "guarded", "inner": {"name": "random", "k": 12}, "T": T}
+        for reserve in ("batch", "half") if T % 2 == 0 else ("batch",):
+            inner = {"name": "random", "k": 12}
+            chosen[f"guarded, {reserve}", T] = {"name": "guarded", "inner": inner, "T": T, "reserve": reserve}
     return chosen
 
 
@@ -94,7 +96,7 @@ def draw(curves: pandas.DataFrame) -> None:
     with style.settings():
         figure, axes = pyplot.subplots(2, len(UNITS), figsize=(12, 5), sharex=True, sharey="row")
         for (above, below), T in zip(axes.T, UNITS, strict=True):
-            for name in ("random", "batch_partition", "half_partition", "guarded"):
+            for name in dict.fromkeys(curves["policy"]):
                 curve = curves[(curves["policy"] == name) & curves["T"].isin([1, T] if name == "random" else [T])]
                 for axis, column in ((above, "mean_cardinality"), (below, "test_accuracy")):
                     axis.plot(curve["round"] + 1, curve[column], label=name)

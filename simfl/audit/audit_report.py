@@ -146,6 +146,7 @@ def audit(
     doubles: bool = False,
     colluding: Sequence[int] = (),
     colluders: int | None = None,
+    spent: Spent | None = None,
 ) -> Report:
     """Audits a participation matrix.
 
@@ -158,6 +159,7 @@ def audit(
         doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
             found out.
         colluding: positions of clients that tell the server their own updates; the report is about the others.
+        spent: what noise leaves to be learned, for the report.
         colluders: also say what is left against the server and any of so many (further) clients.
 
     Raises:
@@ -174,7 +176,7 @@ def audit(
         matrix = without_clients(matrix, np.array(named))
     report = _audit(matrix, (rounds, [clients[i] for i in others] if named else clients), every, budget, unused)
     left = None if colluders is None else against_any(report.metrics, colluders)
-    return replace(report, colluding=tuple(clients[i] for i in named), against_any=left)
+    return replace(report, colluding=tuple(clients[i] for i in named), against_any=left, spent=spent)
 
 
 def _audit(

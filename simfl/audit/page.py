@@ -44,7 +44,6 @@ def page(report: Report, title: str) -> str:
     metrics = report.metrics
     with style.settings(svg_fonttype="none"):
         svg = inline(drawing(report), "audit", "Guarantees, rank and exposed clients over the rounds.")
-    left = noise(report)
     values = (
         value(metrics.strong),
         value(metrics.semi_strong),
@@ -63,7 +62,7 @@ def page(report: Report, title: str) -> str:
             numbers=" ".join([numbers(report), *recovery(report)]),
             uncertainty=uncertainty(report),
             colluders=" ".join(colluders(report)),
-            noise=" ".join(left),
+            noise=" ".join(noise(report)),
             unused=", ".join(plain(name) for name in report.unused[:LISTED]),
             svg=svg,
             headings=COURSE,

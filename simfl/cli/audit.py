@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError, suggestion
+
+if TYPE_CHECKING:
+    from simfl.audit.log import Log
 
 
 @click.command("audit")
@@ -73,8 +77,6 @@ def command(
     run. A client is exposed when the server, adding and subtracting the sums it saw, can compute that client's own
     update.
     """
-    from dataclasses import replace
-
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.figure import draw
@@ -87,28 +89,21 @@ def command(
         _check_output(figure, participation, picture=True)
     if html is not None:
         _check_output(html, participation)
+    if noise is not None and (names or colluders):
+        raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave one of them out")
     log = read(participation, _columns(columns))
-    colluding = _positions(names, log.clients, participation)
-    if noise is not None and names:
-        raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave --colluder out")
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
-    report = audit(
-        log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles, colluding=colluding,
-        colluders=colluders,
-    )  # fmt: skip
-    sums = report if not colluding else audit(log.matrix, every=0, doubles=log.doubles)
-    _refuse_more_than_sums(participation, sums.metrics.strong, log.strong)
-    report = replace(report, spent=epsilons)
+    _refuse_more_than_sums(participation, log)
+    colluding = _positions(names, log.clients, participation)
+    report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
+                   colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     if figure is not None:
         draw(report, figure)
         click.echo(f"Figure: {figure}", err=True)
     if html is not None:
         write_atomically(html, page(report, Path(participation).name or participation).encode())
         click.echo(f"Page: {html}", err=True)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        click.echo(text(report))
+    print_json(report.to_json()) if as_json else click.echo(text(report))
 
 
 def _check_output(path: Path, log: str, picture: bool = False) -> None:
@@ -143,20 +138,18 @@ def _positions(names: tuple[str, ...], clients: Sequence[object], participation:
     return [places[name] for name in names]
 
 
-def _refuse_more_than_sums(participation: str, sums: int | None, run: int | None) -> None:
+def _refuse_more_than_sums(participation: str, log: "Log") -> None:
     """
-    Args:
-        participation: what is audited.
-        sums: how many clients its sums hide among one another.
-        run: how many the run itself says were hidden, None if it is no run.
-
     Raises:
-        SimflError: the server saw more than these sums.
+        SimflError: the run itself says that fewer clients were hidden than these sums hide among one another, because
+            the server saw more than the sums.
     """
-    if sums is not None and run is not None and sums > run:
+    from simfl.privacy.multiround.classes import strong_guarantee
+
+    if log.strong is not None and (sums := strong_guarantee(log.matrix, log.doubles)) > log.strong:
         raise SimflError(
             f"{participation}: its sums hide {sums} clients among one another, but more than sums was "
-            f"seen, so that the run itself says {run}; audit its participation.csv for the sums alone"
+            f"seen, so that the run itself says {log.strong}; audit its participation.csv for the sums alone"
         )
 
 

@@ -64,6 +64,19 @@ def command(
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
         print_json(known | {"least_squares": seen})
         return
+    _print_known(known)
+    for part, form in forms(scenario).items():
+        click.echo(f"{'each client sends':<22}{part} ({FORMS[form]})")
+    click.echo(f"{'secagg':<22}{scenario.secagg.name}")
+    for name, text in _lines(sums):
+        click.echo(f"{name:<22}{text}")
+    if colluders is not None:
+        click.echo(f"{'colluders':<22}{_tolerance(scenario.secagg.shows_updates, sums, colluders)}")
+    _least_squares(seen)
+
+
+def _print_known(known: JsonObject) -> None:
+    """A line for everything that is known of the selection, and one for what is not."""
     for name, value in known.items():
         if value is None or value == []:
             continue
@@ -77,14 +90,6 @@ def command(
         click.echo(f"theory                not known: {known['policy']} declares no family of rows")
     elif unknown := [name for name, value in known.items() if value is None and name not in OPTIONAL]:
         click.echo(f"not known             {', '.join(unknown)}")
-    for part, form in forms(scenario).items():
-        click.echo(f"{'each client sends':<22}{part} ({FORMS[form]})")
-    click.echo(f"{'secagg':<22}{scenario.secagg.name}")
-    for name, text in _lines(sums):
-        click.echo(f"{name:<22}{text}")
-    if colluders is not None:
-        click.echo(f"{'colluders':<22}{_tolerance(scenario.secagg.shows_updates, sums, colluders)}")
-    _least_squares(seen)
 
 
 def _against_any(guarantee: dict[str, int | None] | None, colluders: int, clients: int) -> JsonObject:

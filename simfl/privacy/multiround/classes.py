@@ -25,6 +25,12 @@ class Classes:
     smallest: NDArray[np.int64]
 
 
+def strong_guarantee(P: object, doubles: bool = False) -> int:
+    """The size of the smallest class of a participation matrix, dense or sparse (J, N); N + 1 without an aggregate."""
+    rounds = ParticipationMatrix.of(P, doubles)
+    return int(identical(rounds).smallest[-1])
+
+
 def identical(rounds: ParticipationMatrix) -> Classes:
     """Splits classes by what each round gives their members; class 0 holds the clients not seen yet."""
     n_rounds, n_clients = rounds.shape

@@ -11,13 +11,15 @@ The proofs are in docs/explanation/colluders.md.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.multiround.matrix_metrics import MultiRound
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+
+if TYPE_CHECKING:
+    from simfl.privacy.multiround.matrix_metrics import MultiRound
 
 
 class ColludedGuarantees(NamedTuple):
@@ -40,7 +42,7 @@ def reduce_by(metric: NDArray[np.float64], colluders: int) -> NDArray[np.float64
     return np.maximum(metric - colluders, 1.0)
 
 
-def against_any(metrics: MultiRound, colluders: int) -> ColludedGuarantees:
+def against_any(metrics: "MultiRound", colluders: int) -> ColludedGuarantees:
     """The guarantees against the server and any of so many clients."""
     semi = metrics.semi_strong_bound if metrics.semi_strong is None else metrics.semi_strong
     return ColludedGuarantees(
