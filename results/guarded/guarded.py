@@ -3,9 +3,9 @@
     SIMFL_DATA=FOLDER python results/guarded/guarded.py [--out results]
 
 Runs scenarios/guarded.yaml (MNIST) under random selection and, for T = 3, 4, 6, 12, under batches, half-batches (T
-even) and guarded selection with either family reserved, five seeds each: 75 runs of 20 s (finished ones are used again). Writes beside this file
-guarded.csv, one row a policy and T with means and standard deviations over the seeds, curves.csv (accuracy and mean
-cardinality over rounds and simulated time, mean over the seeds) and guarded.svg.
+even) and guarded selection with either family reserved, five seeds each: 75 runs of 20 s (finished ones are used
+again). Writes beside this file guarded.csv, one row a policy and T with means and standard deviations over the seeds,
+curves.csv (accuracy and mean cardinality over rounds and simulated time, mean over the seeds) and guarded.svg.
 """
 
 import argparse
