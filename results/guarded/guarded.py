@@ -89,6 +89,20 @@ def play(out: Path) -> tuple[pandas.DataFrame, pandas.DataFrame]:
     return pandas.DataFrame(rows), pandas.concat(curves)
 
 
+def markdown(table: pandas.DataFrame) -> str:
+    """The table of docs/papers/guarded.md."""
+    head = "| policy | T | clients a round, first 100 | all 200 | rounds skipped | rank | strong | semi-strong | weak "
+    lines = [f"{head}| fairness gap | recovery error | accuracy | time to 0.93, s |", "|---" * 13 + "|"]
+    for row in table.itertuples():
+        time = f"{row.time_to_target_s:.0f}" if row.reached == row.seeds else "not reached"
+        lines.append(
+            f"| {row.policy} | {row.T} | {row.cardinality_100:.2f} | {row.cardinality_200:.2f} "
+            f"| {row.skipped:.1f} | {row.rank:.1f} | {row.strong:.1f} | {row.semi_strong:.1f} | {row.weak:.1f} "
+            f"| {row.fairness_gap:.2f} | {row.recovery_error:.2f} | {row.test_accuracy:.3f} | {time} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def draw(curves: pandas.DataFrame) -> None:
     """For each T the mean cardinality so far and the accuracy, over rounds."""
     from matplotlib import pyplot

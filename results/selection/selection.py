@@ -37,7 +37,7 @@ POLICIES: dict[str, dict[str, object]] = {
     "power_of_choice, d = 24": {"name": "power_of_choice", "k": 12, "d": 24, "scalars": "clear"},
     "oort": OORT,
     "fedcs": {"name": "fedcs", "k": 36, "deadline_s": 4.0},
-    "tifl": {"name": "tifl", "k": 12},
+    "tifl": {"name": "tifl", "k": 12, "scalars": "clear"},
     "partition": {"name": "partition", "k": 12},
     "batch_partition, T = 4": {"name": "batch_partition", "k": 12, "T": 4},
     "half_partition, T = 4": {"name": "half_partition", "k": 12, "T": 4},
@@ -84,6 +84,24 @@ def play(data: str, seeds: int, out: Path) -> None:
         curves.append(mean[mean["test_accuracy"].notna()].round(4).assign(policy=name))
     pandas.DataFrame(rows).to_csv(HERE / f"{data}.csv", index=False, lineterminator="\n")
     pandas.concat(curves).to_csv(HERE / f"{data}_curves.csv", index=False, lineterminator="\n")
+
+
+def markdown(table: pandas.DataFrame) -> str:
+    """A table of docs/papers/selection.md."""
+    fastest = table[table["policy"] == "random"]["time_to_target_s"].iloc[0]
+    lines = ["| policy | rounds to target | time to target, s | times faster than random | final accuracy | strong "
+             "| semi-strong | weak | rank | fairness gap | never summed | clients a round | traffic, GB |",
+             "|---" * 13 + "|"]  # fmt: skip
+    for row in table.itertuples():
+        few = "" if row.reached == row.seeds else f" ({row.reached} of {row.seeds} seeds)"
+        faster = "" if few else f"{fastest / row.time_to_target_s:.1f}"
+        lines.append(
+            f"| {row.policy} | {row.rounds_to_target:.0f}{few} | {row.time_to_target_s:.0f} "
+            f"| {faster} | {row.test_accuracy:.3f} | {row.strong:.1f} "
+            f"| {row.semi_strong:.1f} | {row.weak:.1f} | {row.rank:.1f} | {row.fairness_gap:.2f} "
+            f"| {row.never_summed:.1f} | {row.mean_cardinality:.1f} | {row.bytes / 1e9:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def draw() -> None:

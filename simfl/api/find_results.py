@@ -16,6 +16,10 @@ MIN_DIGITS = 4
 SHOWN = 4
 
 
+class NoResultsError(SimflError):
+    """Nothing in a folder of results is called so (exit 2)."""
+
+
 def holds_results(folder: Path) -> bool:
     """Whether a folder holds a run, a sweep or a comparison, sound or not."""
     return is_swept(folder) or any((folder / mark).exists() for mark in MARKS)
@@ -38,7 +42,8 @@ def find_results(text: str, root: Path) -> Path:
     """The folder that a user means: by its path, by the name of the run, or by the first digits of its digest.
 
     Raises:
-        SimflError: there is none, or there are several.
+        NoResultsError: there is none.
+        SimflError: there are several.
     """
     if Path(text).exists() or Path(text).is_symlink():
         return Path(text)
@@ -60,5 +65,5 @@ def find_results(text: str, root: Path) -> Path:
         some = ", ".join(map(str, sorted(matches)[:SHOWN])) + (", ..." if len(matches) > SHOWN else "")
         raise SimflError(f"{text}: {len(matches)} folders of results are meant by that: {some}")
     if not matches:
-        raise SimflError(f"{text}: no such run, sweep or comparison in {root}{suggestion(text, names)}")
+        raise NoResultsError(f"{text}: no such run, sweep or comparison in {root}{suggestion(text, names)}")
     return matches[0]

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,16 @@ def load(file: str, overrides: tuple[str, ...] = (), plugins: tuple[Path, ...] =
 
 
 def print_json(document: object) -> None:
-    click.echo(json.dumps(document, indent=2, allow_nan=False))
+    """Prints a document; numbers that JSON does not have (NaN, infinity) become null."""
+    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def writable(file: Path, option: str) -> None:

@@ -32,13 +32,17 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], as
 
 
 def _results_folder(file: str) -> Path | None:
-    """The folder of results that is meant, if no scenario is."""
-    from simfl.api.find_results import find_results
+    """The folder of results that is meant, if no scenario is.
+
+    Raises:
+        SimflError: several folders are meant.
+    """
+    from simfl.api.find_results import NoResultsError, find_results
     from simfl.scenario.builtin import find
 
     if file == "-" or find(file).path.is_file():
         return None
-    with suppress(SimflError):  # then it is a scenario that is not there
+    with suppress(NoResultsError):  # then it is a scenario that is not there
         return find_results(file, Path("results"))
     return None
 

@@ -13,6 +13,7 @@ import click
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
 from simfl.cli.shared import (
+    LATEX,
     as_json,
     latex_option,
     log_option,
@@ -21,7 +22,7 @@ from simfl.cli.shared import (
     print_json,
     write_asked_latex,
 )
-from simfl.core.errors import printable
+from simfl.core.errors import SimflError, printable
 
 FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10
@@ -166,6 +167,8 @@ def command(
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
+    if slurm is not None and context.meta[LATEX] is not None:
+        raise SimflError("--latex: the runs of --slurm end later; repeat the command without --slurm when they have")
     chosen = how(**options)
     sweep_request = read_request(file, grid, groups, cases, replications, plugins)
     plan = plan_sweep(

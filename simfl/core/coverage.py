@@ -11,9 +11,13 @@ from collections.abc import Iterator
 
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import CLEAR_FIELDS
+
+LOSSES = ("loss", "loss_rms")
+"""The fields of a view that need clients to tell a loss."""
 
 LOSS = PayloadPart("the loss of the model on its samples", "score", instead="another selection")
+
+ACCURACY = PayloadPart("the accuracy of the model on its samples", "score", instead="another selection")
 
 COUNT = PayloadPart("the number of its samples by itself", "count", instead="another selection")
 
@@ -29,8 +33,8 @@ def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The numbers that each client tells for the selection, one by one, whatever is summed."""
     policy = setting.selection
-    loss = policy.reads & set(CLEAR_FIELDS) or policy.asks
-    return (LOSS,) * bool(loss) + (COUNT,) * ("samples" in policy.reads)
+    told = {LOSS: policy.asks or not policy.reads.isdisjoint(LOSSES), ACCURACY: "accuracy" in policy.reads}
+    return (*(part for part, is_told in told.items() if is_told), *(COUNT,) * ("samples" in policy.reads))
 
 
 def _sent_by_algorithm(setting: ScenarioView) -> tuple[PayloadPart, ...]:
