@@ -33,8 +33,8 @@ def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The numbers that each client tells for the selection, one by one, whatever is summed."""
     policy = setting.selection
-    told = {LOSS: policy.asks or not policy.reads.isdisjoint(LOSSES), ACCURACY: "accuracy" in policy.reads}
-    return (*(part for part, is_told in told.items() if is_told), *(COUNT,) * ("samples" in policy.reads))
+    reports = {LOSS: policy.asks or not policy.reads.isdisjoint(LOSSES), ACCURACY: "accuracy" in policy.reads}
+    return (*(part for part, is_reported in reports.items() if is_reported), *(COUNT,) * ("samples" in policy.reads))
 
 
 def _sent_by_algorithm(setting: ScenarioView) -> tuple[PayloadPart, ...]:

@@ -90,7 +90,7 @@ def test_the_page_on_quorums_says_what_the_table_says():
     "table", ["guarded/guarded.csv", "selection/mnist.csv", "selection/cifar10.csv"], ids=lambda table: table[:-4]
 )
 def test_a_page_shows_its_published_table(table, monkeypatch):
-    """Line by line, from the table's numbers; policies with units, and guarded ones, have the guarantee they promise."""
+    """Line by line, from the table's numbers; policies with units or a guard keep their guarantee."""
     path = HERE / "results" / table
     script = imported(path.parent / f"{path.parent.name}.py", monkeypatch)
     issued = pandas.read_csv(path)
