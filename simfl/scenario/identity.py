@@ -109,6 +109,6 @@ def _of_class(cls: type, seen: set[int]) -> Iterator[str]:
         for f in fields(cls):
             yield from (f.name, _ADDRESS.sub("", repr(f.type)), *_of((f.default, f.default_factory), seen))
     for name, item in sorted(vars(cls).items()):
-        generated = isinstance(item, FunctionType) and item.__code__.co_filename == "<string>"
+        generated = isinstance(item, FunctionType) and item.__code__.co_qualname.startswith("__create_fn__.")
         if not generated and (not name.startswith("__") or isinstance(item, FunctionType)):
             yield from (name, *_of(item, seen))
