@@ -65,12 +65,12 @@ def write(folder: Path) -> None:
             name, (figure, changes) = path.stem, SMALL[path.stem]
             result = run(path, changes, out=out)
             fig, _ = draw(figure, result.path)
-            fig.savefig(folder / f"{name}.svg")
+            fig.savefig(folder / f"gallery-{name}.svg")
             words = " ".join(f"'{change}'" if " " in change else change for change in changes)
             parts += [
                 f"## {name}\n\n{_about(path.read_text())}\n",
                 f"```bash\nsimfl run scenarios/{name}.yaml {words}\n```\n",
-                f"![{figure} of {name}]({name}.svg)\n",
+                f"![{figure} of {name}](gallery-{name}.svg)\n",
                 f"```yaml\n{path.read_text().strip()}\n```\n",
             ]
     (folder / "gallery.md").write_text("\n".join(parts))

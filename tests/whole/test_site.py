@@ -51,7 +51,7 @@ def test_the_families_and_the_gallery_are_complete(site):
         assert f"api.html#{registry.protocol.__module__}.{registry.protocol.__name__}" in families, registry.family
     gallery = (site / "reference/generated/gallery.html").read_text()
     for scenario in (HERE / "scenarios").glob("*.yaml"):
-        assert f"{scenario.stem}.svg" in gallery, scenario.stem
+        assert f"gallery-{scenario.stem}.svg" in gallery, scenario.stem
 
 
 def test_a_browser_shows_the_site_without_the_network(site):
