@@ -36,10 +36,11 @@ def builtins() -> list[str]:
 
 
 def about(name: str) -> str:
-    """What a built-in scenario shows: the first sentence of the comment at its top."""
+    """What a built-in scenario shows: the first sentence of the comment at its top, without commands."""
     lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    text = " ".join(line.lstrip("# ") for line in takewhile(lambda line: line.startswith("#"), lines))
-    return re.split(r"(?<=\.) (?=[A-Z])", text)[0]
+    comment = takewhile(lambda line: line.startswith("#"), lines)
+    text = " ".join(line.lstrip("# ") for line in comment if not line.startswith("#   "))
+    return re.split(r"(?<=\.) (?=[A-Z0-9])", text)[0]
 
 
 def find(name: Path | str, folder: Path = Path()) -> ScenarioFile:

@@ -1,7 +1,7 @@
 """What was perhaps meant where a key or a value stands in the wrong place or is written in another program's way."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -13,8 +13,15 @@ from simfl.scenario.yaml.places import KeyPath, shown
 
 DEEPEST = 4
 
+MOST_KEYS = 20
+
 TABLES = {".csv": "csv", ".npz": "npz", ".parquet": "parquet"}
 """The data that read a file of this kind."""
+
+NOISE = {"epsilon", "dp", "noise", "noise_multiplier", "clip_norm", "sigma", "differential_privacy"}
+"""Keys that other programs have for what stages of ``privacy`` do here."""
+
+NOISE_HINT = "; noise is a stage, e.g. privacy.stages=[central_gaussian] (simfl list stage)"
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\((.*)\)")
 _FIELDLESS = re.compile(r"([A-Za-z_][\w-]*):([^=\s]+)")
@@ -102,3 +109,10 @@ def words_at(annotation: object) -> list[str]:
         elif get_origin(option) is not None:
             words += [part for part in get_args(option) if isinstance(part, str)]
     return words
+
+
+def list_keys(known: Iterable[str]) -> str:
+    """``"; the keys are a, b"``, or nothing where there are none."""
+    names = list(known)
+    more = ", ..." if len(names) > MOST_KEYS else ""
+    return f"; the keys are {', '.join(names[:MOST_KEYS])}{more}" if names else ""

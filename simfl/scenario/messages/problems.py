@@ -10,7 +10,16 @@ from typing import Any
 from simfl.core.errors import nearest
 from simfl.scenario.extends import EXTENDS
 from simfl.scenario.fields import annotation_at, describe, homes, key_homes, keys_of, options, owner, registry_of
-from simfl.scenario.messages.elsewhere import key_in_use, not_one_value, plugins_in_reach, rewritten, words_at
+from simfl.scenario.messages.elsewhere import (
+    NOISE,
+    NOISE_HINT,
+    key_in_use,
+    list_keys,
+    not_one_value,
+    plugins_in_reach,
+    rewritten,
+    words_at,
+)
 from simfl.scenario.messages.pydantic_errors import (
     NUMBERS,
     TYPES,
@@ -127,11 +136,13 @@ class _Explained:
             guess = f"; did you mean {converted!r}?"
         else:
             guess = self.key_meant(path, written, known)
-        return f"unknown key {shown(word)}{self.of(path)}{guess or self.list_keys(known)}"
+        return f"unknown key {shown(word)}{self.of(path)}{guess or list_keys(known)}"
 
     def key_meant(self, path: KeyPath, written: object, known: Iterable[str]) -> str:
         """The nearest key of the same name or meaning: here, elsewhere in what is chosen, or of another plugin."""
         word = str(path[-1])
+        if len(path) == 1 and word in NOISE:
+            return NOISE_HINT
         longer = [key for key in known if key.startswith(f"{word}_")]
         if same_name(word, known) or len(longer) == 1:
             return f"; did you mean {same_name(word, known) or longer[0]!r}?"
@@ -188,12 +199,6 @@ class _Explained:
         registry = registry_of(annotation)
         cls = registry.chosen(value) if registry else None
         return f" of {registry.family} {cls.name!r}" if registry and cls else ""
-
-    @staticmethod
-    def list_keys(known: Iterable[str]) -> str:
-        names = list(known)
-        more = ", ..." if len(names) > 20 else ""
-        return f"; the keys are {', '.join(names[:20])}{more}" if names else ""
 
     def inside(self, path: KeyPath, name: str) -> str:
         """Where in this section, or elsewhere, a plugin of this name may stand."""

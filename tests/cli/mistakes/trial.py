@@ -18,6 +18,8 @@ MISTAKES = [
     given("fraction=0.1", "fraction", "'selection.k'"),
     given("beta=0.1", "beta", "'learning.partition=dirichlet:beta=...'"),
     given("learning.partition.alpha=0.3", "alpha", "'learning.partition=dirichlet:beta=...'"),
+    given("epsilon=1", "epsilon", "privacy.stages=[central_gaussian]"),
+    given("noise_multiplier=1", "noise_multiplier", "privacy.stages=[central_gaussian]"),
     # values in another program's way
     given("selection=batch_partition:4", "batch_partition:4", "'batch_partition:T=4'"),
     given("selection='batch_partition(T=4)'", "batch_partition(T=4)", "'batch_partition:T=4'"),
