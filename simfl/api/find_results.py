@@ -65,5 +65,7 @@ def find_results(text: str, root: Path) -> Path:
         some = ", ".join(map(str, sorted(matches)[:SHOWN])) + (", ..." if len(matches) > SHOWN else "")
         raise SimflError(f"{text}: {len(matches)} folders of results are meant by that: {some}")
     if not matches:
+        if text and next(results_folders(root / text), None) is not None:
+            raise NoResultsError(f"{text}: is the scenario of several results, which simfl ls {root / text} lists")
         raise NoResultsError(f"{text}: no such run, sweep or comparison in {root}{suggestion(text, names)}")
     return matches[0]

@@ -12,7 +12,7 @@ from simfl.api.find_results import holds_results
 from simfl.api.results_index import Entry, lock_files
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import file_lock
-from simfl.results.file_names import BEGUN, CONTENTS, FAILURE, SUMMARY
+from simfl.results.file_names import BEGUN, CONTENTS, FAILURE, SUMMARY, is_swept
 from simfl.results.sealed_files import read_sealed
 
 REMOVED = ".removed-"
@@ -26,6 +26,7 @@ def check_removable(folder: Path, root: Path) -> Path:
 
     Raises:
         SimflError: it is not of the form ROOT/NAME/FOLDER, a part of the way is a link, or no results are in it.
+        BusyError: tasks of Slurm are queued for it.
     """
     bases = {os.path.abspath(root), os.path.realpath(root)}
     path = Path(os.path.abspath(folder))
@@ -41,6 +42,7 @@ def check_removable(folder: Path, root: Path) -> Path:
         raise SimflError(f"{folder}: no such folder")
     if not _is_simfl(path):
         raise SimflError(f"{folder}: holds no run, sweep or comparison of simfl; nothing was removed")
+    _check_not_queued(path)
     return path
 
 
@@ -55,18 +57,30 @@ def _is_simfl(folder: Path) -> bool:
     return False
 
 
+def _check_not_queued(folder: Path) -> None:
+    """
+    Raises:
+        BusyError: the folder is of a sweep that has tasks in Slurm's queue.
+    """
+    if is_swept(folder):
+        from simfl.experiments.sweep.slurm import check_not_queued  # only here: it imports all that executes sweeps
+
+        check_not_queued(folder)
+
+
 def remove(folder: Path) -> None:
     """Removes a folder that :func:`check_removable` has given.
 
     It is renamed first: a kill afterwards leaves nothing that looks like results.
 
     Raises:
-        BusyError: a process is at work in it.
+        BusyError: a process is at work in it, or will be: tasks of Slurm are queued.
     """
     gone = folder.with_name(f"{REMOVED}{folder.name}-{secrets.token_hex(4)}")
     with ExitStack() as stack:
         for lock in {folder / ".lock", *lock_files(folder)}:
             stack.enter_context(file_lock(lock, f"{folder}: a process is at work here; nothing of it was removed"))
+        _check_not_queued(folder)  # once more: one could have been submitted meanwhile, and cannot be from now on
         os.rename(folder, gone)
     for left in [gone, *folder.parent.glob(f"{REMOVED}*")]:  # also by a removal that was killed, or is at work
         if not left.is_symlink():

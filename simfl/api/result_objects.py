@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from simfl.core.columns import Column, columns_by_name, order_columns
+from simfl.api.result_texts import counts_of, means_html, run_line, sweep_line
+from simfl.core.columns import columns_by_name, order_columns
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading, number
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A finished run.
 
@@ -69,6 +70,9 @@ class Result:
         """A figure of the run, as a matplotlib Figure."""
         return _figure(self.path, name)
 
+    def __repr__(self) -> str:
+        return run_line(self.summary, self.path)
+
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
@@ -89,7 +93,7 @@ class Result:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SweepResult:
     """The runs of a sweep.
 
@@ -159,15 +163,17 @@ class SweepResult:
 
         return latex(read_study([self.path]), columns)
 
+    def __repr__(self) -> str:
+        return sweep_line(type(self).__name__, self.runs, self.path)
+
     def _repr_html_(self) -> str:
-        counts = ", ".join(f"{count} {status}" for status, count in self.runs.status.value_counts().items())
         known = columns_by_name()
         shown = [name for name in self.runs.columns if name not in known or known[name].shown]
         frame = as_printed(self.runs[shown].dropna(axis=1, how="all"), known)
-        return html_table(self.path.name, frame, f"Runs: {counts}.")
+        return html_table(self.path.name, frame, f"Runs: {counts_of(self.runs)}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchResult(SweepResult):
     """The runs of a search.
 
@@ -205,7 +211,7 @@ class SearchResult(SweepResult):
         return html_table(self.path.name, self.trials, f"Best: {', '.join(map(str, self.front.number))}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComparisonResult(SweepResult):
     """The runs of a comparison and what follows from them.
 
@@ -244,22 +250,7 @@ class ComparisonResult(SweepResult):
         return frame
 
     def _repr_html_(self) -> str:
-        from pandas import DataFrame
-
-        from simfl.experiments.compare.show import mean_cell
-
-        shown = [column for entry in self.document.get("columns", ()) if (column := Column(**entry)).shown]
-        seeds = len(self.document["seeds"])
-        means = {(row["choice"], row["metric"]): row for row in self.document["means"]}
-        labels = [choice["choice"] for choice in self.document["choices"]]
-        cells = {
-            heading(column): [mean_cell(column, means.get((label, column.name)), seeds) for label in labels]
-            for column in shown
-        }
-        diverged = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
-                         if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
-        note = f"Means ± 95 % over {seeds} seeds; baseline {self.document['baseline']}. {diverged}"
-        return html_table(self.document["name"], DataFrame({"": labels, **cells}), note.strip())
+        return means_html(self.document)
 
     def show(self, at: str | None = None) -> None:
         """Prints the tables of ``simfl compare``; ``at`` as its option ``--at``."""

@@ -13,7 +13,7 @@ from simfl.report.live.tail_reader import RoundsTail
 from simfl.report.live.watched_folder import scenario_of
 from simfl.report.study_reader import index_of
 from simfl.results.file_names import is_finished, is_swept
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, no_such_folder
 from simfl.results.notes import read_notes
 from simfl.results.sealed_files import read_failure
 
@@ -70,7 +70,7 @@ def list_entries(folder: Path) -> dict[str, list[Entry]]:
         SimflError: there is no such folder.
     """
     if not folder.is_dir():
-        raise SimflError(f"{folder}: no such folder")
+        raise SimflError(f"{folder}: {no_such_folder(folder)}")
     places = sorted(set(results_folders(folder)), key=lambda path: (path.stat().st_mtime_ns, path))
     content: dict[str, list[Entry]] = {}
     scenarios: dict[str, list[JsonObject]] = {}

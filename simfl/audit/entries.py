@@ -46,10 +46,10 @@ def column_roles(path: Path, header: Sequence[str], chosen: Columns | None) -> d
         raise SimflError(f"{where}: a column is named twice")
     for what in COLUMNS[:2]:
         if what not in roles:
-            named = (
-                f"; these may be meant: --columns {proposal}" if proposal else f"; name it with --columns {what}=NAME"
-            )
-            raise SimflError(f"{where}: the column '{what}' is missing{named}")
+            named = f"these may be meant: --columns {proposal}" if proposal else f"name it with --columns {what}=NAME"
+            if (log := path.with_name("participation.csv")) != path and log.exists():
+                named = f"who took part in a run is in {log}"
+            raise SimflError(f"{where}: the column '{what}' is missing; {named}")
     if "weight" not in roles:
         for name in header:
             if name not in roles.values() and suggestion(name.lower(), ("weight",)):

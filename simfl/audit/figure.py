@@ -24,15 +24,20 @@ def draw(report: Report, path: Path) -> None:
         write_atomically(path, picture(drawing(report), format))
 
 
-def drawing(report: Report) -> "Figure":
-    """The figure, in the style of the reports; call it under :func:`simfl.report.style.settings`."""
+def drawing(report: Report, wide: bool = True) -> "Figure":
+    """The figure, in the style of the reports; call it under :func:`simfl.report.style.settings`.
+
+    Args:
+        report: the audit.
+        wide: as wide as a page; else as a phone.
+    """
     from matplotlib.ticker import MaxNLocator
 
     from simfl.report import style
 
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
-    fig, ((above,), (below,)) = style.figure(2, 1, wide=True, height_in=4.6, sharex=True)
+    fig, ((above,), (below,)) = style.figure(2, 1, wide=wide, height_in=4.6, sharex=True)
     band = _corners(rounds, _carry_forward(trace.weak_lower, trace), _carry_forward(trace.weak_upper, trace))
     above.fill_between(*band, step="post", color=style.SERIES[2], alpha=0.25, linewidth=0)
     lines = (("strong", trace.strong), ("semi-strong", trace.semi_strong), ("weak", trace.weak_upper))

@@ -43,7 +43,11 @@ def page(report: Report, title: str) -> str:
 
     metrics = report.metrics
     with style.settings(svg_fonttype="none"):
-        svg = inline(drawing(report), "audit", "Guarantees, rank and exposed clients over the rounds.")
+        about = "Guarantees, rank and exposed clients over the rounds."
+        drawings = [
+            (f"for-{name}", inline(drawing(report, wide=wide), f"audit-{name}", about))
+            for name, wide in (("pages", True), ("phones", False))
+        ]
     values = (
         value(metrics.strong),
         value(metrics.semi_strong),
@@ -64,7 +68,7 @@ def page(report: Report, title: str) -> str:
             colluders=" ".join(colluders(report)),
             noise=" ".join(noise(report)),
             unused=", ".join(plain(name) for name in report.unused[:LISTED]),
-            svg=svg,
+            drawings=drawings,
             headings=COURSE,
             timeline=timeline(report),
             exposed=[

@@ -163,10 +163,23 @@ def _columns(text: str | None) -> dict[str, str] | None:
     for part in text.split(","):
         what, equals, name = (word.strip() for word in part.partition("="))
         if what not in COLUMNS or not equals or not name:
+            near = _reordered(text) or suggestion(what, COLUMNS)
             form = "the form is round=NAME,client=NAME,weight=NAME"
-            near = suggestion(what, COLUMNS)
             raise SimflError(f"--columns: '{part}' names none of round, client and weight; {form}{near}")
         if what in columns_by_role:
             raise SimflError(f"--columns: {what} is named twice")
         columns_by_role[what] = name
     return columns_by_role
+
+
+def _reordered(text: str) -> str:
+    """What was meant by ``server_round,cid`` and by ``server_round=round,cid=client``, where it is one of these."""
+    from simfl.audit.log import COLUMNS
+
+    pairs = [[word.strip() for word in part.split("=")] for part in text.split(",")]
+    if 2 <= len(pairs) <= len(COLUMNS) and all(len(pair) == 1 and pair[0] not in COLUMNS for pair in pairs):
+        pairs = [[pair[0], what] for pair, what in zip(pairs, COLUMNS, strict=False)]
+    if not all(len(pair) == 2 and pair[1] in COLUMNS for pair in pairs):
+        return ""
+    meant = ",".join(f"{what}={name}" for name, what in pairs)
+    return f"; did you mean --columns {meant}?"

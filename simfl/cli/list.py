@@ -9,6 +9,11 @@ from simfl.cli import completing
 from simfl.cli.shared import as_json, load_plugins, plugin_option, print_json
 from simfl.core.json_data import JsonObject
 
+SCENARIOS = "scenarios"
+
+PLURALS = {"policies": "selection", "datasets": "data", "noise": "stage", "metrics": "metric"}
+"""What a family may be called in a question."""
+
 
 @click.command("list", short_help="List what a scenario can choose.")
 @click.argument("family", required=False, shell_complete=completing.families)
@@ -17,14 +22,18 @@ from simfl.core.json_data import JsonObject
 def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
     """List what a scenario can choose: every family, its plugins and their keys.
 
-    With FAMILY (e.g. selection) only that one.
+    With FAMILY (e.g. selection) only that one; "scenarios" lists those that come with simfl.
     """
+    if family == SCENARIOS:
+        _list_scenarios(as_json)
+        return
     load_plugins(plugins)
     known = catalogue()
     if family is not None and family not in known:
         from simfl.core.errors import suggestion
 
-        raise click.UsageError(f"no family {family!r}{suggestion(family, known)} The families are {', '.join(known)}.")
+        near = suggestion(PLURALS.get(family, family), [*known, SCENARIOS])
+        raise click.UsageError(f"no family {family!r}{near or '.'} The families are {', '.join(known)}.")
     chosen = known if family is None else {family: known[family]}
     if as_json:
         print_json(chosen)
@@ -34,6 +43,16 @@ def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> Non
 
     for problem in broken():
         click.echo(f"{problem.group}: {problem}", err=True)
+
+
+def _list_scenarios(as_json: bool) -> None:
+    from simfl.scenario.builtin import about, builtins
+
+    known = {name: about(name) for name in builtins()}
+    if as_json:
+        print_json(known)
+    else:
+        click.echo("\n".join(f"{click.style(name, fg='cyan')}: {text}" for name, text in known.items()))
 
 
 def catalogue() -> dict[str, JsonObject]:

@@ -7,16 +7,28 @@ from simfl.core.errors import nearest
 
 COMMANDS_ELSEWHERE = {
     "check": "validate",
+    "config": "show",
     "create": "new",
+    "dashboard": "watch",
+    "delete": "rm",
+    "draw": "plot",
+    "help": "--help",
     "init": "new",
     "launch": "run",
     "lint": "validate",
     "multirun": "sweep",
+    "optimise": "search",
+    "optimize": "search",
+    "plugins": "list",
+    "remove": "rm",
     "results": "ls",
     "runs": "ls",
+    "scenarios": "list scenarios",
     "simulate": "run",
     "start": "run",
     "train": "run",
+    "tune": "search",
+    "version": "--version",
 }
 """What other programs call a command."""
 

@@ -34,6 +34,9 @@ figure_plugin_option = click.option(
 )  # fmt: skip
 
 
+MOST_COLUMNS = 8
+"""Of a LaTeX table that fits a page."""
+
 LATEX = "simfl.latex"
 """Where the context keeps the file of ``--latex``."""
 
@@ -75,10 +78,15 @@ def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = ()) -> None
         SimflError: no run is complete, or none has such a column.
     """
     from simfl.core.storage.disk import write_atomically
-    from simfl.report.latex import latex
+    from simfl.report.latex import chosen_measures, latex
     from simfl.report.study_reader import read_study
 
-    write_atomically(file, latex(read_study([folder]), columns).encode())
+    study = read_study([folder])
+    write_atomically(file, latex(study, columns).encode())
+    count = len(chosen_measures(study, columns))
+    if count > MOST_COLUMNS and not columns:
+        click.echo(f"{file}: {count} columns; fewer by: simfl export {folder} --latex {file} "
+                   "--columns test_accuracy,time_s,guarantee_weak", err=True)  # fmt: skip
 
 
 def note_options(command: Any) -> Any:

@@ -273,7 +273,8 @@ def length_problems(key: str, value: object, clients: int, of: str = "clients") 
     """The problem of a list whose length is not the number of clients (for a plugin's ``check``)."""
     if not isinstance(value, tuple) or len(value) == clients:
         return []
-    return [(key, f"lists {len(value)} values but there are {clients} {of}; give {clients} values or one number")]
+    text = f"lists {len(value)} values but there are {clients} {of}; give {clients} values or one number"
+    return [(key, f"{text}; values of a sweep are written without brackets" if len(value) > 1 else text)]
 
 
 def all_equal(value: object) -> bool:

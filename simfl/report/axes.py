@@ -1,7 +1,7 @@
 """What varies between runs, and how to call it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from simfl.core.json_data import flat
 from simfl.report.study import number
@@ -9,6 +9,14 @@ from simfl.report.study import number
 UNIMPORTANT = {"seed", "name", "trace"}
 """Keys that do not make two runs different."""
 
+
+OBJECT = "python"
+"""The plugin that stands for a Python object of the user's: a model, data or a partition."""
+
+OBJECT_FIELDS = ("object", "handed_in", "fingerprint", "folder")
+"""Its fields, which say which object it is."""
+
+MARK_DIGITS = 4
 
 JOINT = " / "
 """Stands between the values of a name, as in ``simfl compare``."""
@@ -18,12 +26,13 @@ def varying(scenarios: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...],
     """The keys in which scenarios differ, and each one's values.
 
     Where another plugin was chosen, that is one axis: its value is the plugin's name, with those of its fields in which
-    runs with this plugin differ: ``batch_partition:T=3``.
+    runs with this plugin differ: ``batch_partition:T=3``. A Python object is called by its own name: ``Net``.
     """
     rows = [{key: value for key, value in flat(scenario).items() if key not in UNIMPORTANT} for scenario in scenarios]
     keys = dict.fromkeys(key for row in rows for key in row)
     differing = [key for key in keys if len({row.get(key) for row in rows}) > 1]
-    families = _outermost([key.removesuffix(".name") for key in differing if key.endswith(".name")])
+    chosen = [key.removesuffix(".name") for key in differing if key.endswith(".name")]
+    families = _outermost(list(dict.fromkeys([*chosen, *_objects(differing, rows)])))
     values: list[dict[str, str]] = [{} for _ in rows]
     axes = tuple(dict.fromkeys(_family(key, families) for key in differing))
     for axis in axes:
@@ -33,10 +42,19 @@ def varying(scenarios: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...],
     return axes, values
 
 
+def _objects(differing: Iterable[str], rows: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    """The keys at which rows have different Python objects."""
+    for key in differing:
+        family, _, field = key.rpartition(".")
+        if field in OBJECT_FIELDS and any(row.get(f"{family}.name") == OBJECT for row in rows):
+            yield family
+
+
 def _choices(family: str, rows: list[dict[str, str]], differing: list[str]) -> list[str]:
     """What each row chose of a family: the plugin's name, with the fields in which its users differ."""
-    names = [row.get(f"{family}.name", row.get(family, "")) for row in rows]
-    fields = [key for key in differing if key.startswith(f"{family}.") and key != f"{family}.name"]
+    names = [_name(family, row, rows) for row in rows]
+    own = {f"{family}.{field}" for field in ("name", *OBJECT_FIELDS)}
+    fields = [key for key in differing if key.startswith(f"{family}.") and key not in own]
     choices = []
     for row, name in zip(rows, names, strict=True):
         same = [other for other, its in zip(rows, names, strict=True) if its == name]
@@ -44,6 +62,16 @@ def _choices(family: str, rows: list[dict[str, str]], differing: list[str]) -> l
         details = ",".join(f"{field.removeprefix(family + '.')}={row[field]}" for field in differing_fields)
         choices.append(f"{name}:{details}" if details else name)
     return choices
+
+
+def _name(family: str, row: Mapping[str, str], rows: Iterable[Mapping[str, str]]) -> str:
+    """What a row chose: a plugin by its name, a Python object by its own, with its mark where others are called so."""
+    name, thing = row.get(f"{family}.name", row.get(family, "")), row.get(f"{family}.object")
+    if name != OBJECT or thing is None:
+        return name
+    mark = row.get(f"{family}.fingerprint", "")
+    others = {other.get(f"{family}.fingerprint", "") for other in rows if other.get(f"{family}.object") == thing}
+    return f"{thing}#{mark[:MARK_DIGITS]}" if len(others) > 1 else thing
 
 
 def _family(key: str, families: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ def latex(study: Study, columns: Sequence[str] = ()) -> str:
     Raises:
         SimflError: no run has such a measure.
     """
-    chosen = _chosen(study, columns)
+    chosen = chosen_measures(study, columns)
     cells, bold = _cells(study, chosen)
     best = bold.map(lambda is_best: "textbf:--rwrap;" if is_best else "")
     styler = cells.style.hide(axis="index").format(_cell).format_index(escape, axis=1)
@@ -46,8 +46,13 @@ def latex(study: Study, columns: Sequence[str] = ()) -> str:
     return PACKAGES + str(text)
 
 
-def _chosen(study: Study, columns: Sequence[str]) -> list[StudyMeasure]:
-    known = {measure.name: measure for measure in with_values(study)}
+def chosen_measures(study: Study, columns: Sequence[str] = ()) -> list[StudyMeasure]:
+    """The columns of the table, as :func:`latex` says.
+
+    Raises:
+        SimflError: no run has such a measure.
+    """
+    known = {measure.name: measure for measure in with_values(study, hidden=bool(columns))}
     if missing := [name for name in columns if name not in known]:
         hint = suggestion(missing[0], known)
         raise SimflError(f"no column '{missing[0]}'{hint} (one of {', '.join(known)})")

@@ -131,6 +131,7 @@ def _at_target(name: str, target: float, run: Run) -> float | None:
     return run.to_target(target).get(name)
 
 
-def with_values(study: Study) -> tuple[StudyMeasure, ...]:
-    """The measures that tables show and that at least one run has."""
-    return tuple(m for m in measures(study) if m.column.shown and any(m.of(run) is not None for run in study.runs))
+def with_values(study: Study, hidden: bool = False) -> tuple[StudyMeasure, ...]:
+    """The measures that tables show, and with ``hidden`` the others, that at least one run has."""
+    known = (measure for measure in measures(study) if measure.column.shown or hidden)
+    return tuple(measure for measure in known if any(measure.of(run) is not None for run in study.runs))

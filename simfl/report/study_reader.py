@@ -15,7 +15,7 @@ from simfl.report.axes import JOINT, labels, natural, varying
 from simfl.report.finished_run import Run
 from simfl.report.study import COLOURED, EMPHASISED, Group, PlannedRun, Study
 from simfl.results.file_names import SCENARIO, SUMMARY, is_finished, is_swept
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, no_such_folder
 
 LONG = 28
 """Letters of a group's name that are too many for a legend."""
@@ -109,7 +109,7 @@ def place_of(folder: Path, digest: str) -> Path:
 
 def _runs(folder: Path) -> list[Run]:
     if not folder.is_dir():
-        raise SimflError(f"{folder}: no such folder")
+        raise SimflError(f"{folder}: {no_such_folder(folder)}")
     return [Run.open(path) for path in runs_below(folder, SUMMARY)]
 
 

@@ -31,6 +31,12 @@ LOOKS = 5
 """A file that does not fit its digest is read so often while the digests change: somebody is writing both."""
 
 
+def no_such_folder(path: Path) -> str:
+    """Says that there is no such folder, and where it may be: results lie in ``results`` of the working directory."""
+    near = Path("results") / path
+    return "no such folder" + (f"; did you mean {str(near)!r}?" if not path.is_absolute() and near.is_dir() else "")
+
+
 def no_results(path: Path, none: str) -> str:
     """Why a path is no folder of results, and which of its folders is one.
 
@@ -39,7 +45,7 @@ def no_results(path: Path, none: str) -> str:
         none: what to say where it is a folder.
     """
     if not path.exists():
-        return "no such folder"
+        return no_such_folder(path)
     if not path.is_dir():
         return "is a file; name the folder of the results"
     inside = sorted(path.glob(f"*/{SUMMARY}")) or sorted(path.glob(f"*/*/{SUMMARY}"))

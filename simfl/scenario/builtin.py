@@ -3,7 +3,9 @@
 They are the checkout's ``scenarios/``; where simfl is installed, a folder of the package holds them (``setup.py``).
 """
 
+import re
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from simfl.core.errors import nearest
@@ -33,6 +35,14 @@ def builtins() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
+def about(name: str) -> str:
+    """What a built-in scenario shows: the first sentence of the comment at its top, without commands."""
+    lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    comment = takewhile(lambda line: line.startswith("#"), lines)
+    text = " ".join(line.lstrip("# ") for line in comment if not line.startswith("#   "))
+    return re.split(r"(?<=\.) (?=[A-Z0-9])", text)[0]
+
+
 def find(name: Path | str, folder: Path = Path()) -> ScenarioFile:
     """The scenario file that is meant by a name; what is there as a file wins over what is built in.
 
@@ -60,6 +70,8 @@ def no_such(path: Path) -> str:
     """Says that there is no such scenario, and which one may have been meant."""
     if "=" in path.name:
         return "no such file; the scenario stands first, before key=value: simfl run FILE key=value"
+    if not path.suffix and (key := _key_of(path.name)):
+        return f"no such file; {path.name!r} is a value of {key}, e.g. quickstart {key}={path.name}"
     near = None
     if path.stem not in builtins():  # away from the checkout, scenarios/quickstart.yaml is quickstart
         folder = path.parent
@@ -70,3 +82,12 @@ def no_such(path: Path) -> str:
     near = near or nearest(path.stem, builtins())
     listed = "" if path.suffix else f"; built in are {', '.join(builtins())}"
     return "no such file" + (f"; did you mean {near!r}?" if near else listed)
+
+
+def _key_of(word: str) -> str | None:
+    """The key of a scenario whose value a word is, e.g. of a data set or a policy."""
+    from simfl.scenario.fields import homes
+    from simfl.scenario.model import Scenario
+
+    places = sorted(homes(Scenario, word), key=len)
+    return ".".join(map(str, places[0])) if places else None

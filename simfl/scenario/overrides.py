@@ -35,7 +35,14 @@ def apply(document: Document, overrides: Iterable[str], top: object) -> None:
         overrides: ``key=value`` texts.
         top: the type of the whole, i.e. Scenario.
     """
-    for text in overrides:
+    texts = list(overrides)
+    if "=" in texts[1:-1]:
+        at = texts.index("=", 1)
+        meant, place = f"{texts[at - 1]}={texts[at + 1]}", Place(f"override {' '.join(texts[at - 1 : at + 2])}")
+        problem = f"an override has the form key=value without spaces, did you mean {shown(meant)}?"
+        document.problems.append(Problem(place, "", problem))
+        return
+    for text in texts:
         place = Place(f"override {text if len(text) <= 80 and text.isprintable() else shown(text)}")
         before = document.copy()
         try:

@@ -124,6 +124,18 @@ def test_notebooks_show_results(swept, compared):
     assert "tidy: comparison" in shown(study) and "weighted" in shown(study)
 
 
+def test_printed_results_are_one_line(swept, compared):
+    single = swept.result(swept.runs.digest[0])
+    for result, words in (
+        (single, ("Result tidy: seed", f"{single.summary['rounds']} rounds", "time_s")),
+        (swept, ("SweepResult tidy: runs: 8 done",)),
+        (compared, ("ComparisonResult tidy: runs:",)),
+    ):
+        text = repr(result)
+        assert all(word in text for word in (*words, str(result.path))), text
+        assert len(text) < 200 + len(str(result.path)) and "\n" not in text and str(result) == text
+
+
 def test_what_is_shown_is_text():
     from simfl.results.frames import html_table
 

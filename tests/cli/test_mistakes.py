@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
+import torch
 from click.testing import CliRunner
 
 import simfl
@@ -25,12 +27,13 @@ from tests.cli.mistakes import (
     plugin_files,
     python_api,
     result_files,
+    trial,
     yaml_text,
 )
 
 TYPED = [
     mistake
-    for group in (command_line, yaml_text, keys, combinations, result_files, plugin_files)
+    for group in (command_line, yaml_text, keys, combinations, result_files, plugin_files, trial)
     for mistake in group.MISTAKES
 ]
 
@@ -103,9 +106,12 @@ def test_list_and_schema_know_the_plugins_of_a_file(words: str, folder):
     assert result.exit_code == 0 and "my_own_policy" in result.output
 
 
-@pytest.mark.parametrize("script", python_api.MISTAKES, ids=lambda script: script.code)
+@pytest.mark.parametrize("script", [*python_api.MISTAKES, *trial.SCRIPTS], ids=lambda script: script.code)
 def test_a_mistake_in_python_is_one_line_that_names_the_right_way(script: Script, folder):
     _laid(folder, script.files)
     with pytest.raises(Exception) as caught:
-        exec(script.code, {"simfl": simfl, "np": np, "DONE": folder / "results" / "fl" / "DONE"})
+        exec(
+            script.code,
+            {"simfl": simfl, "np": np, "pd": pandas, "torch": torch, "DONE": folder / "results" / "fl" / "DONE"},
+        )
     assert _has(str(caught.value), script.words), repr(caught.value)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from simfl.cli import simfl
 from simfl.results.sealed_files import write_failure
 from simfl.scenario import Scenario
-from simfl.scenario.builtin import builtins
+from simfl.scenario.builtin import about, builtins
 from tests.support.damages import unfinish
 
 
@@ -145,3 +145,12 @@ def test_looking_keeps_no_run_from_starting(results):
     threading.Timer(0.01, file.close).start()
     with file_lock(lock, "busy"):
         pass
+
+
+def test_the_scenarios_that_come_with_simfl_are_listed_with_what_they_show():
+    shown = call("list", "scenarios")
+    assert shown.exit_code == 0
+    assert [line.partition(":")[0] for line in shown.output.splitlines()] == builtins()
+    assert "quickstart: Federated averaging on the built-in digits" in shown.output
+    assert json.loads(call("list", "scenarios", "--json").output).keys() == {*builtins()}
+    assert all(20 < len(about(name)) < 260 for name in builtins())

@@ -1,6 +1,7 @@
 """A sweep as a job array: a fake Slurm executes its tasks, and the table is that of the same sweep without it."""
 
 import json
+import os
 import re
 import signal
 from pathlib import Path
@@ -12,6 +13,7 @@ from simfl.cli import simfl
 
 pytest.importorskip("submitit", reason="needs the extra slurm")
 
+from simfl.api.removal import check_removable  # noqa: E402
 from simfl.experiments.sweep.slurm import _minutes, _parameters  # noqa: E402
 from tests.support.fake_slurm import FakeSlurm  # noqa: E402
 
@@ -190,3 +192,20 @@ def test_submitit_is_named_where_it_is_missing(slurm, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)
     done = call("sweep", "small.yaml", "seed=0,1", "--slurm", "")
     assert done.exit_code == 5 and re.search(r'pip install "simfl\[slurm\]"', done.stderr)
+
+
+def test_a_sweep_whose_array_is_only_queued_is_not_removed(slurm, monkeypatch):
+    call("sweep", "small.yaml", "seed=0:9:1", "--slurm", "", "--jobs", 4)
+    (folder,) = Path("results/small").glob("sweep-*")
+    single = call("run", "small.yaml", "seed=20", "-q").stdout.strip()
+    (slurm.spool / "queue").write_text("77_0\n77_1\n77_2\n77_3\n")
+    done = call("rm", single, folder, "-y")
+    assert done.exit_code == 2 and Path(single, "summary.json").exists() and (folder / "sweep.yaml").exists()
+    text = f"{folder.resolve()}: 4 tasks of it are queued or running in Slurm; stop them with: scancel 77\n"
+    assert done.output == text
+    path = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if not part.endswith("slurm-bin"))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("PATH", path)  # copied to a machine without Slurm
+        check_removable(folder, Path("results"))
+    (slurm.spool / "queue").write_text("")
+    assert call("rm", single, folder, "-y").exit_code == 0 and not folder.exists()

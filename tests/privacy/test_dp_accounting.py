@@ -339,3 +339,13 @@ def test_theory_says_how_much_noise_it_takes(tmp_path):
     for options, why in ((["--epsilon", "0"], "above 0"), (["--epsilon", "1", "--delta", "2"], "below 0.05")):
         said = simfl("theory", file, *options)
         assert said.exit_code == 2 and why in said.output
+
+
+@pytest.mark.parametrize("accountant", ["zero_out", "rdp"])
+def test_an_accountant_without_noise_is_pointed_out(accountant):
+    if accountant == "rdp":
+        pytest.importorskip("dp_accounting")
+    for stages, noted in (("[]", True), ("[clipping]", True), ("[central_gaussian]", False)):
+        overrides = [f"privacy.stages={stages}", f"privacy.accountants=[{accountant}]", "training.weighting=equal"]
+        cautions = Scenario.load("quickstart", overrides).cautions()
+        assert any("no stage adds noise" in caution for caution in cautions) == noted

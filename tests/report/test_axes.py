@@ -121,6 +121,16 @@ def test_a_heat_map_has_the_mean_of_every_cell_at_its_place():
     }  # fmt: skip
 
 
+def test_colours_mean_the_same_for_every_choice_of_a_measure():
+    study = swept(FULL, ("random", "partition"))
+    fig, table = draw("heat_map", study)
+    panels = [axes for axes in fig.axes if axes.get_title(loc="left").startswith("Accuracy")]
+    assert len(panels) == 2
+    shown = np.concatenate([axes.images[0].get_array()[..., 3].ravel() for axes in panels])
+    means = table[table.measure == "test_accuracy"]["mean"].to_numpy()
+    np.testing.assert_array_equal(np.argsort(shown), np.argsort(means))
+
+
 def test_cells_without_a_run_say_why():
     from simfl.report.study import PlannedRun
 

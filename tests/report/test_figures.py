@@ -15,7 +15,7 @@ from scipy.stats import t
 from simfl.cli import simfl
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.report import draw, read_study, style
-from simfl.report.axes import labels, varying
+from simfl.report.axes import labels, varying, words
 from simfl.report.figures import FIGURES, NothingToDraw
 from simfl.report.figures.latency import _direct, _layout, _network
 from simfl.report.figures.participation import blocks
@@ -101,6 +101,26 @@ def test_axes_fold_the_fields_of_a_plugin_into_its_name():
     axes, values = varying([{"a": {"b": None}}, {"a": {"b": jitter}}, {"a": {}}])
     assert axes == ("a.b",) and [value["a.b"] for value in values] == ["null", "e", ""]
     assert labels(["a.rate", "b.rate"], [{"a.rate": "1", "b.rate": "true"}]) == ["a.rate=1 / b.rate=true"]
+
+
+def test_python_objects_are_called_by_their_own_names():
+    def scenario(model):
+        return {"learning": {"model": model, "data": {"name": "digits", "test_fraction": 0.2}}}
+
+    def handed(thing, mark):
+        return {"name": "python", "object": thing, "handed_in": True, "fingerprint": mark, "folder": None}
+
+    def called(*models):
+        axes, values = varying([*map(scenario, models)])
+        assert axes == ("learning.model",)
+        return words(axes, values)
+
+    mlp, net = {"name": "mlp", "hidden": [64]}, handed("Net", "ba1f04a39a2b4a1c")
+    assert called(mlp, net) == ["model=mlp", "model=Net"]
+    assert called(net, handed("Wide", "0123456789abcdef")) == ["model=Net", "model=Wide"]
+    assert called(mlp, net, handed("Net", "0123456789abcdef")) == ["model=mlp", "model=Net#ba1f", "model=Net#0123"]
+    named = {"name": "python", "object": "mine:Net", "handed_in": False, "fingerprint": "77", "folder": "src"}
+    assert called(net, named) == ["model=Net", "model=mine:Net"]
 
 
 # -- statistics --------------------------------------------------------------------------------------

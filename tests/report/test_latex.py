@@ -130,3 +130,17 @@ def test_compare_and_sweep_write_it_beside_what_they_print(tmp_path):
         assert labels == (["1", "2"] if command == "compare" else ["k=1", "k=2"])
         refused = CliRunner().invoke(simfl, [command, *common, str(tmp_path / "gone" / "t.tex")])
         assert refused.exit_code == 2 and "--latex" in refused.output and "no folder" in refused.output
+
+
+def test_columns_that_no_table_shows_can_be_asked_for(comparison):
+    asked = api.open(comparison).latex(["guarantee_weak", "rounds"])
+    assert rows(asked)[0][1:] == ["Weak, any number of rounds", "Rounds"]
+
+
+def test_a_table_that_is_too_wide_says_how_to_choose_columns(comparison, tmp_path):
+    wide = CliRunner().invoke(simfl, ["export", str(comparison), "--latex", str(tmp_path / "wide.tex")])
+    count = len(rows((tmp_path / "wide.tex").read_text())[0]) - 1
+    assert wide.exit_code == 0 and (f"{count} columns; fewer by: simfl export" in wide.stderr) == (count > 8)
+    words = ["--columns", "test_accuracy,time_s"]
+    few = CliRunner().invoke(simfl, ["export", str(comparison), "--latex", str(tmp_path / "few.tex"), *words])
+    assert few.exit_code == 0 and few.stderr == "" and count > 8

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -145,6 +146,64 @@ def test_each_run_of_a_sweep_is_logged_under_its_name():
     for folder in Path("results/small").glob("*/summary.json"):
         assert events(folder.parent).keys() == values_of(simfl.open(folder.parent)).keys()
         assert json.loads((folder.parent / "notes.json").read_text())["tags"] == ["x"]
+
+
+FAILING = """
+class MlflowClient:
+    def get_experiment_by_name(self, name):
+        return type("Experiment", (), {"experiment_id": "1"})
+
+    def create_run(self, *experiment, **options):
+        return type("Run", (), {"info": type("Info", (), {"run_id": "1"})})
+
+    def log_batch(self, run_id, metrics=(), params=()):
+        if any(metric["step"] == 2 for metric in metrics):
+            raise ConnectionError("the server is gone")
+
+    def set_terminated(self, *state):
+        raise ConnectionError("still gone")
+"""
+ENTITIES = """
+def Param(key, value):
+    return key, value
+
+def Metric(key, value, timestamp, step):
+    return {"key": key, "step": step}
+"""
+
+
+@pytest.mark.parametrize("engine", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
+def test_a_tracker_that_fails_in_a_worker_is_one_line_and_no_run_is_lost(engine, monkeypatch, tmp_path, capfd):
+    if engine == "dask":
+        pytest.importorskip("distributed")
+    (tmp_path / "lib/mlflow").mkdir(parents=True)
+    (tmp_path / "lib/mlflow/__init__.py").write_text(FAILING)
+    (tmp_path / "lib/mlflow/entities.py").write_text(ENTITIES)
+    monkeypatch.syspath_prepend(tmp_path / "lib")
+    monkeypatch.delitem(sys.modules, "mlflow", raising=False)
+    monkeypatch.delitem(sys.modules, "mlflow.entities", raising=False)
+    swept = simfl.sweep("small.yaml", {"seed": [0, 1]}, log="mlflow", jobs=1, engine=engine, progress=False)
+    assert swept.runs.status.tolist() == ["done", "done"]
+    said = [line for line in capfd.readouterr().err.splitlines() if "mlflow" in line]
+    assert said == ["warning: --log mlflow: ConnectionError: the server is gone; the run goes on without it"]
+    for run in swept.results():
+        assert not (run.path / "failed.json").exists()
+        assert files(run.path) == files(simfl.run("small.yaml", seed=run.summary["seed"], out="plain").path)
+
+
+def test_a_tracker_that_is_missing_on_a_node_or_fails_at_the_end_loses_no_run(monkeypatch):
+    from simfl.runs.tracking.tracked_run import run_tracked
+    from simfl.scenario import Scenario
+
+    mlflow, said = FakeMlflow().install(monkeypatch), []
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setattr("simfl.runs.tracking.mlflow_tracker.MlflowTracker.close", lambda *_: 1 / 0)
+    finished = run_tracked(Scenario.load("small.yaml"), Path("out"), ["wandb", "mlflow"], on_failure=said.append)
+    assert (finished.path / "summary.json").exists() and len(mlflow.runs) == 1
+    assert said == [
+        '--log wandb needs the extra "wandb": pip install "simfl[wandb]"; the run goes on without it',
+        "--log mlflow: ZeroDivisionError: division by zero; the run goes on without it",
+    ]
 
 
 def test_workers_are_told_the_log_and_the_name(monkeypatch):

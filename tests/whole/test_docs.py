@@ -131,6 +131,28 @@ def test_what_is_not_run_says_why_and_names_what_is_there():
     assert text.count("<!-- not run") == len(reasons)
 
 
+def test_the_output_in_the_readme_is_that_of_its_command(tmp_path):
+    (shown,) = (text for language, text, _ in blocks((HERE / "README.md").read_text()) if language == "text")
+    *values, last = shown.splitlines()
+    finished = run(Scenario.load("quickstart"), tmp_path)
+    assert last == f"results/quickstart/{finished.path.name}  digest {finished.path.name}"
+    for name, value in map(str.split, values):
+        near = 0.03 if name == "test_accuracy" else 1e-4  # processors round differently
+        assert abs(finished.summary[name] - float(value)) <= near, name
+
+
+def test_the_python_of_the_readme_runs_and_learns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = (code for language, code, _ in blocks((HERE / "README.md").read_text()) if language == "python")
+    variables = {}
+    exec(compile(code, "README.md", "exec"), variables)
+    rounds = variables["result"].rounds
+    assert len(rounds) == 20 and rounds.time_s.is_monotonic_increasing and rounds.time_s[0] > 0
+    assert rounds.test_accuracy.iloc[-1] > 0.9  # the labels are a half-space of the samples
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["time_s", "test_accuracy", "privacy_weak_lower"] and len(printed) == 6
+
+
 def test_links_between_pages_lead_somewhere():
     for path in (*WRITTEN, *(HERE / name for name in ("README.md", "CONTRIBUTING.md", "results/README.md"))):
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):

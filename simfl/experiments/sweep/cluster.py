@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.http.hosts import check_scheduler
+from simfl.experiments.sweep.processes import once
 from simfl.experiments.sweep.run_status import note_failure
 from simfl.experiments.sweep.task import Task
 from simfl.experiments.sweep.worker_process import DEATHS, Slot, Stopped
@@ -54,6 +55,7 @@ def play(
 
     token, connection_error = client.id, f"{scheduler or 'the Dask scheduler'}: the connection was lost"
     futures = {}
+    warn = once()
     try:
         for task in tasks:
             key = f"simfl-{token}-{task.digest}"
@@ -64,6 +66,8 @@ def play(
                 raise SimflError(connection_error)
             if future.status == "error":
                 _explain(future.exception(), task)
+            elif warning := future.result():
+                warn(warning)
             yield "ended", task.digest
     except OSError as error:
         raise SimflError(f"{connection_error} ({error})") from None
@@ -113,13 +117,14 @@ def _explain(error: BaseException, task: Task) -> None:
 # -- in the Dask workers -----------------------------------------------------------------------
 
 
-def _play(task: Task, time_limit_s: float | None, token: str) -> None:
+def _play(task: Task, time_limit_s: float | None, token: str) -> str:
     with _lock:
         if token in _ended:
-            return
+            return ""
         worker_slot = _slots.setdefault((token, threading.get_ident()), Slot(time_limit_s))
     with suppress(Stopped):
-        worker_slot.play(task)
+        return worker_slot.play(task)
+    return ""
 
 
 def _close(token: str) -> None:

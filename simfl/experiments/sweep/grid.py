@@ -181,6 +181,9 @@ def _axis(text: str) -> Axis:
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
         raise SimflError(f"{text}: a sweep takes key=value,value,..., e.g. selection.k=4,8")
+    if ":" in key:
+        raise SimflError(f"{text}: is no key with values; values of one key are separated by commas, without spaces, "
+                         "e.g. selection=random,batch_partition:T=4")  # fmt: skip
     parts = [part for text in split_values(values) for part in range_values(text)]
     return _check_axis(Axis(key.strip(), tuple(parts)))
 

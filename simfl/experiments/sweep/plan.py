@@ -106,9 +106,16 @@ def source(scenario: Given, plugins: Sequence[Path] = ()) -> tuple[str, Load]:
     Args:
         scenario: a YAML file, a mapping with the keys of one, or a scenario that was read already.
         plugins: further plugin files, as seen from the working directory.
+
+    Raises:
+        SimflError: it is none of these.
     """
     if isinstance(scenario, Mapping):
         return "scenario", lambda overrides: Scenario.of(scenario, overrides=overrides, plugins=plugins)
+    if not isinstance(scenario, (Scenario, str, Path)):
+        kind = type(scenario).__name__
+        raise SimflError(f"a scenario is the path of a file, a built-in name or a mapping (got {kind}); models and "
+                         "data are overrides: simfl.run('quickstart', {'learning.model': net})")  # fmt: skip
     if not isinstance(scenario, Scenario):
         return str(scenario), lambda overrides: Scenario.load(scenario, overrides, plugins)
     text, name, folder = scenario.to_yaml(), scenario.name, scenario.source.folder

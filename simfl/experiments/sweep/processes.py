@@ -2,7 +2,7 @@
 
 import queue
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,7 +41,8 @@ def play(
         while (worker_slot := free.get()) is not None:
             events.put(("started", task.digest))
             try:
-                worker_slot.play(task)
+                if warning := worker_slot.play(task):
+                    events.put(("warning", warning))
                 events.put(("ended", task.digest))
             except Stopped:
                 pass
@@ -56,6 +57,7 @@ def play(
 
     pool = ThreadPoolExecutor(max(1, len(slots)))
     ended, working = 0, len(slots)
+    warn = once()
     try:
         for task in tasks:
             pool.submit(one, task)
@@ -67,6 +69,9 @@ def play(
                 continue
             if isinstance(event, BaseException):
                 raise event
+            if event[0] == "warning":
+                warn(event[1])
+                continue
             yield event
             ended += event[0] == "ended"
     finally:
@@ -76,6 +81,18 @@ def play(
         for _ in slots:
             free.put(None)
         pool.shutdown(wait=True)
+
+
+def once() -> Callable[[str], None]:
+    """Prints a warning on stderr, each text the first time only: many runs may have the same to say."""
+    said: set[str] = set()
+
+    def warn(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            print(f"warning: {text}", file=sys.stderr)
+
+    return warn
 
 
 def _fewer(error: NoWorker, working: int, left: int) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.errors import MissingError, SimflError
+from simfl.core.errors import BusyError, MissingError, SimflError
 from simfl.core.storage.disk import file_lock, make_folder
 from simfl.experiments.sweep.execution import How, open_members, play, write_definition
 from simfl.experiments.sweep.plan import Plan
@@ -150,6 +150,23 @@ def _send(parts: list[ArrayTask], folder: Path, name: str, parameters: Mapping[s
     except RuntimeError as error:  # no srun here, or sbatch has refused it
         raise SimflError(f"--slurm: {' '.join(str(error).split())[-400:]}") from None
     return str(jobs[0].job_id).partition("_")[0]
+
+
+def check_not_queued(folder: Path) -> None:
+    """Whether no array of a sweep's is queued or running, so that its folder may be removed.
+
+    Raises:
+        BusyError: there is one.
+        SimflError: Slurm does not answer.
+    """
+    job = str((read_sealed(folder / SUBMITTED) or {}).get("job", ""))
+    try:
+        tasks = _tasks_left(job)
+    except MissingError:  # the results were copied to a machine without Slurm
+        return
+    if tasks:
+        what = "a task of it is" if tasks == 1 else f"{tasks} tasks of it are"
+        raise BusyError(f"{folder}: {what} queued or running in Slurm; stop them with: scancel {job}")
 
 
 def _tasks_left(job: str) -> int:

@@ -45,10 +45,13 @@ def main() -> None:
         print(json.dumps(_attempt(tasks.get())), file=replies)
 
 
-def play(task: Task) -> None:
+def play(task: Task) -> str:
     """Executes a run, or goes on with it, or leaves it as it is if it is complete.
 
-    A run that another process is executing is waited for.
+    A run that another process is executing is waited for. A tracker that fails does not stop it.
+
+    Returns:
+        What the user should know, in one line; nothing else.
 
     Raises:
         SimflError: the scenario cannot be built.
@@ -68,14 +71,14 @@ def play(task: Task) -> None:
     run_status.clear_failure(task.path)
     look = None if task.stop is None else _look(StopRule.of(task.stop), task.path)
     force = False
+    warnings: list[str] = []
     while True:
         try:
-            run_tracked(
-                scenario, Path(task.out), task.log, Notes(tags=task.tags), label=task.label, force=force, progress=look
-            )
-            return
+            run_tracked(scenario, Path(task.out), task.log, Notes(tags=task.tags), label=task.label, force=force,
+                        progress=look, on_failure=warnings.append)  # fmt: skip
+            break
         except PrunedError:
-            return
+            break
         except ScenarioError as error:
             raise scenario.locate(error) from None
         except BusyError:
@@ -85,6 +88,7 @@ def play(task: Task) -> None:
             if force:
                 raise
             force = True
+    return "; ".join(dict.fromkeys(warnings))
 
 
 def _look(rule: StopRule, folder: Path) -> Callable[[int, int, float], None]:
@@ -108,7 +112,7 @@ def _read(tasks: "queue.SimpleQueue[Task]") -> None:
 
 def _attempt(task: Task) -> JsonObject:
     try:
-        play(task)
+        warning = play(task)
     except ScenarioError as error:
         return {"error": _line(f"{error.key}: {error.message}" if error.key else error.message, task)}
     except SimflError as error:
@@ -118,7 +122,7 @@ def _attempt(task: Task) -> JsonObject:
     except (Exception, SystemExit) as error:
         what = plugin_failure(error) or f"internal error ({type(error).__name__}: {error})"
         return {"error": _line(what, task), "detail": traceback.format_exc()}
-    return {}
+    return {"warning": _line(warning, task)} if warning else {}
 
 
 def _line(message: str, task: Task) -> str:

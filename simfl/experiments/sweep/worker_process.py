@@ -54,8 +54,11 @@ class Slot:
         self._worker: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
-    def play(self, task: Task) -> None:
+    def play(self, task: Task) -> str:
         """Executes a task until its folder holds a complete run or ``failed.json``.
+
+        Returns:
+            What the user should know beside that, in one line; empty if there is nothing.
 
         Raises:
             Stopped: the slot was closed meanwhile.
@@ -71,17 +74,17 @@ class Slot:
                 if timeouts == TIMEOUTS:
                     error = f"passed the time limit of {self.time_limit_s:g} s {TIMEOUTS} times"
                     run_status.note_failure(task.path, error)
-                    return
+                    return ""
             except (EOFError, BrokenPipeError):
                 deaths += 1
                 detail = self._end()
                 if deaths == DEATHS:
                     run_status.note_failure(task.path, f"its process died {DEATHS} times", detail=detail)
-                    return
+                    return ""
             else:
                 if "error" in reply:
                     run_status.note_failure(task.path, **reply)
-                return
+                return str(reply.get("warning", ""))
 
     def close(self) -> None:
         """Ends the worker at once; the run that it was at can be resumed."""

@@ -39,11 +39,16 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
                 out = module(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
         except Exception as error:  # somebody else's module may raise anything
             why = (str(error).splitlines() or [type(error).__name__])[0]
-            raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}") from error
+            flat = "; a linear layer takes flat samples: begin with torch.nn.Flatten()"
+            hint = flat if len(shape) > 1 and "mat1 and mat2" in why else ""
+            raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}{hint}") from error
         if not isinstance(out, torch.Tensor):
             raise _refusal(model, f"gives {type(out).__name__}, not a tensor of logits (samples, classes)")
         if tuple(out.shape) != (2, classes):
-            raise _refusal(model, f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes")
+            counted = f"; labels are counted from 0, so that those from 1 to {classes - 1} make {classes} classes"
+            hint = counted if tuple(out.shape) == (2, classes - 1) else ""
+            text = f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes"
+            raise _refusal(model, text + hint)
         if not torch.equal(state, torch.get_rng_state()):
             raise _refusal(
                 model,

@@ -151,6 +151,10 @@ def _part(source: Any) -> Part:
         return _pair(*source.tensors)
     if torch is not None and isinstance(source, torch.utils.data.Dataset):
         return _items(source)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        raise ValueError("a table does not say which column is the label; hand in the pair "
+                         "(frame.drop(columns=LABEL), frame[LABEL])")  # fmt: skip
     raise ValueError(f"{NEEDED} (got {type(source).__name__})")
 
 

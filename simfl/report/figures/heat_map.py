@@ -26,6 +26,10 @@ SMALLEST = 4.5
 """Points of the smallest letters; in cells too narrow for them nothing is written."""
 
 
+UNITS = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_s": "s"}
+"""What the endings of keys say."""
+
+
 class Swept(NamedTuple):
     """A swept number: its key, and its values as written, ascending."""
 
@@ -34,13 +38,17 @@ class Swept(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.key.rsplit(".", 1)[-1].replace("_", " ")
+        word = self.key.rsplit(".", 1)[-1]
+        ending = next((ending for ending in UNITS if word.endswith(ending)), "")
+        unit = f" ({UNITS[ending]})" if ending else ""
+        return word.removesuffix(ending).replace("_", " ") + unit
 
 
 @figure("heat_map", "Two swept numbers", "Learning", wide=True)
 def draw(study: Study) -> Drawn:
     """Mean over the seeds for every pair of values of the two numbers that were swept, one panel for each measure and
-    each choice of everything else: the larger the value, the stronger the colour. A cell without a value says why.
+    each choice of everything else: the larger the value, the stronger the colour, the same in all panels of a measure.
+    A cell without a value says why.
     """
     from pandas import DataFrame
 
@@ -54,8 +62,9 @@ def draw(study: Study) -> Drawn:
     rows, columns = -(-len(panels) // ACROSS), min(len(panels), ACROSS)
     fig, grid = style.figure(rows, columns, wide=True, height_in=rows * (0.8 + 0.26 * max(4, len(up.values))))
     by_name = {measure.name: measure for measure in known}
+    ends = table.groupby("measure")["mean"].agg(["min", "max"])
     for axes, ((name, others), cells) in zip(grid.flat, panels, strict=False):
-        _panel(axes, cells, across, up, by_name[name], others)
+        _panel(axes, cells, across, up, by_name[name], others, tuple(ends.loc[name]))
     for axes in grid.flat[len(panels) :]:
         axes.remove()
     return fig, table
@@ -89,11 +98,19 @@ def _why(study: Study, across: Swept, up: Swept, x: str, y: str) -> str:
     return "failed" if "failed" in states else "not finished" if states else "no run"
 
 
-def _panel(axes: "Axes", cells: "DataFrame", across: Swept, up: Swept, measure: StudyMeasure, others: str) -> None:
-    """One measure: cells coloured from its smallest to its largest value, and written on."""
+def _panel(
+    axes: "Axes",
+    cells: "DataFrame",
+    across: Swept,
+    up: Swept,
+    measure: StudyMeasure,
+    others: str,
+    ends: tuple[Any, ...],
+) -> None:
+    """One measure and choice: cells coloured from the smallest to the largest value of all choices, and written on."""
     values = cells["mean"].to_numpy(dtype=np.float64).reshape(len(up.values), len(across.values))
     scale = measure.scale(cells["mean"])
-    low, high = np.nanmin(values), np.nanmax(values)
+    low, high = ends
     image = np.empty((*values.shape, 4))
     image[..., :3] = style.CELL
     share = (values - low) / (high - low) if high > low else np.full_like(values, 0.5)

@@ -5,11 +5,21 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from math import isfinite
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from simfl.core.errors import nearest
 from simfl.scenario.extends import EXTENDS
 from simfl.scenario.fields import annotation_at, describe, homes, key_homes, keys_of, options, owner, registry_of
+from simfl.scenario.messages.elsewhere import (
+    NOISE,
+    NOISE_HINT,
+    key_in_use,
+    list_keys,
+    not_one_value,
+    plugins_in_reach,
+    rewritten,
+    words_at,
+)
 from simfl.scenario.messages.pydantic_errors import (
     NUMBERS,
     TYPES,
@@ -125,10 +135,27 @@ class _Explained:
         elif (converted := key_in_unit(word, written, known)) is not None:
             guess = f"; did you mean {converted!r}?"
         else:
-            guess = (
-                self.other_plugins(path, written) or self.other_section(path, written) or name_suggestion(word, known)
-            )
-        return f"unknown key {shown(word)}{self.of(path)}{guess or self.list_keys(known)}"
+            guess = self.key_meant(path, written, known)
+        return f"unknown key {shown(word)}{self.of(path)}{guess or list_keys(known)}"
+
+    def key_meant(self, path: KeyPath, written: object, known: Iterable[str]) -> str:
+        """The nearest key of the same name or meaning: here, elsewhere in what is chosen, or of another plugin."""
+        word = str(path[-1])
+        if len(path) == 1 and word in NOISE:
+            return NOISE_HINT
+        longer = [key for key in known if key.startswith(f"{word}_")]
+        if same_name(word, known) or len(longer) == 1:
+            return f"; did you mean {same_name(word, known) or longer[0]!r}?"
+        if not get_close_matches(word, list(known), cutoff=MISTYPED):
+            if others := self.other_plugins(path, written):
+                return others
+            if (place := key_in_use(self.top, self.document.value, word)) is not None:
+                return f"; did you mean {dotted_key(place)!r}?"
+        near = plugins_in_reach(self.top, self.document.value, path)
+        reached = self.with_plugin(path, near[0], near[2], near[1], written) if near else ""
+        if near and len(path) > 1 and near[0][:1] == path[:1]:
+            return reached
+        return self.other_section(path, written) or name_suggestion(word, known) or (reached if len(path) == 1 else "")
 
     def other_plugins(self, path: KeyPath, written: object) -> str:
         """Plugins of the same family that have the key."""
@@ -141,13 +168,6 @@ class _Explained:
         top, word = keys_of(self.top, self.document.value), str(path[-1])
         if len(path) > 1 or same_name(word, top) or get_close_matches(word, top, cutoff=MISTYPED):
             return ""
-        inside = [(section, keys_of(annotation, self.at((section,), {}))) for section, annotation in top.items()]
-        for section, keys in inside:
-            if (key := same_name(word, keys)) is not None:
-                return f"; did you mean {f'{section}.{key}'!r}?"
-        for section, keys in inside:
-            if (key := next((key for key in keys if key.startswith(f"{word}_")), None)) is not None:
-                return f"; did you mean {f'{section}.{key}'!r}?"
         places = sorted(key_homes(self.top, word), key=lambda home: len(home[0]))
         names = [name for where, name in places if where == places[0][0]]
         return self.with_plugin(path, places[0][0], word, names, written) if places else ""
@@ -180,12 +200,6 @@ class _Explained:
         cls = registry.chosen(value) if registry else None
         return f" of {registry.family} {cls.name!r}" if registry and cls else ""
 
-    @staticmethod
-    def list_keys(known: Iterable[str]) -> str:
-        names = list(known)
-        more = ", ..." if len(names) > 20 else ""
-        return f"; the keys are {', '.join(names[:20])}{more}" if names else ""
-
     def inside(self, path: KeyPath, name: str) -> str:
         """Where in this section, or elsewhere, a plugin of this name may stand."""
         names = (name, *ALSO_CALLED.get(name.lower().replace("_", ""), ()))
@@ -208,8 +222,8 @@ class _Explained:
                 if same_name(name, registry)
                 else self.inside(one.path, name) or name_suggestion(name, registry)
             )
-            if {part.partition(":")[0] for part in re.split("[,;]", name)} <= {*registry}:
-                guess = SEVERAL
+            names = {part.partition(":")[0] for part in re.split("[,;]", name)}
+            guess = rewritten(name, registry) or (SEVERAL if names <= {*registry} else not_one_value(name) or guess)
         message = f"unknown {one.error['ctx']['family']} {shown(name)} (one of {known}){guess}"
         place = self.document.places.of((*one.path, "name") if inside else one.path)
         self.problems.append(Problem(place, dotted_key(one.path), message))
@@ -261,24 +275,17 @@ class _Explained:
             if kinds.keys() & {"int_type", "float_type"}:
                 if is_number(value):
                     return "; remove the quotes" if isfinite(float(value)) else "; it must be finite"
-                if all(map(is_number, re.split("[,;:]", value.removeprefix("log:")))):
+                if all(map(is_number, re.split("[,;]", value))):
+                    return SEVERAL
+                if hint := not_one_value(value):
+                    return hint
+                if all(map(is_number, value.removeprefix("log:").split(":"))):
                     return SEVERAL
             if "bool_type" in kinds and value.lower() in BOOLEANS:
                 return f"; did you mean {BOOLEANS[value.lower()]}?"
             annotation, _ = self.around(group[0].path)
-            return name_suggestion(value, _words_of(annotation))
+            return name_suggestion(value, words_at(annotation))
         return ""
-
-
-def _words_of(annotation: object) -> list[str]:
-    """The words that may stand at a place of this type."""
-    words: list[str] = []
-    for option in options(annotation):
-        if registry_of(option):
-            words += option
-        elif get_origin(option) is not None:
-            words += [part for part in get_args(option) if isinstance(part, str)]
-    return words
 
 
 def in_order(problems_found: Iterable[Problem]) -> list[Problem]:

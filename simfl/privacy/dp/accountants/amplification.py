@@ -21,7 +21,7 @@ from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import Accountant, History
-from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions
+from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions, no_noise_cautions
 from simfl.privacy.dp.losses import losses, noised_weights
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.stage import Loss, Stage
@@ -75,8 +75,10 @@ class Accounting(Accountant):
         return problems
 
     def cautions(self, setting: ScenarioView) -> list[str]:
-        """A delta that says little, and participation that no accountant covers."""
-        return [*departure_cautions(setting), *large_delta_cautions(self.delta, setting)]
+        """Noise that is not there, a delta that says little, and participation that no accountant covers."""
+        return [
+            *no_noise_cautions(setting), *departure_cautions(setting), *large_delta_cautions(self.delta, setting)
+        ]  # fmt: skip
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         return {self.columns[0].name: self.epsilons(history)}

@@ -23,6 +23,14 @@ def large_delta_cautions(delta: float, setting: ScenarioView) -> list[str]:
     return [] if delta < 1 / n else [f"delta is {delta:g}; of {n} clients, anything from {1 / n:g} on says little"]
 
 
+def no_noise_cautions(setting: ScenarioView) -> list[str]:
+    """That there is nothing to account, but for clients that never take part."""
+    if setting.privacy.protects:
+        return []
+    return ["no stage adds noise, so that epsilon is infinite (left empty) for all who take part; "
+            "e.g. privacy.stages=[central_gaussian]"]  # fmt: skip
+
+
 def departure_cautions(setting: ScenarioView) -> list[str]:
     """That clients leave as their data decide, beside noise, which covers their updates only."""
     if not (setting.training.follows_data and setting.privacy.protects):
@@ -51,7 +59,7 @@ class ZeroOut(Accountant):
     )  # fmt: skip
 
     def cautions(self, setting: ScenarioView) -> list[str]:
-        return [*departure_cautions(setting), *large_delta_cautions(self.delta, setting)]
+        return [*no_noise_cautions(setting), *departure_cautions(setting), *large_delta_cautions(self.delta, setting)]
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         epsilons = epsilon_timeline(history, self.delta)
