@@ -162,6 +162,7 @@ class ChosenLearning(Protocol):
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
         measures_losses: whether clients can say what loss a model has on their samples.
+        counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
         tokens: samples are tokens of a text, not numbers.
     """
 
@@ -179,6 +180,9 @@ class ChosenLearning(Protocol):
 
     @property
     def measures_losses(self) -> bool: ...
+
+    @property
+    def counts_change(self) -> bool: ...
 
 
 class ScenarioView(Protocol):

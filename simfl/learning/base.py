@@ -174,6 +174,7 @@ class Learning(Plugin, Protocol):
         validates: clients keep samples for validation.
         everybody_holds_samples: whether every client certainly does, given enough data.
         measures_losses: whether clients can say what loss a model has on their samples.
+        counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
         external: the remote clients, which are processes of their own.
         uses_cluster: whether clients train on a cluster.
         tokens: samples are tokens, not numbers.
@@ -187,6 +188,7 @@ class Learning(Plugin, Protocol):
     tokens: bool = False
     everybody_holds_samples: bool = False
     measures_losses: bool = False
+    counts_change: bool = False
 
     @abstractmethod
     def build(self, scenario: ScenarioView, streams: Streams) -> Learner:

@@ -101,6 +101,10 @@ class Supervised:
         return bool(self.partition.leaves_nobody_out and self.holdout is None)
 
     @property
+    def counts_change(self) -> bool:
+        return bool(self.partition.counts_change)
+
+    @property
     def measures_losses(self) -> bool:
         return not self.external
 

@@ -210,10 +210,13 @@ def _best(measure: StudyMeasure, groups: Sequence[Group], level: float) -> list[
 
 
 def _known_guarantee(group: Group) -> tuple[float, ...] | None:
-    """What theory knows of the group's guarantee for any number of rounds, the least of its runs; None = nothing."""
-    if any("guarantee_semi_strong" not in run.finals for run in group.runs):
+    """What theory knows of the group's guarantee for any number of rounds, the least of its runs; None = nothing.
+
+    A notion of which it knows nothing, beside one of which it does, counts as 1: that much holds of any sums.
+    """
+    if any(run.finals.keys().isdisjoint(PROMISED) for run in group.runs):
         return None
-    return tuple(min(run.finals.get(name, -math.inf) for run in group.runs) for name in PROMISED)
+    return tuple(min(run.finals.get(name, 1.0) for run in group.runs) for name in PROMISED)
 
 
 def _final_guarantee(group: Group) -> tuple[float, ...]:

@@ -134,10 +134,15 @@ class MaskedProtocol(Protocol):
         return cautions
 
     def _fragile(self, setting: ScenarioView, most: int) -> list[str]:
-        """Sums that the scenario's failures will often break."""
+        """Sums that the scenario's failures, or those whom a quorum does not wait for, will often break."""
         rates, unit = setting.devices.failure.rates(setting, Streams(setting.seed)), setting.selection.unit_size
         cohort = Cohort(0, np.zeros((max(1, most // unit), unit), dtype=np.int32), 1, setting.clients)
         dropouts = self.known(cohort).get("dropouts", 0)
+        quorum = setting.training.quorum_clients(most)
+        if quorum is not None and (late := most - quorum) > dropouts:
+            return [
+                f"training.quorum leaves up to {late} of {most} clients out, and more than {dropouts} may break a sum"
+            ]
         expected_losses = 0.0 if rates is None else float(rates.mean()) * most
         if not 0 < dropouts < expected_losses:
             return []

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from simfl.core.columns import REFUSED
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays, Units, View
-from simfl.selection.asking import ask, ask_candidates, observe
+from simfl.core.types import Units, View
+from simfl.selection.around import Around
+from simfl.selection.asking import ask
 from simfl.selection.base import POLICIES, Guarantee, Mode, Policy, nobody, resolve_mode
 from simfl.selection.guard.light_vectors import LARGEST
 from simfl.selection.guard.row_guard import Guard, GuardMemory, Notion
@@ -23,7 +24,7 @@ MOST_CLIENTS = 2000
 
 @POLICIES("guarded")
 @dataclass(frozen=True)
-class GuardedSelection:
+class GuardedSelection(Around):
     """A reserved family's row where one is available; else a set that another policy proposes, if it is admitted.
 
     A row is admitted if the span of all rows so far, of it and of the whole reserved family keeps the notion with T. It
@@ -51,49 +52,12 @@ class GuardedSelection:
     columns = (REFUSED,)
 
     @property
-    def k(self) -> int:
-        return int(self.inner.k)
-
-    @property
     def unit_size(self) -> int:
         return self.T
 
     @property
     def unit_sizes(self) -> frozenset[int]:
         return frozenset({self.T, self.inner.unit_size})
-
-    @property
-    def fixed_size(self) -> bool:
-        return bool(self.inner.fixed_size)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        reads: frozenset[str] = self.inner.reads
-        return reads
-
-    @property
-    def asks(self) -> Literal["", "loss", "batch_loss"]:
-        asks: Literal["", "loss", "batch_loss"] = self.inner.asks
-        return asks
-
-    @property
-    def asked_batch(self) -> int:
-        return int(self.inner.asked_batch)
-
-    @property
-    def scalars(self) -> Literal["covered", "clear"]:
-        scalars: Literal["covered", "clear"] = self.inner.scalars
-        return scalars
-
-    def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        return ask_candidates(self.inner, view, k, rng)
-
-    def start(self, clients: int) -> Arrays:
-        state: Arrays = self.inner.start(clients)
-        return state
-
-    def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
-        return observe(self.inner, view, summed)
 
     @cached_property
     def reserved(self) -> Policy:
@@ -128,7 +92,7 @@ class GuardedSelection:
             why = "each client knows its own part of the sums" if rule.many_aggregators else (
                 "its rows are known when the buffer is full, with weights by staleness")  # fmt: skip
             problems.append(("name", f"is guarded, but not under training: {rule.name}: {why}; use training: fedavg"))
-        if self.notion == "semi_strong" and setting.privacy.rows == "weights":
+        if self.notion == "semi_strong" and rule.by_samples and setting.privacy.rows == "weights":
             why = "is semi_strong, but with privacy.rows: weights even the reserved units weigh less than T"
             problems.append(("notion", f"{why}; use privacy.rows: units, or notion: weak"))
         return problems

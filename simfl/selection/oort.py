@@ -37,8 +37,9 @@ class Oort:
     differs fivefold.
 
     Reference: Lai, Zhu, Madhyastha and Chowdhury, OSDI 2021, algorithm 1, in the form of the public code in FedScale
-    (defaults, normalisation, pacer). Unlike there, a duration that was not seen yet is an oracle's expectation, clients
-    are not excluded after many rounds, and a round in which too few can be exploited explores more.
+    (defaults, normalisation, pacer). Unlike there, utilities are scaled by those of tried clients only (there, untried
+    ones count with their samples), a duration that was not seen yet is an oracle's expectation, and where too few can
+    be exploited or explored, more of the others are, so that k are selected. Clients are never excluded.
     """
 
     k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
@@ -78,8 +79,7 @@ class Oort:
         tried = ~np.isnan(view.loss_rms)
         share = max(self.exploration * self.exploration_decay ** (view.round + 1), self.exploration_min)
         known, new = here[tried[here]], here[~tried[here]]
-        exploited = min(k - min(int(k * share), len(new)), len(known))
-        exploited = max(exploited, k - len(new))
+        exploited = max(min(k - min(int(k * share), len(new)), len(known)), k - len(new))
         best = self._draw_best(view, known, pace, exploited, rng)
         return in_order(np.append(best, self._draw_new(view, new, pace, k - exploited, rng)))
 
@@ -125,8 +125,6 @@ class Oort:
         gains = view.samples * pace
         order = new[np.argsort(-gains[new], kind="stable")][: int(self.sample_window * wanted)]
         return draw_by_weight(order, np.maximum(gains, 1e-12), wanted, rng)
-
-    # -- the pacer -------------------------------------------------------------------------------
 
     def start(self, clients: int) -> Arrays:
         return {"percentile": np.float64(self.percentile), "collected": np.zeros(0)}

@@ -122,6 +122,10 @@ class Rule(Plugin, Protocol):
     own_models: bool = False
     columns: tuple[Column, ...] = ()
 
+    def quorum_clients(self, selected: int) -> int | None:
+        """Of so many selected clients, how many have to arrive, in whole units; None = all that can."""
+        return None
+
     @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
         """Passes over its samples that a job makes, shape (n,): what its computation time is proportional to."""
@@ -209,10 +213,6 @@ class SynchronousRule(Rule, Protocol):
     deadline_s: float | None
     skipped_round_s: float
     announce: bool
-
-    def quorum_clients(self, selected: int) -> int | None:
-        """Of so many selected clients, how many have to arrive, in whole units; None = all that can."""
-        return None
 
 
 class ServerlessRule(Rule, Protocol):

@@ -12,7 +12,7 @@ from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import with_samples
 from simfl.runs.run import run
-from simfl.scenario import Scenario
+from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.theory.expected_cardinality import theory
 
 SCENARIO = """
@@ -65,6 +65,48 @@ def test_rows_of_weights_hold_the_samples():
     assert weights["privacy_strong"] == [1, 1] and units["privacy_strong"] == [2, 1]
     alike = Guarantees(rows="weights").accounts(History({SERVER: rows}))  # no samples weigh anything
     assert alike == units
+
+
+@pytest.mark.parametrize("selection", ["{name: batch_partition, k: 2, T: 2}",
+                                       "{name: guarded, inner: {name: random, k: 2}, T: 2, notion: weak}"])  # fmt: skip
+def test_no_weights_where_a_clients_number_of_samples_changes(selection):
+    """Sums 5 a + 10 b and 15 a + 20 b of one batch show both updates; with one number a client they would hide both."""
+    exposed = multi_round(np.array([[5.0, 10.0, 0.0, 0.0], [15.0, 20.0, 0.0, 0.0]]))
+    assert (exposed.strong, exposed.semi_strong, exposed.weak_upper) == (1, 1.0, 1)
+
+    def problems(partition, weighting="samples", rows="weights"):
+        text = f"""
+clients: 4
+selection: {selection}
+training: {{name: fedavg, rounds: 4, weighting: {weighting}}}
+learning: {{data: digits, model: logistic, partition: {partition}}}
+privacy: {{rows: {rows}}}
+"""
+        try:
+            return Scenario.parse(text, "grows", []) and []
+        except InvalidScenario as refused:
+            return [str(problem) for problem in refused.problems]
+
+    grows = "{name: growing, first: [5, 10, 5, 10], new: 10, versions: 3}"
+    (one,) = problems(grows)
+    assert "privacy.rows: is weights, but the clients' numbers of samples change" in one
+    assert not problems(grows, "equal") and not problems(grows, rows="units") and not problems("{name: quantity}")
+    assert not problems("{name: growing, first: 10}") and not problems("{name: resampled, samples: 5}")
+    newest = "{{name: growing, first: {}, new: 10, versions: 3, cumulative: false}}"
+    assert not problems(newest.format(10)) and problems(newest.format(9)) and problems(newest.format([10, 9, 10, 10]))
+
+
+def test_theory_promises_no_more_of_weights_than_they_keep(tmp_path):
+    """It said strong and semi-strong 2 of batches whose rows of samples had 1 and less than 2."""
+    scenario, seen = play(
+        tmp_path, "learning.partition=quantity", "training.weighting=samples", "privacy.rows=weights",
+        "selection={name: batch_partition, k: 4, T: 2}", "training.rounds=12",
+    )  # fmt: skip
+    assert theory(scenario)["guarantee"] == {"strong": None, "semi_strong": None, "weak": 2}
+    assert seen.summary["privacy_semi_strong"] < 2 and seen.summary["privacy_strong"] == 1
+    assert seen.summary["privacy_weak_lower"] >= seen.summary["guarantee_weak"] == 2
+    equal = Scenario.parse(SCENARIO, "equal", ["privacy.rows=weights"])
+    assert theory(equal)["guarantee"] == {"strong": 4, "semi_strong": 4, "weak": 4}
 
 
 @pytest.mark.parametrize("weighting", ["samples", "equal"])

@@ -194,6 +194,19 @@ def test_a_known_guarantee_comes_before_any_that_was_only_observed():
     assert "group_2" not in picks and picks.count("group_1") >= 36, "but for accuracies that differ by chance"
 
 
+def test_who_knows_the_weak_guarantee_only_knows_more_than_who_knows_that_there_is_none():
+    """Rows that are guarded against light combinations only say nothing of the semi-strong notion."""
+    truths = [Truth(guarantee=1), Truth(guarantee=4), Truth(guarantee=9, known=False)]
+    study = simulated(truths, np.random.default_rng(0), seeds=6)
+    for run in study.groups[1].runs:
+        for name in ("guarantee_semi_strong", "guarantee_strong"):
+            run.summary.pop(name, None)
+        run.summary["guarantee_weak"] = 4
+        run.__dict__.pop("finals", None)
+    advice = advise(study)
+    assert advice.pick.label == "group_1", advice.rule
+
+
 def test_the_advice_agrees_with_its_printed_rule_about_every_pair():
     """The rule of docs/how-to/report.md, read once more: for each other choice some criterion names the pick."""
     rng, picked, unsettled, decided = np.random.default_rng(5), 0, 0, set()

@@ -166,6 +166,29 @@ def test_what_the_solver_does_not_certify_is_not_admitted(monkeypatch, answer):
     assert guard.with_row(row) is None
 
 
+def test_one_client_that_is_not_certified_is_enough_to_refuse_a_row(monkeypatch):
+    """Whoever it is: the solver's answer for each client in turn is no certificate, and for the others it is."""
+    guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
+    rng, solve, asked = np.random.default_rng(0), certificates._Programme.solve, []
+
+    def spoiled(programme, i, basis):
+        asked.append(i)
+        weights, after = solve(programme, i, basis)
+        weights[(i + 1) % 24] += 1e6 * (i == spoiled.client)
+        return weights, after
+
+    monkeypatch.setattr(certificates._Programme, "solve", spoiled)
+    spoiled.client, wider = None, None
+    while wider is None or not {0, 23} < set(asked):  # the first and the last of all clients, too
+        asked.clear()
+        row = np.sort(rng.choice(24, 8, replace=False))
+        wider = guard.with_row(row)
+    for spoiled.client in sorted(set(asked)):
+        assert guard.with_row(row) is None
+    spoiled.client = next(iter(set(range(24)) - set(asked)))
+    assert guard.with_row(row) is not None
+
+
 def test_no_certificate_where_there_is_none():
     with pytest.raises(ValueError, match="semi-strong"):
         Certificates.of(np.array([[1, 1, 1, 0, 0], [0, 1, 1, 1, 1]], dtype=bool), 4)

@@ -101,6 +101,11 @@ class Partition(Plugin, Protocol):
     leaves_nobody_out: bool = False
     changes: bool = False
 
+    @property
+    def counts_change(self) -> bool:
+        """Whether how many samples a client holds may depend on that version, too."""
+        return self.changes
+
     def prepare(self, setting: ScenarioView) -> SplittingPartition:
         """The partition that can split, where that takes something from the scenario around it; itself as a rule.
 

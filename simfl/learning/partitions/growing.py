@@ -33,6 +33,11 @@ class GrowingData:
     example = {"first": 10}
     changes = True
 
+    @property
+    def counts_change(self) -> bool:
+        first = {self.first} if isinstance(self.first, int) else set(self.first)
+        return self.versions > 1 and (self.new > 0 if self.cumulative else first != {self.new})
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         first = np.full(clients, self.first) if isinstance(self.first, int) else np.array(self.first)
         if len(first) != clients:

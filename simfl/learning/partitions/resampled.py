@@ -26,6 +26,7 @@ class Resampled:
 
     example = {"samples": 10}
     changes = True
+    counts_change = False
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         have = len(data.y_train)

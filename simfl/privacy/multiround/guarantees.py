@@ -59,6 +59,9 @@ class Guarantees(Privacy):
         if self.colluders is not None and self.colluders >= setting.clients:
             why = f"are {self.colluders} of {setting.clients} clients, which leaves nobody; use at most"
             problems.append(("colluders", f"{why} {setting.clients - 1}"))
+        if self.rows == "weights" and setting.training.by_samples and setting.learning.counts_change:
+            why = "is weights, but the clients' numbers of samples change over time, and one number a client is known"
+            problems.append(("rows", f"{why}; use rows: units, or training.weighting: equal"))
         return problems
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:

@@ -97,7 +97,8 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
 
     Nothing is known where the policy declares no family and sees to no guarantee itself, or where the rule breaks up
     the family's units: it rests on units that are aggregated whole, with one weight. 1 where the rule needs single
-    updates, or more leaves the clients than updates that are summed.
+    updates, or more leaves the clients than updates that are summed. With ``privacy.rows: weights`` only the weak
+    guarantee follows: numbers of samples, which nobody knows yet, scale the columns.
     """
     policy, n = resolved_policy(setting), setting.clients
     upheld, family = policy.guarantee(n), policy.family(n)
@@ -111,6 +112,8 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
         return None
     dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
     strong, weak = family.guarantee(None if dropout is None else _present(dropout, n))
+    if setting.privacy.rows == "weights" and setting.training.by_samples:  # columns are scaled, each in its own way
+        return {"strong": None, "semi_strong": None, "weak": weak}
     return {"strong": strong, "semi_strong": weak, "weak": weak}
 
 
