@@ -20,6 +20,7 @@ from simfl.results.perfetto import write_timeline
 from simfl.results.round_rows import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.clients_table import clients_files
+from simfl.runs.links import build_links
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
 from simfl.scenario.trust import Trust
@@ -59,7 +60,7 @@ def build(scenario: Scenario) -> Components[Rule]:
     policy = scenario.selection
     if policy.shuffle:
         policy = shuffle_clients(policy, streams("assignment").permutation(n))
-    links = scenario.network.build(scenario, streams)
+    links = build_links(scenario, streams)
     return Components(
         clients=n,
         streams=streams,
