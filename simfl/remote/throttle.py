@@ -17,6 +17,9 @@ from simfl.remote.wall_clock import Clock
 PIECES_PER_S = 50
 """Pieces in which a second's bytes pass: their sleeps are long against the clock's resolution."""
 
+DEPTH_S = 1.0
+"""Seconds whose tokens a bucket keeps: what a sleep that ended late has lost is made good."""
+
 LEAST_PIECE, LARGEST_PIECE = 256, 1 << 18
 """Bytes of a piece."""
 
@@ -37,6 +40,8 @@ class TokenBucket:
 
     def take(self, size_bytes: int) -> None:
         """Waits until the tokens of a piece have come, and takes them; a piece may be larger than the bucket."""
+        if self.rate == inf:
+            return
         self._fill()
         if (missing := size_bytes - self.tokens) > 0:
             self.clock.sleep(missing / self.rate)
@@ -73,7 +78,7 @@ class Throttle:
         """
         clock.sleep(self.latency_s)
         rate, parts = self.down_bytes_per_s, []
-        bucket = TokenBucket(rate, _piece(rate), clock)
+        bucket = TokenBucket(rate, DEPTH_S * rate, clock)
         while part := read(_piece(rate)):
             bucket.take(len(part))
             parts.append(part)
@@ -83,7 +88,7 @@ class Throttle:
         """A message in pieces, each as soon as the client's line lets it out."""
         clock.sleep(self.latency_s)
         rate = self.up_bytes_per_s
-        size, bucket = _piece(rate), TokenBucket(rate, _piece(rate), clock)
+        size, bucket = _piece(rate), TokenBucket(rate, DEPTH_S * rate, clock)
         for start in range(0, len(data), size):
             part = data[start : start + size]
             bucket.take(len(part))
