@@ -9,6 +9,9 @@ import click
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
 from simfl.core.json_data import JsonObject
 
+QUANTILES = {"min": 0.0, "10%": 0.1, "median": 0.5, "90%": 0.9, "max": 1.0}
+"""Of the columns of device profiles."""
+
 
 @click.command("data", short_help="Show which client holds which data.")
 @scenario_arguments
@@ -18,6 +21,8 @@ from simfl.core.json_data import JsonObject
 @as_json
 def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     """Load a scenario's data, deal them out as a run would, and show samples and labels of the clients.
+
+    Of device profiles (devices.profiles) it shows what the clients got: minimum, quantiles and maximum of each column.
 
     Nothing is trained. With --out NAME.svg the label histogram is drawn; NAME.csv holds its numbers, and
     NAME-samples.csv every client's samples by their position in the training part.
@@ -32,24 +37,47 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
         writable(out, "--out")
     scenario = load(file, overrides, plugins)
     choice = scenario.learning
-    if not isinstance(choice, Supervised):
-        raise ScenarioError("learning", f"{choice.name} has no data; choose supervised")
     streams = Streams(scenario.seed)
+    if not isinstance(choice, Supervised):
+        if scenario.devices.profiles is None or out is not None:
+            raise ScenarioError("learning", f"{choice.name} has no data; choose supervised")
+        _show(_profile_facts(scenario, streams), as_json)
+        return
     try:
         data = choice.data.load(scenario, streams)
         split = choice.partition.prepare(scenario).split(data, scenario.clients, streams("partition"))
     except ScenarioError as error:
         raise scenario.locate(error) from None
     counts = split.label_counts(data.y_train, data.classes)
-    facts = _facts(data, split, counts)
+    facts = _facts(data, split, counts) | _profile_facts(scenario, streams)
     if out is not None:
         for path in _written(out, counts, data.label_names, split):
             click.echo(path, err=True)
+    _show(facts, as_json)
+
+
+def _show(facts: JsonObject, as_json: bool) -> None:
     if as_json:
         print_json(facts)
-    else:
-        for name, value in facts.items():
-            click.echo(f"{name:28} {value}")
+        return
+    for name, value in facts.items():
+        shown = "  ".join(f"{key} {number:.6g}" for key, number in value.items()) if isinstance(value, dict) else value
+        click.echo(f"{name:28} {shown}")
+
+
+def _profile_facts(scenario: Any, streams: Any) -> JsonObject:
+    """Each column of the device profiles as the clients have it, in quantiles."""
+    import numpy as np
+
+    from simfl.devices.profiles import client_profiles
+
+    return {
+        f"device_{name}": {
+            label: float(value)
+            for label, value in zip(QUANTILES, np.quantile(values, [*QUANTILES.values()], method="nearest"))
+        }
+        for name, values in client_profiles(scenario, streams).items()
+    }
 
 
 def _written(out: Path, counts: Any, names: Any, split: Any) -> Iterator[Path]:

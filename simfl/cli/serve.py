@@ -53,7 +53,7 @@ def command(
 
     scenario = load(file, overrides, plugins)
     folder = out / scenario.name / scenario.digest
-    token = None if token_file is None else _token(token_file)
+    token = None if token_file is None else read_token(token_file)
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
     try:
@@ -78,8 +78,9 @@ def _listening(address: str, token: str) -> None:
     click.echo(address)
 
 
-def _token(file: Path) -> str:
-    """
+def read_token(file: Path) -> str:
+    """The token in a file.
+
     Raises:
         SimflError: there is no token in it.
     """

@@ -16,10 +16,12 @@ class JobRequest(NamedTuple):
     Attributes:
         job: its job.
         model: the model that it downloads, float32 (d,).
+        samples: that it is trained on, each pass counted; 0 = not known.
     """
 
     job: Job
     model: NDArray[np.float32]
+    samples: int = 0
 
 
 class JobResult(NamedTuple):

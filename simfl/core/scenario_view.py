@@ -134,7 +134,10 @@ class ChosenAvailability(Protocol):
 
 
 class ChosenDevices(Protocol):
-    """The scenario's ``devices``."""
+    """The scenario's ``devices``; ``profiles`` names the CSV file of device profiles, if there is one."""
+
+    @property
+    def profiles(self) -> str | None: ...
 
     @property
     def availability(self) -> ChosenAvailability: ...

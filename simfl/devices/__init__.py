@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.storage.data_folder import DataPath
 from simfl.devices.base import AVAILABILITY, COMPUTATION, FAILURE, Available, Computing, Failing
 
 __all__ = ["AVAILABILITY", "COMPUTATION", "FAILURE", "Available", "Computing", "Devices", "Failing"]
@@ -25,3 +27,10 @@ class Devices:
     failure: Annotated[Annotated[Any, FAILURE], Field(description="selected clients that die before they deliver")] = (
         field(default_factory=lambda: FAILURE.of("none"))
     )
+    profiles: Annotated[
+        DataPath | None,
+        Field(
+            description="CSV file of devices, beside the scenario file or in the data folder: speed, bandwidths, "
+            "latency and availability of each client, by its row or drawn; null = none"
+        ),
+    ] = field(default=None, metadata=SINCE_LATER)

@@ -112,14 +112,19 @@ class Failure(Plugin, Protocol):
 AVAILABILITY = Registry[Availability](
     "availability",
     protocol=Availability,
-    modules=modules_of("simfl.devices", "always", "bernoulli", "correlated", "markov", "trace"),
+    modules=modules_of("simfl.devices", "always", "bernoulli", "correlated", "markov", "trace", profile="profiled"),
 )
 COMPUTATION = Registry[Computation](
     "computation",
     number=("constant", "seconds"),
     protocol=Computation,
     modules=modules_of(
-        "simfl.devices", constant="computation", per_sample="computation", random="computation", trace="measured_time"
+        "simfl.devices",
+        constant="computation",
+        per_sample="computation",
+        profile="profiled",
+        random="computation",
+        trace="measured_time",
     ),
 )
 FAILURE = Registry[Failure](

@@ -47,7 +47,8 @@ class Star:
     def cautions(self, setting: ScenarioView) -> list[str]:
         limits = (self.bandwidth_bytes_per_s, self.up_bandwidth_bytes_per_s, self.jitter_s)
         delays = limits != (None, None, None) or self.latency_s not in (0.0, (0.0,) * setting.clients)
-        if delays or not setting.devices.computation.instant or setting.training.asynchronous:
+        profiled = setting.devices.profiles is not None
+        if delays or profiled or not setting.devices.computation.instant or setting.training.asynchronous:
             return []
         why = "nothing takes time, so that time_s is 0 but for skipped rounds"
         return [f"{why}; give network.latency_s or devices.computation"]

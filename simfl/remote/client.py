@@ -11,7 +11,7 @@ for job in client.jobs():
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, NamedTuple
@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from simfl.core.errors import SimflError
 from simfl.core.types import Job
 from simfl.core.version import RESULTS
+from simfl.remote.throttle import Throttle
+from simfl.remote.wall_clock import Clock, WallClock
 
 WAIT_S = 20.0
 """How long the server is asked to wait for a job before it says that there is none."""
@@ -62,7 +64,14 @@ class ClientJob(NamedTuple):
     version: int
 
 
-def join(address: str, token: str, name: str = "", slot: int | None = None, patience_s: float = 30.0) -> "RemoteClient":
+def join(
+    address: str,
+    token: str,
+    name: str = "",
+    slot: int | None = None,
+    patience_s: float = 30.0,
+    throttle: Throttle | None = None,
+) -> "RemoteClient":
     """Joins a run.
 
     Args:
@@ -71,6 +80,7 @@ def join(address: str, token: str, name: str = "", slot: int | None = None, pati
         name: what the process is called where the run is watched.
         slot: the client to be, also one that a process before was; None = the first that nobody is.
         patience_s: how long to wait for a server that does not answer yet.
+        throttle: how slow to be; None = as fast as the machine.
 
     Raises:
         ClientError: the server refuses, or does not answer.
@@ -80,7 +90,7 @@ def join(address: str, token: str, name: str = "", slot: int | None = None, pati
     project = json.loads(_first(opener, address, token, patience_s))
     request = {"name": name} | ({} if slot is None else {"slot": slot})
     answer = json.loads(_call(opener, address, token, "POST", "/clients", json.dumps(request).encode()))
-    return RemoteClient(address, answer["token"], answer["slot"], project, opener)
+    return RemoteClient(address, answer["token"], answer["slot"], project, opener, throttle)
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,8 @@ class RemoteClient:
         token: this client's own.
         slot: the number of the client that it is.
         project: what the server tells of the run: ``name``, ``digest``, ``clients``, ``scenario``.
+        throttle: how slow models come, work is and updates go; None = as fast as the machine.
+        clock: measures how long download and work take, which is sent with the update; no result depends on it.
     """
 
     address: str
@@ -99,6 +111,9 @@ class RemoteClient:
     slot: int
     project: Mapping[str, Any]
     opener: OpenerDirector = field(repr=False)
+    throttle: Throttle | None = None
+    clock: Clock = field(default_factory=WallClock, repr=False)
+    _moments: dict[int, list[float]] = field(default_factory=dict, init=False, repr=False)
 
     def jobs(self) -> Iterator[ClientJob]:
         """Every job, as it comes, until the run has ended.
@@ -115,11 +130,25 @@ class RemoteClient:
             if news["state"] != "running":
                 return
             for job in news["jobs"][:1]:
+                self._moments[job["job"]] = [self.clock.now_s()]
                 yield ClientJob(job["job"], job["version"])
 
     def model(self, job: ClientJob) -> Vector:
         """The model that a job begins from, float32 (d,)."""
-        return np.asarray(np.load(io.BytesIO(self._call("GET", f"/models/{job.version}")), allow_pickle=False))
+        data = self._call("GET", f"/models/{job.version}", throttled=True)
+        self._moments.setdefault(job.id, []).append(self.clock.now_s())
+        return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
+
+    def pretend_work(self, job: ClientJob, samples: float) -> None:
+        """Waits until the job's work has taken as long, since the model came, as the throttle says.
+
+        Args:
+            job: whose model has come.
+            samples: that it is trained on, each pass counted.
+        """
+        if self.throttle is not None:
+            worked_s = self.clock.now_s() - self._moments[job.id][-1]
+            self.clock.sleep(self.throttle.work_s(samples, job.id) - worked_s)
 
     def send(self, job: ClientJob, delta: Vector, loss: float) -> None:
         """Sends an update; again does no harm.
@@ -134,13 +163,18 @@ class RemoteClient:
         """
         file = io.BytesIO()
         np.save(file, np.ascontiguousarray(delta, dtype="<f4"), allow_pickle=False)
-        self._call("PUT", f"/updates/{job.id}?loss={quote(repr(float(loss)))}", file.getvalue())
+        query = f"loss={quote(repr(float(loss)))}"
+        if len(moments := self._moments.pop(job.id, [])) > 1:
+            times_s = [*moments[:1], moments[-1], self.clock.now_s()]
+            query += "".join(f"&{name}={max(0.0, end - start):.6f}"
+                             for name, start, end in zip(("download_s", "work_s"), times_s, times_s[1:]))  # fmt: skip
+        self._call("PUT", f"/updates/{job.id}?{query}", file.getvalue(), throttled=True)
 
     def scores(self, **values: float) -> None:
         """Tells numbers about itself; they are shown where the run is watched, and kept with the update sent next."""
         self._call("POST", "/scores", json.dumps(values).encode())
 
-    def local_training(self) -> Callable[[ClientJob, Vector], tuple[Vector, float]]:
+    def local_training(self) -> "LocalTraining":
         """simfl's own local training on the samples that the scenario gives this client.
 
         The function that it returns makes of a job and its model what the simulator itself would make of it, bit for
@@ -151,13 +185,16 @@ class RemoteClient:
                 another results version of simfl.
             SimflError: the scenario cannot be built here.
         """
-        return _LocalTraining(self.slot, self.project)
+        return LocalTraining(self.slot, self.project)
 
-    def _call(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        return _call(self.opener, self.address, self.token, method, path, body)
+    def _call(self, method: str, path: str, body: bytes | None = None, throttled: bool = False) -> bytes:
+        throttle = self.throttle if throttled else None
+        return _call(self.opener, self.address, self.token, method, path, body, throttle, self.clock)
 
 
-class _LocalTraining:
+class LocalTraining:
+    """simfl's own local training of one client: called with a job and its model, it gives the update and the loss."""
+
     def __init__(self, client: int, project: Mapping[str, Any]) -> None:
         from simfl.core.rng import Streams
         from simfl.scenario import Scenario
@@ -171,6 +208,12 @@ class _LocalTraining:
         scenario = Scenario.of(data, str(project["name"]), trust=Trust())  # no server may name code, either
         self.client = client
         self.learner = scenario.learning.build(scenario, Streams(scenario.seed))
+        self.epochs = scenario.training.epochs
+
+    def samples(self, job: ClientJob) -> float:
+        """Training samples of a job, each local epoch counted."""
+        counts = self.learner.counts(np.array([self.client]), job.version)
+        return float((counts * self.epochs(counts))[0])
 
     def __call__(self, task: ClientJob, model: Vector) -> tuple[Vector, float]:
         self.learner.put(task.version, model)
@@ -192,11 +235,25 @@ def _first(opener: OpenerDirector, address: str, token: str, patience_s: float) 
         Event().wait(PAUSE_S)
 
 
-def _call(opener: OpenerDirector, address: str, token: str, method: str, path: str, body: bytes | None = None) -> bytes:
+def _call(
+    opener: OpenerDirector,
+    address: str,
+    token: str,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    throttle: Throttle | None = None,
+    clock: Clock | None = None,
+) -> bytes:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
+    data: Any = body
+    if throttle is not None and clock is not None and body is not None:
+        headers["Content-Length"], data = str(len(body)), throttle.pieces(body, clock)
     try:
-        request = Request(address + path, body, headers, method=method)
+        request = Request(address + path, data, headers, method=method)
         with opener.open(request, timeout=SILENT_S) as answer:
+            if throttle is not None and clock is not None and body is None:
+                return throttle.receive(answer.read, clock)
             body_read: bytes = answer.read()
             return body_read
     except HTTPError as error:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from typing import Any
 
 from simfl.core.errors import SimflError
@@ -76,7 +77,9 @@ class _Handler(BoundedHandler):
             return 200, {"scores": len(document)}
         try:
             data = self.read_body(self.jobs.max_update_bytes(client, number))
-            return (201 if self.jobs.update(client, number, data, _number(query, "loss")) else 200), {"job": number}
+            durations_s = _duration(query, "download_s"), _duration(query, "work_s")
+            new = self.jobs.update(client, number, data, _number(query, "loss"), durations_s)
+            return (201 if new else 200), {"job": number}
         except RequestError as error:
             self.jobs.note_refusal(client, error.message)
             raise
@@ -137,6 +140,19 @@ def _number(query: Query, name: str, default: float | None = None) -> float:
         raise RequestError(422, f"{name}=NUMBER is needed in the address") from None
     if value != value or (name == "wait" and value < 0):
         raise RequestError(422, f"{name} is no number that makes sense")
+    return value
+
+
+def _duration(query: Query, name: str) -> float | None:
+    """
+    Raises:
+        RequestError: it is there, and no finite number of seconds from 0.
+    """
+    if name not in query:
+        return None
+    value = _number(query, name)
+    if not 0 <= value < inf:
+        raise RequestError(422, f"{name} is a number of seconds from 0")
     return value
 
 

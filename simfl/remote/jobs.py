@@ -1,7 +1,6 @@
 """Remote clients, their open jobs and their updates: the state behind the HTTP server."""
 
 import hmac
-import io
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -11,20 +10,19 @@ from math import isfinite
 from threading import Condition
 from typing import Any
 
-import numpy as np
-from numpy.lib import format as npy
-
 from simfl.core.http.handler import RequestError
 from simfl.core.json_data import JsonObject
 from simfl.core.remote_clients import JobRequest, JobResult, RemoteClientError
+from simfl.remote.job_times import JobTimes
 from simfl.remote.status_files import ClientStatusFiles
+from simfl.remote.update_files import HEADER_BYTES, parse_update
 from simfl.results.client_updates import UpdateRecord, UpdateStore, npy_bytes
-
-HEADER_BYTES = 4096
-"""What an .npy file may have besides its numbers."""
 
 MOST_SCORES = 100
 """Names of scores that a client may have."""
+
+NONE = (None, None)
+"""Durations of download and work that a client does not report."""
 
 MOST_WAIT_S = 30.0
 """How long a client is kept waiting for a job before the answer that there is none yet."""
@@ -70,10 +68,17 @@ class RemoteJobs:
         limit_s: seconds of real time for the jobs of one aggregation; then the run ends. It decides whether the run
             ends, never what it computes.
         about: the run, as clients are told.
+        times: writes how long jobs really took; None = beside the updates.
     """
 
     def __init__(
-        self, clients: Sequence[int], updates: UpdateStore, token: str, limit_s: float, about: Mapping[str, object]
+        self,
+        clients: Sequence[int],
+        updates: UpdateStore,
+        token: str,
+        limit_s: float,
+        about: Mapping[str, object],
+        times: JobTimes | None = None,
     ) -> None:
         self.updates, self.limit_s, self.about = updates, limit_s, dict(about)
         self._token = token.encode()
@@ -84,6 +89,7 @@ class RemoteJobs:
         self._state, self._why = "running", ""
         self._informed: set[int] = set()
         self._status = ClientStatusFiles(updates.folder)
+        self._times = times or JobTimes(updates.folder)
         self._changed = Condition()
 
     # -- the run's side ------------------------------------------------------------------------------
@@ -96,6 +102,7 @@ class RemoteJobs:
                     self._done[request.job.id] = record
                 else:
                     self._open[request.job.id] = request
+                    self._times.requested(request.job.id)
             self._changed.notify_all()
 
     def collect(self, requests: Sequence[JobRequest]) -> list[JobResult]:
@@ -179,6 +186,8 @@ class RemoteJobs:
                 self._informed.add(client)
                 self._changed.notify_all()
             waiting = self._jobs_of(client) if self._state == "running" else []
+            for request in waiting[:1]:
+                self._times.handed(request.job.id)
             jobs = [{"job": request.job.id, "version": request.job.version} for request in waiting]
             return {"state": self._state, "why": self._why, "jobs": jobs}
 
@@ -210,8 +219,16 @@ class RemoteJobs:
             raise RequestError(404, "no such job of yours")
         return 4 * self._dimension + HEADER_BYTES
 
-    def update(self, client: int, job: int, data: bytes, loss: float) -> bool:
+    def update(
+        self, client: int, job: int, data: bytes, loss: float, durations_s: tuple[float | None, float | None] = NONE
+    ) -> bool:
         """Takes an update; the same one again changes nothing.
+
+        Args:
+            client, job: whose it is.
+            data: as it was sent.
+            loss: mean training loss of its last pass.
+            durations_s: of download and work, as the client reports them.
 
         Returns:
             Whether it is new.
@@ -220,7 +237,7 @@ class RemoteJobs:
             RequestError: it is no update of a job of this client's, or not the one that was sent before.
         """
         self.max_update_bytes(client, job)
-        delta = _parse_update(data, self._dimension)
+        delta = parse_update(data, self._dimension)
         if not isfinite(loss):
             raise RequestError(422, "the loss is no finite number")
         with self._changed:
@@ -230,7 +247,9 @@ class RemoteJobs:
                 return False
             joined = self._clients[client]
             scores = json.dumps(dict(sorted(joined.new_scores.items()))) if joined.new_scores else ""
-            self._done[job] = self.updates.add(self._open.pop(job), JobResult(delta, loss), scores)
+            request = self._open.pop(job)
+            self._done[job] = self.updates.add(request, JobResult(delta, loss), scores)
+            self._times.received(request, *durations_s)
             joined.updates, joined.new_scores = joined.updates + 1, {}
             self._changed.notify_all()
         self._write_status(joined)
@@ -271,27 +290,6 @@ class RemoteJobs:
                 "scores": dict(joined.scores),
             }
         self._status.write(joined.client, status)
-
-
-def _parse_update(data: bytes, dimension: int) -> Any:
-    """
-    Raises:
-        RequestError: the data are no .npy file of this many finite float32 numbers.
-    """
-    file = io.BytesIO(data)
-    try:
-        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
-        shape, _, dtype = read(file)
-    except Exception:  # whatever hostile bytes make numpy raise
-        raise RequestError(422, "not an .npy file") from None
-    if dtype != np.dtype("<f4") or shape != (dimension,):
-        raise RequestError(422, f"an array of {dimension} float32 numbers is needed, got {dtype} {shape}"[:200])
-    if len(rest := file.read()) != 4 * dimension:
-        raise RequestError(422, f"{4 * dimension} bytes of numbers are needed, got {len(rest)}")
-    update = np.frombuffer(rest, dtype="<f4")
-    if not np.isfinite(update).all():
-        raise RequestError(422, "it holds numbers that are not finite")
-    return update
 
 
 def _few(names: Any) -> str:

@@ -60,7 +60,7 @@ def serve(
         return run(scenario.using(remote_clients=UpdateReplay(replay, folder)), out, force=force, **how)
     token = token or secrets.token_urlsafe(24)
     updates = UpdateStore(folder, anew=force)
-    jobs = RemoteJobs(scenario.learning.external, updates, token, limit_s, _project(scenario))
+    jobs = RemoteJobs(scenario.learning.external, updates, token, limit_s, project(scenario))
     with serve_jobs(jobs, host, port, insecure, names) as address:
         if ready is not None:
             ready(address, token)
@@ -73,7 +73,7 @@ def serve(
         return finished
 
 
-def _project(scenario: Scenario) -> JsonObject:
+def project(scenario: Scenario) -> JsonObject:
     """The run, as clients are told; the scenario trains all of them by itself."""
     local = replace(scenario, learning=scenario.learning.without_remote_clients())
     return {

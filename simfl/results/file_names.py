@@ -22,15 +22,22 @@ UPDATES = "updates.csv"
 UPDATES_FOLDER, JOINED = "updates", "joined"
 """Folders: of the files ``SHA-256.npy`` that updates.csv names; and of who has joined, during the run."""
 
+JOB_TIMES = "job_times.csv"
+"""How long the jobs of remote clients really took; of no digest, and compared with nothing."""
+
 JOINED_LIST = "clients.json"
 """In ``joined``: the clients that have a file there."""
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
     "phases.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", UPDATES,
-    "model.npy", "columns.json", MACHINE, BEGUN, FAILURE, PRUNED, SUMMARY,
+    "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE, PRUNED,
+    SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
+
+BESIDE = (MACHINE, JOB_TIMES)
+"""Files of a run that say how and how fast it was computed: they differ between reruns, and nothing compares them."""
 
 SWEEPS = (
     CONTENTS, "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv",

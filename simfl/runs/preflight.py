@@ -60,11 +60,13 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
         from simfl.agents.servers import server_of
 
         attempt(lambda: server_of(scenario.training))
+    from simfl.runs.links import build_links
+
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:
         preflight.unchecked.append(f"what is drawn for each of {scenario.clients:,} clients")
     else:
-        if (links := attempt(lambda: scenario.network.build(scenario, streams))) is not None:
+        if (links := attempt(lambda: build_links(scenario, streams))) is not None:
             attempt(lambda: devices.availability.build(scenario, streams, links.names))
         attempt(lambda: devices.computation.build(scenario, streams))
         attempt(lambda: devices.failure.build(scenario, streams))

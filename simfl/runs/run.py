@@ -13,13 +13,14 @@ from simfl.core.rng import Streams
 from simfl.core.storage.cache import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
 from simfl.results.client_updates import UpdateReplay
-from simfl.results.file_names import BEGUN, JOINED, MACHINE, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
+from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.notes import Notes, add_notes
 from simfl.results.perfetto import write_timeline
 from simfl.results.round_rows import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.clients_table import clients_files
+from simfl.runs.links import build_links
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
 from simfl.scenario.trust import Trust
@@ -59,7 +60,7 @@ def build(scenario: Scenario) -> Components[Rule]:
     policy = scenario.selection
     if policy.shuffle:
         policy = shuffle_clients(policy, streams("assignment").permutation(n))
-    links = scenario.network.build(scenario, streams)
+    links = build_links(scenario, streams)
     return Components(
         clients=n,
         streams=streams,
@@ -192,7 +193,7 @@ def verify(folder: Path, trust_plugins: bool = False) -> dict[str, bool]:
             again = ResultsFolder.open(run(scenario, Path(scratch), timeline=timeline).path)
         except ScenarioError as error:
             raise scenario.locate(error) from None
-    unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, MACHINE}
+    unnamed = {name for name in OWN if name not in again.files and (folder / name).exists()} - {SUMMARY, *BESIDE}
     tables = sorted((results.files.keys() | again.files.keys() | unnamed) - {SCENARIO})
     return {
         SUMMARY: _values(results) == _values(again),

@@ -23,7 +23,7 @@ from simfl.learning import LEARNING
 from simfl.metrics import METRICS
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.scenario import checks, data_files, named_code, overrides
+from simfl.scenario import checks, data_files, device_profiles, named_code, overrides
 from simfl.scenario import plugin_files as pluginfiles
 from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
@@ -200,7 +200,10 @@ class Scenario:
     def _complete(self, document: Document, trust: Trust) -> Self:
         scenario, wrong = self, named_code.refuse_untrusted(self, trust)
         if not wrong:
-            scenario, wrong = plugins.resolve(self)
+            devices, wrong = device_profiles.fill_in(scenario)
+            scenario = replace(scenario, devices=devices)
+        if not wrong:
+            scenario, wrong = plugins.resolve(scenario)
         if not wrong:
             wrong = checks.conflicts(scenario)
         located = [scenario._problem(path, message) for path, message in wrong]

@@ -19,11 +19,13 @@ EXAMPLES = {
         "bernoulli": {"dropout": DRAWN},
         "markov": {"mean_on_rounds": 3, "mean_off_rounds": 2},
         "correlated": {"groups": 3, "group_dropout": DRAWN, "dropout": DRAWN},
+        "profile": {},
         "trace": {"inline": [[0, 0, 2], [2, 1, 3]], "unit": "rounds"},
     },
     COMPUTATION: {
         "constant": {"seconds": 1},
         "per_sample": {"seconds": 0.1, "speed": DRAWN},
+        "profile": {},
         "trace": {"path": "measured_seconds.csv"},
         "random": {"distribution": {"name": "half_normal", "sigma": 1}, "speed": DRAWN},
     },
@@ -33,7 +35,8 @@ CASES = [(family, name) for family, names in EXAMPLES.items() for name in names]
 
 
 def _scenario(clients):
-    return SimpleNamespace(clients=clients, file=lambda name: Path(__file__).parent / name)
+    devices = SimpleNamespace(profiles="profiles.csv")
+    return SimpleNamespace(clients=clients, devices=devices, file=lambda name: Path(__file__).parent / name)
 
 
 def make(family, name, clients, seed=0):

@@ -84,7 +84,7 @@ class _SplitEngine:
             why = "some clients are processes of their own; simfl serve runs the scenario with them"
             raise ScenarioError("backend", why)
         requests = [
-            JobRequest(work.job, work.start)
+            JobRequest(work.job, work.start, len(work.order))
             for work in works
             if work.job is not None and work.job.client in self.clients
         ]

@@ -1,0 +1,50 @@
+"""``simfl calibrate``"""
+
+from pathlib import Path
+
+import click
+
+from simfl.cli.shared import as_json, print_json
+from simfl.core.errors import SimflError
+
+
+@click.command("calibrate", short_help="Fit device profiles to the times of real clients' jobs.")
+@click.argument("log", type=click.Path(exists=True, path_type=Path))
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.csv",
+              help="Write the profiles here, for devices.profiles.")  # fmt: skip
+@click.option("--drawn", is_flag=True,
+              help="Leave out the column client: clients of a scenario draw their devices from the rows.")  # fmt: skip
+@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
+              show_default=True, help="Of the intervals.")  # fmt: skip
+@as_json
+def command(log: Path, out: Path | None, drawn: bool, confidence: float, as_json: bool) -> None:
+    """Fit a device profile, with intervals, to each client of LOG: job_times.csv, or the folder of a served run.
+
+    It says what the log could not tell apart: latency and bandwidth where every message has one size, speed and a fixed
+    time of each job where every job has one number of samples.
+    """
+    from dataclasses import asdict
+
+    from simfl.core.storage.disk import write_atomically
+    from simfl.remote.calibration import calibrate
+    from simfl.remote.calibration_text import calibration_text, profiles_bytes
+    from simfl.remote.job_times import read_job_times
+    from simfl.results.file_names import refuse_result_files
+
+    if out is not None:
+        refuse_result_files(out)
+        if not out.absolute().parent.is_dir():
+            raise SimflError(f"{out}: there is no folder {out.parent}")
+        if out.resolve() == log.resolve():
+            raise SimflError(f"{out}: is the log itself; name another file")
+    rows, silent = read_job_times(log)
+    if not rows:
+        raise SimflError(f"{log}: no job has durations of download, work and upload")
+    calibration = calibrate(rows, confidence, silent)
+    if out is not None:
+        write_atomically(out, profiles_bytes(calibration, drawn))
+        click.echo(f"Profiles: {out}", err=True)
+    if as_json:
+        print_json(asdict(calibration) | {"unresolved": calibration.unresolved})
+    else:
+        click.echo(calibration_text(calibration))

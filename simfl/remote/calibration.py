@@ -1,0 +1,202 @@
+"""Device profiles from how long the jobs of real clients took.
+
+The model, for each client by itself. A message of b bytes takes ``latency_s + b / bytes_per_s`` and an error; the
+latency is that of both directions, each direction has its bandwidth. Work on n samples takes
+``n / samples_per_s * exp(work_sigma z)``, z standard normal. Least squares give latency and bandwidths, the mean and
+the standard deviation of log(samples / work_s) the speed and its spread; intervals are Student's and chi-squared's, for
+errors that are normal.
+
+Latency can be told from bandwidth only where messages have different sizes. Where all have one, it is 0 and the
+bandwidth is what messages of that size experience; :attr:`Calibration.unresolved` says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from simfl.core.errors import SimflError
+from simfl.remote.job_times import JobTime
+
+Floats = NDArray[np.float64]
+
+LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its confidence interval; the ends are 0 and infinity where too few jobs say nothing."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ClientFit:
+    """A client's profile.
+
+    Attributes:
+        client: its number.
+        jobs: that it is fitted to.
+        columns: each column of a file of profiles that was fitted.
+        one_size: all messages of a direction have one size, so that latency is not told from bandwidth.
+        one_count: all jobs have one number of samples, so that a fixed time of a job is not told from the speed.
+        fixed_s: of each job, apart from its samples, as a line through work times says; None where one_count, or where
+            fewer than three jobs leave no error.
+    """
+
+    client: int
+    jobs: int
+    columns: dict[str, Estimate]
+    one_size: bool
+    one_count: bool
+    fixed_s: Estimate | None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The profiles of all clients of a log.
+
+    Attributes:
+        clients: in the order of their numbers.
+        confidence: of the intervals.
+        silent: jobs whose clients reported no durations; they are left out.
+    """
+
+    clients: tuple[ClientFit, ...]
+    confidence: float
+    silent: int = 0
+
+    @property
+    def unresolved(self) -> list[str]:
+        """What the log could not tell apart, or does not show, in sentences."""
+        said = []
+        if some := [fit.client for fit in self.clients if fit.one_size]:
+            said.append(f"latency and bandwidth of {_clients(some, len(self.clients))}: every message has one size; "
+                        "latency_s is 0, and the bandwidths hold for messages of this size only")  # fmt: skip
+        if some := [fit.client for fit in self.clients if fit.one_count]:
+            said.append(f"speed and a fixed time of each job of {_clients(some, len(self.clients))}: every job has one "
+                        "number of samples; samples_per_s holds for this number only")  # fmt: skip
+        for fit in self.clients:
+            if fit.fixed_s is not None and fit.fixed_s.low > 0:
+                low, high = fit.fixed_s.low, fit.fixed_s.high
+                said.append(f"work of client {fit.client} is not proportional to its samples: {low:.3g} to {high:.3g} s"
+                            " of each job are fixed, which a profile cannot say")  # fmt: skip
+        if few := [fit.client for fit in self.clients if fit.jobs < 3]:
+            said.append(f"spread of {_clients(few, len(self.clients))}: fewer than three jobs")
+        said.append("availability: a log of jobs does not show who was not there")
+        return said
+
+
+def _clients(some: list[int], of: int) -> str:
+    if len(some) == of:
+        return "every client"
+    shown = ", ".join(map(str, some[:8])) + (", ..." if len(some) > 8 else "")
+    return f"client{'s' if len(some) > 1 else ''} {shown}"
+
+
+def calibrate(rows: Sequence[JobTime], confidence: float = 0.95, silent: int = 0) -> Calibration:
+    """Fits a profile to each client's jobs.
+
+    Args:
+        rows: with the durations that clients reported.
+        confidence: probability with which an interval covers the truth.
+        silent: jobs without durations, which are not among the rows.
+
+    Raises:
+        SimflError: a client has no job with samples that took time.
+    """
+    by_client: dict[int, list[JobTime]] = {}
+    for row in rows:
+        by_client.setdefault(row.client, []).append(row)
+    fits = (_fit(client, by_client[client], confidence) for client in sorted(by_client))
+    return Calibration(tuple(fits), confidence, silent)
+
+
+def _fit(client: int, rows: list[JobTime], confidence: float) -> ClientFit:
+    columns = zip(JobTime._fields, zip(*rows, strict=True), strict=True)
+    table: dict[str, Floats] = {name: np.array(values, dtype=np.float64) for name, values in columns}
+    down, up = (table["down_bytes"], table["download_s"]), (table["up_bytes"], table["upload_s"])
+    one_size = all(len(set(sizes.tolist())) == 1 for sizes, _ in (down, up))
+    line = _one_size(down, up, confidence) if one_size else _line(down, up, confidence)
+    worked = (table["samples"] > 0) & (table["work_s"] > 0)
+    samples, work_s = table["samples"][worked], table["work_s"][worked]
+    if not len(samples):
+        raise SimflError(f"client {client}: no job has samples and a work time above 0")
+    one_count = len(set(samples.tolist())) < 2
+    fixed = None if one_count or len(samples) < 3 else _fixed(samples, work_s, confidence)
+    return ClientFit(client, len(rows), _speed(samples, work_s, confidence) | line, one_size, one_count, fixed)
+
+
+def _speed(samples: Floats, work_s: Floats, confidence: float) -> dict[str, Estimate]:
+    """Speed and spread: mean and standard deviation of the logarithm of samples over seconds."""
+    n = len(samples)
+    logs = np.log(samples / work_s)
+    mean, deviation = float(logs.mean()), float(logs.std(ddof=1)) if n > 1 else 0.0
+    if n == 1:
+        return {"samples_per_s": Estimate(exp(mean), 0.0, inf), "work_sigma": Estimate(0.0, 0.0, inf)}
+    half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * deviation / sqrt(n)
+    ends = stats.chi2.ppf([(1 + confidence) / 2, (1 - confidence) / 2], n - 1)
+    low, high = (deviation * sqrt((n - 1) / float(end)) for end in ends)
+    return {
+        "samples_per_s": Estimate(exp(mean), exp(mean - half), exp(mean + half)),
+        "work_sigma": Estimate(deviation, low, high),
+    }
+
+
+def _one_size(down: tuple[Floats, Floats], up: tuple[Floats, Floats], confidence: float) -> dict[str, Estimate]:
+    """Bandwidths of messages that all have one size: the size over the mean time."""
+    estimates = {"latency_s": Estimate(0.0, 0.0, 0.0)}
+    for name, (sizes, seconds) in zip(LINE[1:], (down, up), strict=True):
+        n, mean_s = len(seconds), float(seconds.mean())
+        half_s = inf
+        if n > 1:
+            half_s = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * float(seconds.std(ddof=1)) / sqrt(n)
+        estimates[name] = _bandwidth(*(each / sizes[0] if sizes[0] else 0.0 for each in (mean_s, half_s)))
+    return estimates
+
+
+def _line(down: tuple[Floats, Floats], up: tuple[Floats, Floats], confidence: float) -> dict[str, Estimate]:
+    """Latency and bandwidths by least squares; what would be negative is 0, and the others are fitted without it."""
+    n = len(down[0])
+    design = np.zeros((2 * n, 3))
+    design[:, 0], design[:n, 1], design[n:, 2] = 1, down[0], up[0]
+    seconds = np.concatenate([down[1], up[1]])
+    value, half = _least_squares(design, seconds, confidence)
+    free = value > 0
+    if not free.all():
+        value = np.zeros(3)
+        value[free] = np.linalg.lstsq(design[:, free], seconds, rcond=None)[0]
+        value = np.maximum(value, 0)
+    latency = Estimate(float(value[0]), max(0.0, float(value[0] - half[0])), float(value[0] + half[0]))
+    bandwidths = (_bandwidth(float(value[i]), float(half[i])) for i in (1, 2))
+    return {"latency_s": latency, **dict(zip(LINE[1:], bandwidths, strict=True))}
+
+
+def _least_squares(design: Floats, seconds: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """Coefficients and the half widths of their intervals."""
+    scale = np.abs(design).max(axis=0)
+    value, _, rank, _ = np.linalg.lstsq(design / scale, seconds, rcond=None)
+    left = len(seconds) - int(rank)
+    if left < 1 or rank < design.shape[1]:
+        return value / scale, np.full(design.shape[1], inf)
+    variance = float(((seconds - design / scale @ value) ** 2).sum()) / left
+    covariance = variance * np.linalg.inv((design / scale).T @ (design / scale))
+    half = float(stats.t.ppf((1 + confidence) / 2, left)) * np.sqrt(np.diag(covariance))
+    return value / scale, half / scale
+
+
+def _bandwidth(s_per_byte: float, half: float) -> Estimate:
+    value = 1 / s_per_byte if s_per_byte > 0 else inf
+    high = 1 / (s_per_byte - half) if s_per_byte > half else inf
+    return Estimate(value, 1 / (s_per_byte + half) if s_per_byte + half > 0 else inf, high)
+
+
+def _fixed(samples: Floats, work_s: Floats, confidence: float) -> Estimate:
+    """The work time of no samples, by a line through the work times."""
+    value, half = _least_squares(np.stack([np.ones(len(samples)), samples], axis=1), work_s, confidence)
+    return Estimate(float(value[0]), float(value[0] - half[0]), float(value[0] + half[0]))
