@@ -24,6 +24,7 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
         *_plugins_not_named(scenario),
         *column_owners.clashes(scenario),
         *_uncovered_parts(scenario),
+        *((("compression",), f"{scenario.compression.name} {text}") for text in coverage.compression_problems(scenario)),
         *((("selection",), f"{scenario.selection.name} {message}") for message in _selection(scenario)),
     ]
 
