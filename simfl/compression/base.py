@@ -1,4 +1,4 @@
-"""What a compression is: it codes a client's update in fewer bytes, whose number is known before anything is trained."""
+"""What a compression is: it codes an update in fewer bytes, whose number is known before anything is trained."""
 
 from abc import abstractmethod
 from math import ceil

@@ -30,7 +30,8 @@ class RandomK(Compression):
     example: ClassVar[dict[str, object]] = {"share": 0.5}
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
-        return (COORDINATES,) if setting.training.asynchronous and self.share < 1 else ()
+        own = COORDINATES._replace(instead="compression: none")
+        return (own,) if setting.training.asynchronous and self.share < 1 else ()
 
     def size_bytes(self, dimension: int) -> int:
         return VALUE_BYTES * kept(self.share, dimension)

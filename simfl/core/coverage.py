@@ -129,9 +129,12 @@ def compression_problems(setting: ScenarioView) -> list[str]:
     for who, covers, otherwise in _protocol_promise(setting):
         for part in (part for part in exposed if part.kind not in covers):
             problems.append(f"sends {part.name}, which {who} does not cover; use {part.instead} or {otherwise}")
-    stages = setting.privacy.stages
-    for stage in stages[compression_place(stages) :]:
-        if exposed and not stage.scales:
+    stages, place = setting.privacy.stages, compression_place(setting.privacy.stages)
+    for stage in (stage for stage in stages[:place] if exposed and stage.certificate):
+        why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"
+        problems.append(f"{why}; use {exposed[0].instead} or compression: none")
+    for stage in stages[place:]:
+        if exposed and not stage.only_scales:
             why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"
             problems.append(f"{why}; use compression: none or no such stage")
     return problems

@@ -46,13 +46,17 @@ class CompressionStep:
         feedback = self.compression.error_feedback
         if feedback:
             vectors = np.stack([self._with_residual(row, job) for row, job in zip(vectors, jobs, strict=True)])
-        sound = np.isfinite(vectors).all(axis=1)
+        sound: NDArray[np.bool_] = np.isfinite(vectors).all(axis=1)
         finite = vectors if sound.all() else np.where(sound[:, None], vectors, np.float32(0))
-        sent = self.compression.client(finite, jobs, self.streams)
-        checked_vectors(sent, vectors.shape, f"compression '{self.compression.name}'", "client gives")
+        sent = self._compress(finite, jobs)
         if feedback:
             self.residuals |= zip((job.client for job in jobs), finite - sent, strict=True)
         return sent if sound.all() else np.where(sound[:, None], sent, vectors)
+
+    def _compress(self, vectors: Vectors, jobs: tuple[Job, ...]) -> Vectors:
+        sent = self.compression.client(vectors, jobs, self.streams)
+        checked_vectors(sent, vectors.shape, f"compression '{self.compression.name}'", "client gives")
+        return sent
 
     def _with_residual(self, vector: Vectors, job: Job) -> Vectors:
         residual = self.residuals.get(job.client)
@@ -60,20 +64,22 @@ class CompressionStep:
 
     def pack(self, vectors: Vectors, number: int) -> Vectors:
         """The coordinates of (..., d) that are added up in round ``number``, (..., d')."""
-        return vectors if (sent := self._coordinates(vectors, number)) is None else vectors[..., sent]
+        return vectors if (summed := self._summed(vectors, number)) is None else vectors[..., summed]
 
     def unpack(self, vectors: Vectors, number: int) -> Vectors:
         """Undoes :meth:`pack`: all others are 0."""
-        if (sent := self._coordinates(vectors, number)) is None:
+        if (summed := self._summed(vectors, number)) is None:
             return vectors
         whole = np.zeros((*vectors.shape[:-1], self.dimension), dtype=vectors.dtype)
-        whole[..., sent] = vectors
+        whole[..., summed] = vectors
         return whole
 
-    def _coordinates(self, vectors: Vectors, number: int) -> NDArray[np.int64] | None:
-        """Those that are added up; None = all, or vectors are empty since nothing is learned."""
-        if self.length == self.dimension or not vectors.shape[-1]:
-            return None
+    def _summed(self, vectors: Vectors, number: int) -> NDArray[np.int64] | None:
+        """The coordinates that are added up; None = all, or vectors are empty since nothing is learned."""
+        return None if self.length == self.dimension or not vectors.shape[-1] else self.coordinates(number)
+
+    def coordinates(self, number: int) -> NDArray[np.int64] | None:
+        """The coordinates that everybody knows to be sent in round, or selection, ``number``."""
         return self.compression.coordinates(self.dimension, number, self.streams)
 
     # -- checkpoints -----------------------------------------------------------------------------
