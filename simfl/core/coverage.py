@@ -31,8 +31,16 @@ PUBLIC = frozenset({"samples", "count"})
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts of what each client sends, in jobs and before the first one."""
-    parts = _sent_by_algorithm(setting)
-    return (*parts, *(setting.compression.exposes(setting) if parts else ()), *reports_for_selection(setting))
+    return (*_sent_by_algorithm(setting), *told_by_compression(setting), *reports_for_selection(setting))
+
+
+def told_by_compression(setting: ScenarioView) -> tuple[PayloadPart, ...]:
+    """What compressed updates tell beside their sum.
+
+    No sum covers it. Noise does (:func:`compression_problems` refuses what it would not): it is in the update before
+    that is compressed, or the server, which alone sees single updates, is not whom it protects against.
+    """
+    return setting.compression.exposes(setting) if _sent_by_algorithm(setting) else ()
 
 
 def compression_place(stages: "Sequence[Stage]") -> int:
@@ -112,9 +120,8 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
 def compression_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and compression would break, in words about the compression.
 
-    What it tells of a single update (:meth:`simfl.compression.base.Compression.exposes`) has to be covered by the
-    protocol. No noise stage has to cover it: it is made of the noisy update, or seen by the server only, against which
-    noise on sums does not protect.
+    What it tells of a single update (:meth:`simfl.compression.base.Compression.exposes`) a protocol would have to
+    cover. Noise that is added one by one and accounted in the sum would no longer be what is accounted.
     """
     if not setting.compression.codes:
         return []

@@ -99,9 +99,10 @@ def _shown(found: Sum, i: int) -> bool:
 
 def _proportional(made: np.ndarray, sent: np.ndarray) -> bool:
     """Whether many of the numbers that are sent are those that were made, times one factor."""
-    there = (made != 0) & (sent != 0)
-    if not there.any():
+    there = np.flatnonzero((made != 0) & (sent != 0))
+    if not there.size:
         return False
+    there = there[np.unique(made[there], return_index=True)[1]]  # equal numbers give equal ratios of a few levels
     ratios = sent[there] / made[there]
     _, counts = np.unique(np.float32([f"{ratio:.3e}" for ratio in ratios]), return_counts=True)
     return bool(counts.max() > max(3, 0.05 * len(ratios)))
@@ -121,6 +122,7 @@ def unequal_bytes(scenario: Scenario, folder: Path, tape: Tape, rows: list[dict[
             if found.wire:
                 counted_here += 4 * len(found.wire[i][1])
             elif job.id in tape.uploads:
+                counted_here += 8 * len(scenario.selection.reads & {"loss", "loss_rms", "accuracy"})
                 counted_here += tape.upload_bytes(job.id) + 4 * (found.staged.shape[1] - found.made.shape[1])
                 if found.coded is not None:
                     counted_here += coded_bytes(scenario, found, i) - 4 * found.coded[0].shape[1]
