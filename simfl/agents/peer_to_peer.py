@@ -119,7 +119,7 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         arrives = computed[:, None] + self._delays_s(t, clients, receivers, size, "")
         others = (len(receivers) - np.isin(clients, receivers)) * lives
         costs.bytes_up += int((size * others).sum())
-        costs.clear_bytes += int((np.asarray(sizes[1]) * others).sum())
+        costs.clear_bytes += int((np.asarray(parts.compressed_bytes(sizes[1])) * others).sum())
         sent = _Broadcast(started, computed, arrives, lives, size)
         self._record(jobs, receivers, sent)
         return sent

@@ -49,7 +49,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         if (alone := parts.learner.pretrain()) is None:
             return
         where = Address(-1, everybody, parts.clients)
-        request = work(parts, everybody, where, alone.sizes)
+        request = work(parts, everybody, where, alone.sizes)._replace(up_bytes=parts.whole_bytes(alone.sizes.up_bytes))
         training = exchange(request, sample_delays(parts, request, where), self.world.now)
         yield self.world.until(training.ends_s)
         self.accounts.add_exchange(training)
@@ -181,7 +181,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         self.accounts.add_exchange(work_done, job_ids(t, clients))
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
-        down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(clients)) for size in sizes[:2])
+        clear = (sizes.down_bytes, parts.compressed_bytes(sizes.up_bytes))
+        down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(clients)) for size in clear)
         costs.clear_bytes += int(down.sum() + up[work_done.responded].sum())
         costs.failed_upload += int((~(work_done.responded | work_done.late)).sum())
         arrived, late = np.zeros((2, len(jobs)), dtype=bool)

@@ -7,10 +7,14 @@ refused when the scenario is read (:func:`coverage_problems`). What is only meas
 guarantee, is then 1 (:func:`exposing`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.scenario_view import ScenarioView
+
+if TYPE_CHECKING:
+    from simfl.privacy.stage import Stage
 
 LOSSES = ("loss", "loss_rms")
 """The fields of a view that need clients to tell a loss."""
@@ -27,7 +31,26 @@ PUBLIC = frozenset({"samples", "count"})
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts of what each client sends, in jobs and before the first one."""
-    return (*_sent_by_algorithm(setting), *reports_for_selection(setting))
+    return (*_sent_by_algorithm(setting), *told_by_compression(setting), *reports_for_selection(setting))
+
+
+def told_by_compression(setting: ScenarioView) -> tuple[PayloadPart, ...]:
+    """What compressed updates tell beside their sum.
+
+    No sum covers it. Noise does (:func:`compression_problems` refuses what it would not): it is in the update before
+    that is compressed, or the server, which alone sees single updates, is not whom it protects against.
+    """
+    return setting.compression.exposes(setting) if _sent_by_algorithm(setting) else ()
+
+
+def compression_place(stages: "Sequence[Stage]") -> int:
+    """How many of the privacy stages work before the compression.
+
+    Those after it begin with the first that noises sums, or adds its part of such noise: that stage clips what
+    compression has made of the update, so that its sensitivity holds. Noise that protects each update by itself stands
+    before the compression, which then only processes what is private already.
+    """
+    return next((i for i, stage in enumerate(stages) if stage.observer and not stage.at_client), len(stages))
 
 
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
@@ -61,6 +84,8 @@ def forms(setting: ScenarioView) -> dict[str, str]:
     """In which form each part reaches the server: ``masked``, ``noisy`` or ``clear``, by the part's name."""
     protocol, hidden = setting.secagg, frozenset[str]()
     noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if stage.at_client))
+    if noisy:  # what compression tells is of the noisy update
+        noisy |= {part.kind for part in setting.compression.exposes(setting)}
     if not protocol.shows_updates:
         hidden = protocol.covers & SUMMABLE
     return {
@@ -89,6 +114,36 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
         problems.append(
             f"compares what it has sent with its model, but privacy.stages: {name} codes it; use no such stage"
         )
+    return problems
+
+
+def compression_problems(setting: ScenarioView) -> list[str]:
+    """What the scenario promises of its clients and compression would break, in words about the compression.
+
+    What it tells of a single update (:meth:`simfl.compression.base.Compression.exposes`) a protocol would have to
+    cover. Noise that is added one by one and accounted in the sum would no longer be what is accounted.
+    """
+    if not setting.compression.codes:
+        return []
+    rule, algorithm, exposed = setting.training, setting.training.algorithm, setting.compression.exposes(setting)
+    parts, problems = _sent_by_algorithm(setting), []
+    if not any(part.kind == "update" for part in parts):
+        problems.append(f"codes updates, but {algorithm.name} sends none; use compression: none")
+    for part in (part for part in parts if part.kind == "mask"):
+        problems.append(f"changes all coordinates, but {algorithm.name} sends {part.name}; use compression: none")
+    if not rule.sends_changes:
+        problems.append(f"codes changes of the model, but training: {rule.name} mixes whole models; use mix: deltas")
+    for who, covers, otherwise in _protocol_promise(setting):
+        for part in (part for part in exposed if part.kind not in covers):
+            problems.append(f"sends {part.name}, which {who} does not cover; use {part.instead} or {otherwise}")
+    stages, place = setting.privacy.stages, compression_place(setting.privacy.stages)
+    for stage in (stage for stage in stages[:place] if exposed and stage.certificate):
+        why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"
+        problems.append(f"{why}; use {exposed[0].instead} or compression: none")
+    for stage in stages[place:]:
+        if exposed and not stage.only_scales:
+            why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"
+            problems.append(f"{why}; use compression: none or no such stage")
     return problems
 
 

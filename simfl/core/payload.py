@@ -17,11 +17,12 @@ from simfl.core.types import Arrays
 
 Vector = NDArray[np.float32]
 
-Kind = Literal["update", "array", "mask", "model", "score", "samples", "count", "departure"]
+Kind = Literal["update", "array", "mask", "levels", "model", "score", "samples", "count", "departure"]
 """What a part is: the ``update`` that is summed; a further ``array`` of which the server needs the sum; the ``mask``
-of coordinates that the update speaks about; a whole ``model`` of one client; a ``score``, a number computed from the
-client's samples; the number of its ``samples``, with which its update is weighted; the same number as a ``count``
-that is told by itself; its ``departure``, which tells that it has looked at its model."""
+of coordinates that the update speaks about; the few ``levels`` of its own to which it is rounded; a whole ``model`` of
+one client; a ``score``, a number computed from the client's samples; the number of its ``samples``, with which its
+update is weighted; the same number as a ``count`` that is told by itself; its ``departure``, which tells that it has
+looked at its model."""
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 

@@ -13,6 +13,7 @@ from simfl.core.rng import Streams
 
 if TYPE_CHECKING:  # the families build on this module
     from simfl.attacks.base import Observer
+    from simfl.compression.base import Compression
     from simfl.core.columns import Column
     from simfl.devices.base import Available, Computation, Failure
     from simfl.network.base import Links
@@ -194,7 +195,7 @@ class ScenarioView(Protocol):
     Attributes:
         clients: their number; they are 0 .. clients-1.
         seed: decides every random draw.
-        network, devices, selection, training, learning, secagg, privacy, attacks: the other choices. Those
+        network, devices, selection, training, learning, compression, secagg, privacy, attacks: the other choices. Those
             before a plugin in the order of the scenario's keys have been resolved when it is.
         means: with what it is computed, no part of it.
     """
@@ -219,6 +220,9 @@ class ScenarioView(Protocol):
 
     @property
     def learning(self) -> ChosenLearning: ...
+
+    @property
+    def compression(self) -> "Compression": ...
 
     @property
     def secagg(self) -> "Aggregation": ...

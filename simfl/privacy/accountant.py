@@ -29,6 +29,7 @@ class History:
         stages: in the order of their facts.
         exposing: names of parts that leave each client and that neither sums nor noise cover.
         silent: nothing leaves a client.
+        coded: names of what compressed updates tell beside their sum; noise covers it.
     """
 
     participation: Mapping[int, Any]
@@ -38,6 +39,7 @@ class History:
     stages: tuple[Stage, ...] = ()
     exposing: tuple[str, ...] = ()
     silent: bool = False
+    coded: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import exposing, sent
+from simfl.core.coverage import exposing, sent, told_by_compression
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
 from simfl.results.run_files import participation_matrices
@@ -43,9 +43,11 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
     rule = scenario.training
     weighing = samples if rule.by_samples else None
-    exposed = tuple(part.name for part in exposing(scenario))
+    coded = told_by_compression(scenario)
+    exposed = tuple(part.name for part in exposing(scenario) if part not in coded)
+    codes = tuple(part.name for part in coded)
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
-    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario))
+    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario), codes)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         evaluate_every=scenario.learning.evaluate_every,
         protocol=scenario.secagg,
         stages=scenario.privacy.stages,
+        compression=scenario.compression,
         observers=scenario.attacks,
         metrics=scenario.metrics,
         records=scenario.trace == "aggregates",

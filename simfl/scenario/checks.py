@@ -24,6 +24,7 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
         *_plugins_not_named(scenario),
         *column_owners.clashes(scenario),
         *_uncovered_parts(scenario),
+        *_compression(scenario),
         *((("selection",), f"{scenario.selection.name} {message}") for message in _selection(scenario)),
     ]
 
@@ -58,3 +59,9 @@ def _uncovered_parts(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """What the client algorithm sends although a certificate does not cover it."""
     name = scenario.training.algorithm.name
     yield from ((algorithm_key(scenario), f"{name} {message}") for message in coverage.coverage_problems(scenario))
+
+
+def _compression(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
+    """What compression cannot code, or tells although a certificate does not cover it."""
+    name = scenario.compression.name
+    yield from ((("compression",), f"{name} {message}") for message in coverage.compression_problems(scenario))

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 
 from simfl.attacks import OBSERVERS
+from simfl.compression import COMPRESSIONS
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.plugin_data import plain
+from simfl.core.registration.plugin_data import SINCE_LATER, plain
 from simfl.core.registration.registry import validate
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.storage.data_folder import DATA_PATH
@@ -76,6 +77,9 @@ class Scenario:
     training: Annotated[Any, RULES, Field(description="rounds, local training and the server's step")]
     learning: Annotated[Any, LEARNING, Field(description="data set, its partition and the model")] = field(
         default_factory=lambda: LEARNING.of({"data": "digits", "partition": "iid", "model": "mlp"})
+    )
+    compression: Annotated[Any, COMPRESSIONS, Field(description="how updates are coded on their way up")] = field(
+        default_factory=lambda: COMPRESSIONS.of("none"), metadata=SINCE_LATER
     )
     secagg: Annotated[Any, PROTOCOLS, Field(description="how the updates are added up")] = field(
         default_factory=lambda: PROTOCOLS.of("plain")

@@ -104,6 +104,7 @@ class Rule(Plugin, Protocol):
             is a step, too, with a sum of 0. None = it depends on the updates, see :meth:`divisor`.
         ends_by_participation: who takes part may decide when the run ends: by its updates, its time or its traffic.
         follows_data: whether a client takes part may depend on its data, since clients leave by themselves.
+        sends_changes: what is summed are the clients' changes since their downloads, as the clients send them.
         columns: of rounds.csv that its server fills for it, besides those that every run has.
     """
 
@@ -120,6 +121,7 @@ class Rule(Plugin, Protocol):
     ends_by_participation: bool = True
     follows_data: bool = False
     own_models: bool = False
+    sends_changes: bool = True
     columns: tuple[Column, ...] = ()
 
     def quorum_clients(self, selected: int) -> int | None:

@@ -119,6 +119,11 @@ class FedBuff(SgdRule):
                 return 1.0
 
     @property
+    def sends_changes(self) -> bool:
+        """Where models are mixed the server makes of each what it adds up."""
+        return self.mix == "deltas"
+
+    @property
     def most_rounds(self) -> int | None:
         """Server updates after which the run ends at the latest; None if only something else can end it."""
         updates = self.stop.client_updates

@@ -75,6 +75,8 @@ class ServerStep:
             yield "name", f"{why}, as {protocol.name} needs; use secagg: plain"
         for stage in scenario.privacy.stages:
             yield "name", f"{why}, as the stage {stage.name} needs; use training: fedavg or fedbuff"
+        if scenario.compression.codes:
+            yield "name", f"{why}, as compression: {scenario.compression.name} needs; use training: fedavg or fedbuff"
         for observer in scenario.attacks:
             yield "name", f"{why}, which the attack {observer.name} observes; use training: fedavg or fedbuff"
         if not rule.algorithm.stateless or rule.algorithm.uses_outcomes:

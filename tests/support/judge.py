@@ -8,9 +8,11 @@ import numpy as np
 
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
+from simfl.core.registration.plugin_data import plain
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.kills import Killed, counted
+from tests.support.messages import decoded, message
 from tests.support.wiretap import Sum, Tape, recorded
 
 GUARANTEES = "privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper"
@@ -36,13 +38,17 @@ def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
     wrong += [f"declares {kind} and never sends it" for kind in declared - crossed - {"departure"} if tape.uploads]
     summary = json.loads((folder / "summary.json").read_text())
     called_clear = {part.kind for part in coverage.sent(scenario) if part.name in summary["in_clear"]} - {"samples"}
-    seen_clear = (crossed - {"update"}) | ({"update"} if tape.uploads and in_clear(tape) else set())
+    codes = tape.told_by_codes()
+    in_codes = codes if noisy_codes(tape) else set()
+    seen_clear = (crossed - {"update"} - in_codes) | ({"update"} if tape.uploads and in_clear(tape) else set())
     if "update" in crossed and tape.sums and seen_clear - called_clear:
         wrong.append(f"calls {called_clear} clear; on the wire {seen_clear} is")
     if "update" in called_clear and any(found.wire for found in tape.sums):
         wrong.append("calls updates clear that a protocol has masked")
     alone = any(s.mask is not None and (s.mask[s.weights > 0].sum(axis=0) == 1).any() for s in tape.sums)
     exposed = bool(crossed - {"update"}) or alone or not scenario.training.aggregate.sum_only
+    outside = all(stage.observer in ("", "outside") for stage in scenario.privacy.stages)
+    open_parts = crossed - {"update"} - (codes if outside else in_codes)
     entries, members = table(folder / "participation.csv"), set()
     for row in rows:
         members |= {entry["client"] for entry in entries if entry["round"] == row["round"]}
@@ -53,9 +59,9 @@ def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
             wrong.append(f"round {row['round']}: nothing was sent, but the columns say {values}")
         said = [name for name in EPSILONS if row.get(name)]
         own = [name for name in OWN_EPSILONS if row.get(name)]
-        if own and crossed - {"update"}:
+        if own and open_parts:
             wrong.append(f"round {row['round']}: {own} say {[row[name] for name in own]} beside {crossed}")
-        if said and crossed - {"update"}:
+        if said and open_parts:
             wrong.append(f"round {row['round']}: {said} say {[row[name] for name in said]} beside {crossed}")
         if any(float(row[name]) for name in said) and not scenario.privacy.protects:
             wrong.append(f"round {row['round']}: an epsilon without noise")
@@ -75,11 +81,29 @@ def in_clear(tape: Tape) -> bool:
     )
 
 
+def noisy_codes(tape: Tape) -> bool:
+    """Whether noise was in what was compressed, so that codes tell of the noisy update only."""
+    coded = [found for found in tape.sums if found.coded is not None and found.coded[0].shape == found.made.shape]
+    return bool(coded) and not any(
+        found.weights[i] and np.any(made) and _proportional(made, found.coded[0][i])
+        for found in coded
+        for i, made in enumerate(found.made)
+    )
+
+
 def _shown(found: Sum, i: int) -> bool:
     if found.wire:  # under masks every number is another, but for one in four billion
         return any((before == after).mean() > 1e-3 or before[0] == after[0] for before, after in found.wire[i : i + 1])
-    made, sent = found.made[i], found.staged[i][: len(found.made[i])]
-    ratios = sent[made != 0] / made[made != 0]
+    return _proportional(found.made[i], found.staged[i][: len(found.made[i])])
+
+
+def _proportional(made: np.ndarray, sent: np.ndarray) -> bool:
+    """Whether many of the numbers that are sent are those that were made, times one factor."""
+    there = np.flatnonzero((made != 0) & (sent != 0))
+    if not there.size:
+        return False
+    there = there[np.unique(made[there], return_index=True)[1]]  # equal numbers give equal ratios of a few levels
+    ratios = sent[there] / made[there]
     _, counts = np.unique(np.float32([f"{ratio:.3e}" for ratio in ratios]), return_counts=True)
     return bool(counts.max() > max(3, 0.05 * len(ratios)))
 
@@ -98,11 +122,23 @@ def unequal_bytes(scenario: Scenario, folder: Path, tape: Tape, rows: list[dict[
             if found.wire:
                 counted_here += 4 * len(found.wire[i][1])
             elif job.id in tape.uploads:
+                counted_here += 8 * len(scenario.selection.reads & {"loss", "loss_rms", "accuracy"})
                 counted_here += tape.upload_bytes(job.id) + 4 * (found.staged.shape[1] - found.made.shape[1])
+                if found.coded is not None:
+                    counted_here += coded_bytes(scenario, found, i) - 4 * found.coded[0].shape[1]
     summed = sum(len(found.jobs) for found in tape.sums)
     if summed != sum(int(row["cardinality"]) for row in rows):
         return []
     return [] if charged == counted_here else [f"{charged} bytes of updates are charged, {counted_here} crossed"]
+
+
+def coded_bytes(scenario: Scenario, found: Sum, i: int) -> int:
+    """The length of a compressed update as it can really be written, from which all of it can be read."""
+    (entered, read), public = found.coded, found.public[i]
+    compression = plain(scenario.compression)
+    sent = message(compression, entered[i], read[i], public)
+    assert np.array_equal(decoded(compression, sent, read.shape[1], public), read[i]), "the message says something else"
+    return len(sent)
 
 
 def size(tape, upload):

@@ -25,6 +25,7 @@ PLACES = {
     "client": "training.client",
     "personal": "training.personal",
     "stage": "privacy.stages",
+    "compression": "compression",
     "secagg": "secagg",
     "aggregate": "training.aggregate",
     "training": "training",
@@ -36,8 +37,8 @@ PLACES = {
 """Family -> the key at which its plugin stands."""
 FAMILIES_HERE = tuple(PLACES)
 NEUTRAL = {
-    "client": ("plain",), "personal": ("none",), "secagg": ("plain",), "aggregate": ("mean",), "training": ("fedavg",),
-    "partition": ("iid",),
+    "client": ("plain",), "personal": ("none",), "compression": ("none",), "secagg": ("plain",),
+    "aggregate": ("mean",), "training": ("fedavg",), "partition": ("iid",),
 }  # fmt: skip
 """What a scenario has that chooses nothing of the family."""
 NEEDS_FILES = {("partition", "natural"), ("partition", "python")}

@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from simfl.agents.aggregation import client_records, pipeline
+from simfl.agents.aggregation import client_records, compression_step, pipeline
 from simfl.core.payload import Download, Upload
 from simfl.core.types import Job
 from simfl.learning import learner, local_runner, training_losses
@@ -29,8 +29,11 @@ class Sum:
 
     Attributes:
         jobs: whose, n.
-        made: the updates before any stage, in the coordinates that leave the clients, (n, d).
+        made: the updates before any stage, in the coordinates that leave the clients, (n, d); of a compression that
+            everybody knows the coordinates of, these.
         staged: as the clients' stages left them, (n, d').
+        coded: what was compressed and what the server reads of it, both (n, d); None where nothing was.
+        public: the coordinates of compressed updates that everybody knows to be sent, of each, n of (k,), or None.
         mask: bool (n, d): over whose holders each coordinate is averaged; None = all.
         weights: (n,).
         wire: of the protocol's sessions, n pairs of the whole numbers that a client had to send and what it sent in
@@ -42,6 +45,8 @@ class Sum:
     staged: np.ndarray
     mask: np.ndarray | None
     weights: np.ndarray
+    coded: tuple[np.ndarray, np.ndarray] | None = None
+    public: tuple[np.ndarray | None, ...] = ()
     wire: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
 
@@ -70,7 +75,19 @@ class Tape:
         """The kinds of parts that really crossed to the server."""
         found = {kind for upload in self.uploads.values() for kind in upload.kinds if self._there(upload, kind)}
         found |= {"model", "score"} if self.alone else set()
+        found |= self.told_by_codes()
         return found | self.told | ({"departure"} if self.left else set())
+
+    def told_by_codes(self) -> set[str]:
+        """The kinds of what compressed updates tell beside their sum, as it shows in the vectors themselves."""
+        coded = [found.coded for found in self.sums if found.coded is not None]
+        if any(_few_values(row) for _, read in coded for row in read):
+            return {"levels"}
+        for entered, read in coded:
+            left_out = (entered != 0) & (read == 0)
+            if (left_out.any(axis=0) & (read != 0).any(axis=0)).any():
+                return {"mask"}
+        return set()
 
     def _there(self, upload: Upload, kind: str) -> bool:
         return kind != "update" or self.private is None or not self.private.all()
@@ -85,10 +102,17 @@ class Tape:
         return FLOAT_BYTES * (int(sent.sum()) + arrays) + upload.mask_bytes + 8 * len(upload.scores)
 
 
+def _few_values(row: np.ndarray) -> bool:
+    """Whether several coordinates have one magnitude, in all of a compressed update that is not 0."""
+    sizes = np.abs(row[row != 0])
+    return len(sizes) > 8 and len(np.unique(sizes)) <= len(sizes) / 2
+
+
 @contextmanager
 def recorded() -> Iterator[Tape]:
     """While this lasts, runs of this process write on the tape."""
     tape, session = Tape(), list[tuple[np.ndarray, np.ndarray]]()
+    codes, coding = list[tuple[np.ndarray, np.ndarray]](), compression_step.CompressionStep._compress
     played = local_runner.LocalRunner.run
     given, summed = pipeline.AggregationPipeline._client_updates, pipeline.AggregationPipeline.sum
     measured, asked = training_losses.TrainingLosses.measure, client_records.ClientRecords.known
@@ -113,10 +137,20 @@ def recorded() -> Iterator[Tape]:
         return found
 
     def contributions(self, jobs, updates, staleness, vectors):
+        codes.clear()
         result = given(self, jobs, updates, staleness, vectors)
-        made = sending(self, vectors)
-        tape.sums.append(Sum(tuple(jobs), made, result.vectors, updates.mask, result.weights))
+        made = self.compression.pack(sending(self, vectors), jobs[0].selection)
+        found = Sum(tuple(jobs), made, result.vectors, updates.mask, result.weights)
+        if codes:
+            (found.coded,) = codes
+            found.public = tuple(self.compression.coordinates(job.selection) for job in jobs)
+        tape.sums.append(found)
         return result
+
+    def compress(self, vectors, jobs):
+        read = coding(self, vectors, jobs)
+        codes.append((vectors, read))
+        return read
 
     def report_outcomes(self, jobs, ends):
         leaving = left(self, jobs, ends)
@@ -153,6 +187,7 @@ def recorded() -> Iterator[Tape]:
             mock.patch.object(local_runner.LocalRunner, "run", run),
             mock.patch.object(pipeline.AggregationPipeline, "_client_updates", contributions),
             mock.patch.object(pipeline.AggregationPipeline, "sum", add_up),
+            mock.patch.object(compression_step.CompressionStep, "_compress", compress),
             mock.patch.object(learner.SupervisedLearner, "report_outcomes", report_outcomes),
             mock.patch.object(training_losses.TrainingLosses, "measure", measure),
             mock.patch.object(client_records.ClientRecords, "known", known),

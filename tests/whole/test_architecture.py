@@ -23,13 +23,14 @@ LAYERS = (
     {"agents", "scenario"},
     {"learning", "results", "training"},
     {"attacks"},
-    {"clients", "devices", "metrics", "network", "privacy", "secagg", "selection"},
+    {"clients", "compression", "devices", "metrics", "network", "privacy", "secagg", "selection"},
     {"core"},
 )
 """From the top: a package imports itself and packages of lower layers, never its neighbours."""
 RULES = {
     "attacks",
     "clients",
+    "compression",
     "devices",
     "learning",
     "metrics",

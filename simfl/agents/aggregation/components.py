@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.attacks.base import Observer, ServerView
+from simfl.compression.base import Compression
+from simfl.compression.none import NoCompression
+from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
-from simfl.core.payload import SCORE_BYTES
+from simfl.core.payload import SCORE_BYTES, VALUE_BYTES
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, Units
 from simfl.devices.base import Available, Computing, Failing
@@ -49,19 +52,34 @@ class Components(Generic[R_co]):
     evaluate_every: int
     protocol: Protocol = Plain()
     stages: tuple[Stage, ...] = ()
+    compression: Compression = NoCompression()
     observers: tuple[Observer, ...] = ()
     metrics: tuple[Metric, ...] = ()
     records: bool = False
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """Coordinates of an update as it leaves training (also where no learner makes any), and after each stage."""
+        """Coordinates of an update as it leaves training (also where no learner makes any), and after each step: the
+        stages and, where :func:`simfl.core.coverage.compression_place` says, the compression.
+        """
         lengths = [self.learner.dimension or self.learner.model_bytes // 4]
         if self.learner.private is not None:
             lengths[0] -= int(np.count_nonzero(self.learner.private))
-        for stage in self.stages:
-            lengths.append(stage.length(lengths[-1]))
+        steps = [stage.length for stage in self.stages]
+        steps.insert(compression_place(self.stages), self._compressed_length)
+        for length in steps:
+            lengths.append(length(lengths[-1]))
         return tuple(lengths)
+
+    def _compressed_length(self, dimension: int) -> int:
+        """Coordinates that are summed: all, unless everybody in a sum sends the same ones."""
+        return dimension if self.rule.asynchronous else self.compression.length(dimension)
+
+    @property
+    def stage_inputs(self) -> tuple[int, ...]:
+        """Coordinates that each stage is given."""
+        place = compression_place(self.stages)
+        return (*self.lengths[:place], *self.lengths[place + 1 : -1])
 
     @property
     def changes_coordinates(self) -> bool:
@@ -73,9 +91,20 @@ class Components(Generic[R_co]):
         """Coordinates of an update on the wire."""
         return self.lengths[-1]
 
+    def compressed_bytes(self, update_bytes: Any) -> Any:
+        """Size, compressed, of updates that the learner makes of so many bytes, a number or (n,)."""
+        dimension = self.lengths[compression_place(self.stages)]
+        return update_bytes + self.compression.size_bytes(dimension) - VALUE_BYTES * dimension
+
     def upload_bytes(self, update_bytes: Any) -> Any:
         """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
-        grown = 4 * (self.elements - self.lengths[0])
+        return self.whole_bytes(self.compressed_bytes(update_bytes))
+
+    def whole_bytes(self, update_bytes: Any) -> Any:
+        """The same of updates, or whole models, that are not compressed any more."""
+        place = compression_place(self.stages)
+        kept_length = self.lengths[place + 1] - self.lengths[place]
+        grown = VALUE_BYTES * (self.elements - self.lengths[0] - kept_length)
         score_bytes = SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
         return self.protocol.upload_bytes(update_bytes + grown, self.elements) + score_bytes
 

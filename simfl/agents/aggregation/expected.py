@@ -35,7 +35,8 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     unit = 1 if partial else policy.unit_size
     cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit))
     dense = parts.learner.model_bytes
-    sizes = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
+    down, up = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
+    sizes = (down, parts.compressed_bytes(up))
     session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams)
     about = {
         "clients": n,

@@ -5,21 +5,23 @@ about privacy rests on the order of its parts. So there is one pipeline, and ser
 with whose jobs. The order of things:
 
 1. the jobs that count are trained, in one batch; the rule makes of each change what is summed (``contributions``);
-2. coordinates that never leave a client are taken out; then the stages' client parts, in the order of the scenario;
+2. coordinates that never leave a client are taken out; then the stages' client parts, in the order of the scenario,
+   and among them the compression (:func:`simfl.core.coverage.compression_place`);
 3. each vector gets its weight (0 without samples) and its entry of the participation matrix; the protocol adds up and
    divides, and may round weights, also to 0; members of the total are the clients whose weight is not 0 in the end;
 4. the aggregate's factor, if it has one, multiplies the sum, or is kept for the step;
 5. the stages state their facts, and their server parts work in reverse order; each gives its next state. In the result
-   the private coordinates are back, and are 0.
+   the private coordinates are back, and are 0, and so are those that nobody has sent.
 
 Invariants: what the server sees is the protocol's total, and single vectors only where the protocol shows them. No part
 reads what a later one makes. Stages' states change in step 5 only, once an aggregate, so that the client parts of one
-aggregate all see the same state. Draws are addressed by job or by number of the aggregate, so that batches and the
-order of arrivals change none. A round that sums nobody releases nothing and changes no state, unless the rule divides
-by a fixed number: then 0 goes through step 5 (:meth:`AggregationPipeline.nobody`).
+aggregate all see the same state; a client's residual (error feedback) changes in step 2. Draws are addressed by job or
+by number of the aggregate, so that batches and the order of arrivals change none. A round that sums nobody releases
+nothing and changes no state, unless the rule divides by a fixed number: then 0 goes through step 5
+(:meth:`AggregationPipeline.nobody`).
 
-A checkpoint needs the stages' states and nothing else: all other inputs are arguments, or belong to the rule, the
-learner or :class:`simfl.agents.aggregation.global_model.GlobalModelState`.
+A checkpoint needs the stages' states, the residuals and nothing else: all other inputs are arguments, or belong to the
+rule, the learner or :class:`simfl.agents.aggregation.global_model.GlobalModelState`.
 """
 
 from collections.abc import Sequence
@@ -32,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.compression_step import CompressionStep
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.types import Aggregate, Job, Updates
 from simfl.core.validation import checked_pair, checked_type, checked_vectors
@@ -94,7 +97,8 @@ class AggregationPipeline:
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
-        self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.lengths)]
+        self.compression = CompressionStep(parts)
+        self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Trains exactly these jobs, in one batch."""
@@ -128,8 +132,8 @@ class AggregationPipeline:
             return None
         total = self._add(done, client_updates)
         if not parts.changes_coordinates:
-            client_updates = client_updates._replace(vectors=self._whole(client_updates.vectors))
-            total = total._replace(vector=self._whole(total.vector))
+            client_updates = client_updates._replace(vectors=self._received(client_updates.vectors, number))
+            total = total._replace(vector=self._received(total.vector, number))
         in_sum &= total.weights != 0
         if not in_sum.any():
             return None
@@ -145,7 +149,7 @@ class AggregationPipeline:
         mask = factor.values if factor is not None and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         server_update, facts, row = self._server(
-            members, total.vector if parts.changes_coordinates else self._sent(total.vector), broken
+            members, total.vector if parts.changes_coordinates else self._summed(total.vector, number), broken
         )
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, row, mask)
@@ -189,26 +193,30 @@ class AggregationPipeline:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
         stages = self.parts.stages
         facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
-        for i in reversed(range(len(stages))):
-            released = stages[i].server(server_update, members, self.states[i], self.parts.streams)
-            checked_pair(released, f"stage '{stages[i].name}'", "server", "(vector, state)")
-            server_update, self.states[i] = released
-        server_update = self._whole(server_update)
+        server_update = self._whole(self._release(server_update, members))
         shown = {column.name for stage in stages for column in stage.columns}
         row = {name: value for known in facts for name, value in known.items() if name in shown}
         if NOT_FINITE.name in shown:
             row[NOT_FINITE.name] = broken
         return ReleasedUpdate(server_update, facts, row)
 
+    def _release(self, vector: NDArray[np.float32], members: Members) -> NDArray[np.float32]:
+        """The aggregate, (d',), after the server's stages, in reverse order, (d,); each gives its next state."""
+        stages, place = self.parts.stages, self.compression.place
+        for i in reversed(range(len(stages))):
+            if i == place - 1:
+                vector = self.compression.unpack(vector, members.number)
+            released = stages[i].server(vector, members, self.states[i], self.parts.streams)
+            checked_pair(released, f"stage '{stages[i].name}'", "server", "(vector, state)")
+            vector, self.states[i] = released
+        return vector if place else self.compression.unpack(vector, members.number)
+
     def _client_updates(
         self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
     ) -> ClientUpdates:
         rule, learner = self.parts.rule, self.parts.learner
         vectors = self._sent(vectors)
-        for stage, state in zip(self.parts.stages, self.states, strict=True):
-            length = stage.length(vectors.shape[1])
-            vectors = stage.client(vectors, tuple(jobs), state, self.parts.streams)
-            checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
+        vectors = self._code(tuple(jobs), vectors)
         examples = updates.examples
         weights = rule.weights(examples, staleness)
         if learner.dimension:
@@ -220,6 +228,25 @@ class AggregationPipeline:
         secrets = tuple(map(tuple, job_secrets)) if sharing else ()
         row = rule.row(staleness)
         return ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
+
+    def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What stages and compression make of the clients' vectors, (n, d) -> (n, d')."""
+        place = self.compression.place
+        for i, (stage, state) in enumerate(zip(self.parts.stages, self.states, strict=True)):
+            if i == place:
+                vectors = self.compression.client(vectors, jobs)
+            length = stage.length(vectors.shape[1])
+            vectors = stage.client(vectors, jobs, state, self.parts.streams)
+            checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
+        return vectors if place < len(self.states) else self.compression.client(vectors, jobs)
+
+    def _received(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+        """What was added up in aggregation ``number``, (..., d'), in the model's coordinates, (..., d)."""
+        return self._whole(self.compression.unpack(values, number))
+
+    def _summed(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+        """Undoes :meth:`_received`."""
+        return self.compression.pack(self._sent(values), number)
 
     def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The coordinates that leave the clients, (..., d) -> (..., d')."""
@@ -238,14 +265,14 @@ class AggregationPipeline:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> Arrays:
-        """The stages' states as named arrays."""
-        return {
-            name: value for i, state in enumerate(self.states) for name, value in prefix_arrays(str(i), state).items()
-        }
+        """The stages' states and the compression's as named arrays."""
+        named = {str(i): state for i, state in enumerate(self.states)} | {"compression": self.compression.state()}
+        return {name: value for part, state in named.items() for name, value in prefix_arrays(part, state).items()}
 
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         self.states = [under(str(i), state) for i in range(len(self.states))]
+        self.compression.restore(under("compression", state))
 
 
 def _members(number: int, client_updates: ClientUpdates, total: Aggregate) -> Members:

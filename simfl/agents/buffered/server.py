@@ -88,7 +88,7 @@ class BufferedServer(Server[BufferedRule]):
         if task.lives:
             self.accounts.costs.bytes_up += task.up_bytes
             if not self.parts.protocol.shows_updates:
-                self.accounts.costs.clear_bytes += int(np.sum(self.parts.learner.sizes([task.job])[1]))
+                self.accounts.costs.clear_bytes += self._clear_bytes(task.job)
             task.received_version = self.global_model.version
             duration_s = np.array([task.download_s + task.compute_s + task.reply_s])
             self.global_model.records.add_durations(np.array([task.job.client]), duration_s)
@@ -99,6 +99,10 @@ class BufferedServer(Server[BufferedRule]):
         else:
             self._forfeit(task, "failed")
         self.dispatcher.refill_soon()
+
+    def _clear_bytes(self, job: Job) -> int:
+        """What an update takes without a protocol."""
+        return int(np.sum(self.parts.compressed_bytes(self.parts.learner.sizes([job])[1])))
 
     def _late(self, task: AsyncJob) -> None:
         if not (self.dispatcher.stopped or task.cancelled) and isnan(task.ended_s):

@@ -34,6 +34,7 @@ class _Families(MutableMapping[str, "Registry[Plugin]"]):
         "stage": "simfl.privacy.stage",
         "accountant": "simfl.privacy.accountant",
         "privacy": "simfl.privacy.base",
+        "compression": "simfl.compression.base",
         "secagg": "simfl.secagg.base",
         "selection": "simfl.selection.base",
         "aggregate": "simfl.training.aggregates",

@@ -74,7 +74,7 @@ class Guarantees(Privacy):
 
     def _against(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
-        if history.single or history.exposing:
+        if history.single or history.exposing or history.coded:
             values = np.ones((len(COLUMNS), P.shape[0]))
             values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
         else:

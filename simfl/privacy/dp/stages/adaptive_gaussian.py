@@ -45,6 +45,7 @@ class AdaptiveGaussian(Stage):
     observer = "outside"
     gaussian = True
     amplifies = True
+    only_scales = True
     columns = (
         NOISE, NOT_FINITE,
         Column("clip_norm", "Clip norm", "number", "Norm to which updates are clipped.", 0, shown=False),

@@ -45,6 +45,7 @@ class CentralGaussian(Stage):
     observer = "outside"
     gaussian = True
     amplifies = True
+    only_scales = True
     columns = (NOISE, NOT_FINITE)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ class Clipping(Stage):
     norm: Annotated[float, Field(gt=0, description="the largest norm of an update")] = 1.0
     order: Annotated[Literal[1, 2], Field(description="the norm: 1 = sum of magnitudes, 2 = Euclidean")] = 2
 
+    only_scales = True
     columns = (NOT_FINITE,)
 
     def client(

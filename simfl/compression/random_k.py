@@ -1,0 +1,55 @@
+"""Random coordinates that everybody knows: random-k sparsification without bias."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.compression.base import COMPRESSIONS, COORDINATES, Compression, Share, Vectors, kept
+from simfl.core.payload import VALUE_BYTES, PayloadPart
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Job
+
+
+@COMPRESSIONS("random_k")
+@dataclass(frozen=True)
+class RandomK(Compression):
+    """All clients of a round send the same k random coordinates, times d/k, so that updates keep their expectation.
+
+    The variance is (d/k - 1) times the squared norm. On the wire: 4 bytes for each value; the coordinates are public
+    and follow from the round. Sums of any protocol and noise of any stage have k coordinates. Where clients of several
+    selections are summed (asynchronous servers), each selection has coordinates of its own. Reference: Stich,
+    Cordonnier and Jaggi, "Sparsified SGD with memory", NeurIPS 2018, Definition 2.2, scaled; with a common seed as in
+    Konecny et al., "Federated learning: strategies for improving communication efficiency", 2016, section 2.2.
+    """
+
+    share: Share
+
+    example: ClassVar[dict[str, object]] = {"share": 0.5}
+
+    def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
+        own = COORDINATES._replace(instead="compression: none")
+        return (own,) if setting.training.asynchronous and self.share < 1 else ()
+
+    def size_bytes(self, dimension: int) -> int:
+        return VALUE_BYTES * kept(self.share, dimension)
+
+    def length(self, dimension: int) -> int:
+        return kept(self.share, dimension)
+
+    def coordinates(self, dimension: int, number: int, streams: Streams) -> NDArray[np.int64]:
+        chosen = streams("compression/random_k", number).choice(dimension, kept(self.share, dimension), replace=False)
+        return np.sort(chosen)
+
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], streams: Streams) -> Vectors:
+        d = vectors.shape[1]
+        if not d:
+            return vectors
+        sent, factor = np.zeros_like(vectors), np.float32(d / kept(self.share, d))
+        selections = np.array([job.selection for job in jobs], dtype=np.int64)
+        for selection in np.unique(selections).tolist():
+            cells = np.ix_(selections == selection, self.coordinates(d, selection, streams))
+            sent[cells] = vectors[cells] * factor
+        return sent

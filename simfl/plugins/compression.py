@@ -1,0 +1,18 @@
+"""Compressions: how updates are coded on their way to the server."""
+
+from simfl.compression.base import (
+    COMPRESSIONS,
+    COORDINATES,
+    LEVELS,
+    Compression,
+    ErrorFeedback,
+    Share,
+    at_most_dense,
+    kept,
+)
+from simfl.core.payload import VALUE_BYTES
+
+__all__ = [
+    "COMPRESSIONS", "COORDINATES", "LEVELS", "VALUE_BYTES", "Compression", "ErrorFeedback", "Share", "at_most_dense",
+    "kept",
+]  # fmt: skip
