@@ -42,7 +42,7 @@ from simfl.agents.world import Process
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job
 from simfl.metrics.participation import Tally
-from simfl.secagg.sessions import SessionFailure, SessionResult
+from simfl.secagg.sessions import Session, SessionFailure, SessionResult
 from simfl.training.base import BufferedRule
 
 
@@ -114,7 +114,7 @@ class BufferedServer(Server[BufferedRule]):
 
     def _cancel(self, task: AsyncJob) -> None:
         """The server no longer waits for a client, and tells it so; a message of no bytes."""
-        task.cancelled = True
+        self.dispatcher.cancel(task)
         self.dispatcher.free_slot(task)
         if self.log is not None:
             now, job = self.world.now, task.job
@@ -172,13 +172,30 @@ class BufferedServer(Server[BufferedRule]):
         secrets = [unit.secret for unit in units]
         everybody = np.ones(clients.shape, dtype=bool)
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
-        session = run_session(self.parts, protocol_session, self.recoveries, self.world.now, "recover")
-        self.recoveries += 1
+        number, self.recoveries = self.recoveries, self.recoveries + 1
+        if self.dispatcher.trips is not None and self.parts.protocol.phases:
+            self._recover_live(units, protocol_session, number)
+            return
+        session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
         if session.exchanges:
             self.dispatcher.recovering = True
             self.world.at(session.ends_s, self._end_recovery, (units, session))
         else:
             self._sum(units, session)
+
+    def _recover_live(self, units: list[Unit], session: Session[SessionResult | SessionFailure], number: int) -> None:
+        """Recovers a sum where the session's messages share a link."""
+
+        def ended(completed: CompletedSession[SessionResult | SessionFailure]) -> None:
+            if completed.exchanges:
+                self._end_recovery((units, completed))
+            else:
+                self.dispatcher.recovering = False
+                self._sum(units, completed)
+
+        self.dispatcher.recovering = True
+        dispatcher = self.dispatcher
+        dispatcher.live_session(session, number, "recover", dispatcher.next_serial(), ended).start()
 
     def _take(self) -> list[Unit]:
         """The units that fill the buffer first."""
@@ -232,6 +249,7 @@ class BufferedServer(Server[BufferedRule]):
         if done.last:
             for task in self.dispatcher.live.values():
                 if self.log is not None and task.unit.departed and isnan(task.ended_s):
+                    self.dispatcher.cancel(task)
                     records(task, self.world.now, self.log, open_end=True)
                 self._add_row(task, "open")
             self.run_ended.succeed()
