@@ -49,8 +49,8 @@ class _Broadcast(NamedTuple):
 class PeerToPeerServer(RoundServer[ServerlessRule]):
     """Rounds of messages between clients; a client goes on as soon as it has heard from everybody at work.
 
-    Where messages between clients pass the server, those of a round share its link; no client then begins the next round
-    before the last of them has left it.
+    Where messages between clients pass the server, those of a round share its link; no client then begins the next
+    round before the last of them has left it.
 
     All that are left get every message, so that all have the same aggregate: it is computed once and stands in
     ``participation.csv`` for each of them. A round's time is that at which the last of them has its model.

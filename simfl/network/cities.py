@@ -110,7 +110,10 @@ class Cities:
             atlas = self._atlas(setting)
         except ScenarioError as error:
             return [*problems, (error.key.removeprefix(""), error.message)]
-        named = [("server", place_of(self.server)), *((f"cities.{i}", name) for i, name in enumerate(self.cities or ()))]
+        named = [
+            ("server", place_of(self.server)),
+            *((f"cities.{i}", name) for i, name in enumerate(self.cities or ())),
+        ]
         unknown = [(key, name) for key, name in named if name not in atlas]
         problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
         if self.placement == "population" and not problems and not self._populations(atlas).any():

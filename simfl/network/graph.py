@@ -46,9 +46,9 @@ class Graph:
         tuple[EdgeField, ...],
         Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
     ]
-    server: Annotated[
-        ServerField, Field(description="the server's node, or a mapping: its name, and its own link")
-    ] = "server"
+    server: Annotated[ServerField, Field(description="the server's node, or a mapping: its name, and its own link")] = (
+        "server"
+    )
     clients: Clients = None
     placement: NodePlacement = "one_each"
     directed: Annotated[
@@ -71,7 +71,9 @@ class Graph:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
             elif (first := seen.setdefault(edge[:2], i)) < i:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
-        return problems + node_problems(topology.nodes, place_of(self.server), self.clients, self.placement, setting.clients)
+        return problems + node_problems(
+            topology.nodes, place_of(self.server), self.clients, self.placement, setting.clients
+        )
 
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._topology()

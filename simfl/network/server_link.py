@@ -32,7 +32,7 @@ class ServerPlace(ServerLink):
 
 ServerField = Annotated[
     Annotated[Name, Tag("text")] | Annotated[ServerPlace, Tag("mapping")],
-    Discriminator(lambda value: "text" if isinstance(value, str) else "mapping"),
+    Discriminator(lambda value: "mapping" if isinstance(value, (dict, ServerPlace)) else "text"),
 ]
 """A node or city; or a mapping with its ``name`` and the bytes per second of the server's link."""
 

@@ -51,7 +51,11 @@ class Star:
 
     def cautions(self, setting: ScenarioView) -> list[str]:
         limits = (self.bandwidth_bytes_per_s, self.up_bandwidth_bytes_per_s, self.jitter_s)
-        delays = limits != (None, None, None) or self.server != ServerLink() or self.latency_s not in (0.0, (0.0,) * setting.clients)
+        delays = (
+            limits != (None, None, None)
+            or self.server != ServerLink()
+            or self.latency_s not in (0.0, (0.0,) * setting.clients)
+        )
         if delays or not setting.devices.computation.instant or setting.training.asynchronous:
             return []
         why = "nothing takes time, so that time_s is 0 but for skipped rounds"

@@ -14,12 +14,11 @@ from simfl.agents.aggregation.policy_queries import PolicyQueries
 from simfl.agents.aggregation.session_run import CompletedSession, run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.buffered.async_job import AsyncJob, schedule
-from simfl.agents.buffered.live_session import LiveSession
 from simfl.agents.buffered.saved_jobs import Unit, load_jobs, save_jobs
-from simfl.agents.buffered.shared_trips import SharedTrips, Trip
+from simfl.agents.buffered.shared_work import SharedWork
 from simfl.agents.world import World
 from simfl.core.types import JobId
-from simfl.secagg.sessions import PreparedUnits, R, Session, SessionFailure
+from simfl.secagg.sessions import PreparedUnits, SessionFailure
 from simfl.training.base import BufferedRule
 
 DEADLINES, REFILL = 1, 2
@@ -64,9 +63,8 @@ class Dispatcher:
         self.live: dict[int, AsyncJob] = {}
         self.queue: deque[list[AsyncJob]] = deque()
         self.queries = PolicyQueries(parts, accounts.log)
-        self.trips = None if parts.sharing is None else SharedTrips(parts.sharing, world)
-        self.sessions: dict[int, LiveSession] = {}
         self.serial = 0
+        self.shared = None if parts.sharing is None else SharedWork(parts, parts.sharing, world, self.next_serial)
         self.retry_at = 0.0
         self.refilling = self.stopped = self.recovering = False
 
@@ -83,7 +81,8 @@ class Dispatcher:
         self.busy[task.job.client] = False
         if task.unit.departed:
             self.global_model.release(task.job.version)
-        self.sessions.pop(task.unit.serial, None)
+        if self.shared is not None:
+            self.shared.forget(task.unit)
         task.unit = None  # which would otherwise wait for the collector of cycles
 
     def refill_soon(self) -> None:
@@ -151,34 +150,17 @@ class Dispatcher:
 
     def _begin(self, unit: Unit) -> None:
         """Begins to prepare a unit."""
-        if self.trips is None:
+        if self.shared is None:
             self._await(unit, self._prepare(unit))
         else:
-            self._live(unit).start()
+            self.shared.prepare(unit, self._prepared).start()
 
-    def _live(self, unit: Unit) -> LiveSession:
-        """The session before a unit's models go out, where its messages share a link."""
-
-        def ended(session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
-            if session.exchanges:
-                self._ready((unit, session))
-            elif not live.told:
-                self._launch(unit, session)
-
-        clients = np.array([[task.job.client for task in unit.members]], dtype=np.int32)
-        protocol_session = self.parts.protocol.prepare(self.parts.cohort(unit.selection_id, clients), self.parts.streams)
-        live = self.live_session(protocol_session, unit.selection_id, "prepare", unit.serial, ended)
-        self.sessions[unit.serial] = live
-        return live
-
-    def live_session(
-        self, session: Session[R], selection_id: int, name: str, order: int, ended: Callable[[CompletedSession[R]], None]
-    ) -> LiveSession:
-        """A session whose messages share a link; it is not started."""
-        assert self.trips is not None
-        return LiveSession(
-            self.parts, self.trips, self.world, self.next_serial, session, selection_id, name, order, ended
-        )
+    def _prepared(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
+        """A unit's session has ended, over a shared link."""
+        if session.exchanges:
+            self._ready((unit, session))
+        else:
+            self._launch(unit, session)
 
     def next_serial(self) -> int:
         """A number for the next thing that is set going."""
@@ -231,17 +213,17 @@ class Dispatcher:
         self.global_model.hold(version, len(unit.members))
 
     def _send(self, task: AsyncJob) -> None:
-        if self.trips is None:
+        if self.shared is None:
             self.world.at(task.arrives_s, self.answered, task)
         else:
             task.answered = self.answered
-            self.trips.depart(task)
+            self.shared.trips.depart(task)
 
     def cancel(self, task: AsyncJob) -> None:
         """Nobody waits for a job's answer any more; what it had of a shared link is free."""
         task.cancelled = True
-        if self.trips is not None:
-            self.trips.cancel(task)
+        if self.shared is not None:
+            self.shared.trips.cancel(task)
 
     def _resize(self, unit: Unit, version: int) -> None:
         """Sizes that depend on the version are known only now; the draws stay the same."""
@@ -254,7 +236,7 @@ class Dispatcher:
     def _set_deadline(self, task: AsyncJob, deadline_s: float) -> None:
         """Unless links are shared, durations are known when a job starts, so that only late ones need an alarm."""
         ends_s = task.job.started_at + deadline_s
-        if self.trips is not None:
+        if self.shared is not None:
             self.world.at(ends_s, self.late, task, DEADLINES, task.serial)
         elif task.arrives_s > ends_s:
             self.world.at(ends_s, self.late, task, phase=DEADLINES)
@@ -269,18 +251,8 @@ class Dispatcher:
             "queue": np.array(queued, dtype=np.int64),
             **prefix_arrays("task", save_jobs(self.live.values())),
             **prefix_arrays("queries", self.queries.state()),
-            **self._shared_state(),
+            **(self.shared.state(self.live.values()) if self.shared is not None else {}),
         }
-
-    def _shared_state(self) -> Arrays:
-        """What is on shared links, and the sessions on them."""
-        if self.trips is None:
-            return {}
-        legs = np.array([task.leg for task in self.live.values()], dtype=np.int64)
-        links = prefix_arrays("links", self.trips.state())
-        for serial, session in self.sessions.items():
-            links |= prefix_arrays(f"session{serial}", session.state())
-        return {"legs": legs, **links}
 
     def restore(self, state: Arrays) -> None:
         """Goes back to a :meth:`state`; the global model must have been restored."""
@@ -297,31 +269,12 @@ class Dispatcher:
             self.busy[task.job.client] = True
             if task.unit.departed:
                 self.global_model.hold(task.job.version)
-        if self.trips is None:
+        if self.shared is None:
             self._resume(tasks)
-        else:
-            self._resume_shared(tasks, state, self.trips)
-
-    def _resume_shared(self, tasks: list[AsyncJob], state: Arrays, trips: SharedTrips) -> None:
-        """Takes up everything that was going on where links are shared."""
-        under_way: list[Trip] = []
-        for task, leg in zip(tasks, state["legs"].tolist(), strict=True):
-            task.leg, task.answered = leg, self.answered
-            if task.unit.departed and isnan(task.ended_s):
-                under_way.append(task)
-                if (deadline_s := self.parts.rule.deadline_s) is not None:
-                    self._set_deadline(task, deadline_s)
-        live = []
-        for unit in {id(task.unit): task.unit for task in tasks}.values() if self.parts.protocol.phases else ():
-            session = self._live(unit)
-            under_way += session.restore(under(f"session{unit.serial}", state), unit.departed)
-            if unit.departed:
-                unit.secret = session.result.secret
-            else:
-                live.append(session)
-        trips.restore(under("links", state), under_way)
-        for session in live:
-            session.resume()
+            return
+        for task in self.shared.restore(state, tasks, self.answered, self._prepared):
+            if (deadline_s := self.parts.rule.deadline_s) is not None:
+                self._set_deadline(task, deadline_s)
 
     def _resume(self, tasks: list[AsyncJob]) -> None:
         """Takes up everything that was going on, in the order in which it was set going."""
@@ -343,7 +296,6 @@ class Dispatcher:
             if isinstance(each, Unit):
                 self._await(each, sessions[each])
             else:
-                if self.trips is None:
-                    self.world.at(each.arrives_s, self.answered, each)
+                self.world.at(each.arrives_s, self.answered, each)
                 if deadline_s is not None:
                     self._set_deadline(each, deadline_s)

@@ -1,9 +1,9 @@
 """A protocol's session on the server's own link: its messages share it with those of jobs and of other sessions.
 
-What :func:`simfl.agents.aggregation.session_run.run_session` computes at once happens here message by message; requests,
-draws and rules are the same. A phase ends when all answers that come have arrived, or the quorum, or at the deadline, in
-the phase of that instant that follows all arrivals. A session under way is stored as the clients' times of the phases
-that have ended and the trips of the one that goes on; everything else is drawn again.
+What :func:`simfl.agents.aggregation.session_run.run_session` computes at once happens here message by message;
+requests, draws and rules are the same. A phase ends when all answers that come have arrived, or the quorum, or at the
+deadline, and always after all that arrives at that instant. A session under way is stored as the clients' times of the
+phases that have ended and the trips of the one that goes on; everything else is drawn again.
 """
 
 from collections.abc import Callable
@@ -125,10 +125,10 @@ class LiveSession:
         now_s = self.exchanges[-1].ends_s if self.exchanges else self.begins_s
         ends_s = now_s + (self.result.compute_s if isinstance(self.result, SessionResult) else 0.0)
         whole = CompletedSession(self.name, ends_s, self.result, self.exchanges)
-        if not self.exchanges:
-            self.ended(whole)
-        elif not self.told:
+        if not self.told and self.exchanges:
             self.world.at(ends_s, self.ended, whole, 0, self.order)
+        elif not self.told:
+            self.ended(whole)
         return None
 
     def _open(self, request: PhaseRequest, begins_s: float) -> None:

@@ -42,7 +42,7 @@ from simfl.agents.world import Process
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job
 from simfl.metrics.participation import Tally
-from simfl.secagg.sessions import Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import SessionFailure, SessionResult
 from simfl.training.base import BufferedRule
 
 
@@ -173,8 +173,9 @@ class BufferedServer(Server[BufferedRule]):
         everybody = np.ones(clients.shape, dtype=bool)
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
-        if self.dispatcher.trips is not None and self.parts.protocol.phases:
-            self._recover_live(units, protocol_session, number)
+        if self.dispatcher.shared is not None and self.parts.protocol.phases:
+            self.dispatcher.recovering = True
+            self.dispatcher.shared.recover(protocol_session, number, lambda whole: self._recovered(units, whole))
             return
         session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
         if session.exchanges:
@@ -183,19 +184,13 @@ class BufferedServer(Server[BufferedRule]):
         else:
             self._sum(units, session)
 
-    def _recover_live(self, units: list[Unit], session: Session[SessionResult | SessionFailure], number: int) -> None:
-        """Recovers a sum where the session's messages share a link."""
-
-        def ended(completed: CompletedSession[SessionResult | SessionFailure]) -> None:
-            if completed.exchanges:
-                self._end_recovery((units, completed))
-            else:
-                self.dispatcher.recovering = False
-                self._sum(units, completed)
-
-        self.dispatcher.recovering = True
-        dispatcher = self.dispatcher
-        dispatcher.live_session(session, number, "recover", dispatcher.next_serial(), ended).start()
+    def _recovered(self, units: list[Unit], completed: CompletedSession[SessionResult | SessionFailure]) -> None:
+        """A sum's session has ended, over a shared link."""
+        if completed.exchanges:
+            self._end_recovery((units, completed))
+        else:
+            self.dispatcher.recovering = False
+            self._sum(units, completed)
 
     def _take(self) -> list[Unit]:
         """The units that fill the buffer first."""

@@ -9,7 +9,7 @@ then what has arrived is told, in the order in which the trips began. So a resum
 an undisturbed one. State are the two links and how far each trip is.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from math import inf
 from typing import Any
 
@@ -74,14 +74,17 @@ class _Direction:
     def __init__(self, link: SharedLink, phase: int) -> None:
         share = link.equal_share
         self.link: FairLink = UnequalLink() if share is None else EqualLink(share)
-        self.s_per_byte = link.s_per_byte
-        self.bytes_per_s = link.bytes_per_s
+        self._whole = link
+        self._equal = None if share is None else (float(link.s_per_byte[0]), share)
         self.phase = phase
         self.looks_s = inf
 
-    def share(self, client: int) -> float:
-        """Of the link that a message of this client can take."""
-        return float(1 / self.bytes_per_s / self.s_per_byte[client])
+    def rates(self, client: int) -> tuple[float, float]:
+        """Seconds a byte of a client's message that is alone, and the share of the link that it can take."""
+        if self._equal is not None:
+            return self._equal
+        s_per_byte = float(self._whole.s_per_byte[client])
+        return s_per_byte, 1 / self._whole.bytes_per_s / s_per_byte
 
 
 class SharedTrips:
@@ -106,8 +109,8 @@ class SharedTrips:
             self._received(trip)
             return
         trip.leg, now = ON_LINK_DOWN, self.world.now
-        alone_s = float(now + trip.down_bytes * way.s_per_byte[trip.client])
-        way.link.add(now, trip, trip.serial, alone_s, way.share(trip.client))
+        s_per_byte, share = way.rates(trip.client)
+        way.link.add(now, trip, trip.serial, now + trip.down_bytes * s_per_byte, share)
         self._watch(way)
 
     def cancel(self, trip: Trip) -> None:
@@ -134,8 +137,7 @@ class SharedTrips:
             self._arrives(trip)
             return
         trip.leg = AT_WORK
-        alone_s = float(trip.up_bytes * self.up.s_per_byte[trip.client])
-        begins_s = max(computed_s, trip.arrives_s - alone_s)
+        begins_s = max(computed_s, trip.arrives_s - trip.up_bytes * self.up.rates(trip.client)[0])
         self.world.at(begins_s, self._answer, trip, UP_BEGINS, trip.serial)
 
     def _answer(self, trip: Trip) -> None:
@@ -144,7 +146,7 @@ class SharedTrips:
         if trip.leg != AT_WORK or way is None:
             return
         trip.leg = ON_LINK_UP
-        way.link.add(self.world.now, trip, trip.serial, trip.arrives_s, way.share(trip.client))
+        way.link.add(self.world.now, trip, trip.serial, trip.arrives_s, way.rates(trip.client)[1])
         self._watch(way)
 
     def _arrives(self, trip: Trip) -> None:
@@ -196,9 +198,7 @@ class SharedTrips:
 
     def state(self) -> Arrays:
         """The links; the trips are stored by those to whom they belong."""
-        return {
-            name: way.link.state() for name, way in (("down", self.down), ("up", self.up)) if way is not None
-        }
+        return {name: way.link.state() for name, way in (("down", self.down), ("up", self.up)) if way is not None}
 
     def restore(self, state: Arrays, trips: Collection[Trip]) -> None:
         """Goes back to a :meth:`state`; all trips under way are set going again."""
