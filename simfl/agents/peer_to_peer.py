@@ -17,6 +17,7 @@ from simfl.core.types import Job, Units
 from simfl.devices.base import checked_deaths
 from simfl.metrics.participation import Tally
 from simfl.network.base import checked_delays_s
+from simfl.network.fair_sharing import waits_s
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import SessionResult
 from simfl.training.base import ServerlessRule
@@ -32,6 +33,7 @@ class _Broadcast(NamedTuple):
         arrives_s: when its message reaches each receiver, (n, m); of the dead the end of their connection.
         lives: who did not die at work, (n,).
         size_bytes: of the message of each, (n,).
+        free_s: when the last of them has left the link that they share; the world's beginning where there is none.
     """
 
     started_s: Floats
@@ -39,12 +41,16 @@ class _Broadcast(NamedTuple):
     arrives_s: Floats
     lives: NDArray[np.bool_]
     size_bytes: NDArray[np.int64]
+    free_s: float
 
 
 @SERVERS("serverless")
 @dataclass(eq=False)
 class PeerToPeerServer(RoundServer[ServerlessRule]):
     """Rounds of messages between clients; a client goes on as soon as it has heard from everybody at work.
+
+    Where messages between clients pass the server, those of a round share its link; no client then begins the next
+    round before the last of them has left it.
 
     All that are left get every message, so that all have the same aggregate: it is computed once and stands in
     ``participation.csv`` for each of them. A round's time is that at which the last of them has its model.
@@ -64,9 +70,10 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         for i, request in enumerate(session):
             each = np.broadcast_to(np.asarray(request.up_bytes, dtype=np.int64) // max(1, n - 1), n)
             started_s = world.now
-            delays = self._delays_s(0, everybody, everybody, each, f"/setup/{i}")
+            begins_s = np.full(n, started_s)
+            delays, free_s = self._delays_s(0, everybody, everybody, each, begins_s, f"/setup/{i}")
             compute = np.broadcast_to(np.asarray(request.compute_s, dtype=np.float64), n)
-            self.ready_s = (started_s + delays).max(axis=0) + compute
+            self.ready_s = np.maximum(free_s, (started_s + delays).max(axis=0) + compute)
             yield world.until(float(self.ready_s.max()))
             size = int(each.sum()) * (n - 1)
             self.accounts.costs.bytes_up += size
@@ -98,7 +105,7 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
     ) -> Process[NDArray[np.bool_]]:
         """Works, sends, and waits until everybody has all messages; who did not die at work, bool (jobs,)."""
         sent = self._send(t, jobs, units, receivers)
-        self.ready_s[receivers] = sent.arrives_s.max(axis=0)
+        self.ready_s[receivers] = np.maximum(sent.arrives_s.max(axis=0), sent.free_s)
         yield self.world.until(float(self.ready_s[receivers].max(initial=self.world.now)))
         deaths = int((~sent.lives).sum())
         self.accounts.costs.failed += deaths
@@ -116,32 +123,45 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         started = self.ready_s[clients]
         computed = started + request.compute_s * np.where(lives, 1.0, death)
         size = np.where(lives, np.broadcast_to(np.asarray(request.up_bytes, dtype=np.int64), len(clients)), 0)
-        arrives = computed[:, None] + self._delays_s(t, clients, receivers, size, "")
+        delays, free_s = self._delays_s(t, clients, receivers, size, computed, "")
+        arrives = computed[:, None] + delays
         others = (len(receivers) - np.isin(clients, receivers)) * lives
         costs.bytes_up += int((size * others).sum())
         costs.clear_bytes += int((np.asarray(parts.compressed_bytes(sizes[1])) * others).sum())
-        sent = _Broadcast(started, computed, arrives, lives, size)
+        sent = _Broadcast(started, computed, arrives, lives, size, free_s)
         self._record(jobs, receivers, sent)
         return sent
 
     def _delays_s(
-        self, t: int, senders: NDArray[np.int32], receivers: NDArray[np.int32], size: NDArray[np.int64], stream: str
-    ) -> Floats:
-        """Seconds from each sender to each receiver, (n, m); 0 to itself."""
+        self,
+        t: int,
+        senders: NDArray[np.int32],
+        receivers: NDArray[np.int32],
+        size: NDArray[np.int64],
+        begins_s: Floats,
+        stream: str,
+    ) -> tuple[Floats, float]:
+        """Seconds from each sender to each receiver, (n, m), 0 to itself; and ``free_s``."""
         n, all_pairs = self.parts.clients, (len(senders), len(receivers))
         source = np.broadcast_to(senders[:, None], all_pairs).ravel()
         to = np.broadcast_to(receivers, all_pairs).ravel()
         where = Address(t, source.astype(np.int64) * n + to, n * n)
         size_of = np.broadcast_to(size[:, None], all_pairs).ravel()
-        delays = self.parts.links.between_s(source, to, size_of, where, stream)
-        return checked_delays_s(delays, len(to), self.parts.links).reshape(all_pairs)
+        links = self.parts.links
+        delays, free_s = checked_delays_s(links.between_s(source, to, size_of, where, stream), len(to), links), 0.0
+        flows = None if self.parts.sharing is None else self.parts.sharing.peer_flows(source, to, size_of)
+        if flows is not None:
+            begins_s = np.broadcast_to(begins_s[:, None], all_pairs).ravel()
+            waits = waits_s(begins_s, *flows)
+            delays, free_s = delays + waits, float((begins_s + flows.alone_s + waits).max(initial=0.0))
+        return delays.reshape(all_pairs), free_s
 
     def _record(self, jobs: list[Job], receivers: NDArray[np.int32], sent: _Broadcast) -> None:
         if self.log is None:
             return
         records: list[tuple[float, JsonObject]] = []
         for job, started, computed, arrives, lives, size in zip(
-            jobs, *(column.tolist() for column in sent), strict=True
+            jobs, *(column.tolist() for column in sent[:5]), strict=True
         ):
             records.append((started, computation(job.id, job.client, started, computed, lives)))
             kind = "update" if lives else "failure"

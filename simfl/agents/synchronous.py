@@ -15,6 +15,7 @@ from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units, job_ids
 from simfl.devices.base import checked_durations_s
+from simfl.network.fair_sharing import waits_s
 from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
 from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
@@ -74,7 +75,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         session = outcome if isinstance(outcome, SessionResult) and outcome.kept_units.any() else None
         summed = [] if session is None else jobs_in_sum(jobs, session, units)
         if summed and parts.rule.announce:
-            self.accounts.costs.bytes_down += self._announce(t, jobs)
+            yield from self._announce(t, jobs)
         row: JsonObject = {column.name: 0 for column in parts.policy.columns} | ({} if outcome is None else outcome.row)
         if LATE in parts.rule.columns:
             row[LATE.name] = self.accounts.costs.late
@@ -189,13 +190,22 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         arrived[active], late[active] = work_done.responded, work_done.late
         return arrived, late
 
-    def _announce(self, t: int, jobs: list[Job]) -> int:
-        """Sends the new model to the round's clients without waiting for it to arrive; bytes sent."""
+    def _announce(self, t: int, jobs: list[Job]) -> Process[None]:
+        """Sends the new model to the round's clients without waiting for it to arrive; but until it has left a shared
+        link, so that it does not share it with the next round.
+        """
         parts, now = self.parts, self.world.now
         cohort = np.array([job.client for job in jobs], dtype=np.int32)
         sizes = np.broadcast_to(np.asarray(parts.learner.sizes(jobs)[0], dtype=np.int64), len(jobs))
         delays = parts.links.down_s(cohort, sizes, Address(t, cohort, parts.clients), "/announcement")
+        ends_s = now
+        flows = None if parts.sharing is None else parts.sharing.down_flows(cohort, sizes)
+        if flows is not None:
+            waits = waits_s(np.full(len(cohort), now), *flows)
+            delays, ends_s = delays + waits, now + float((flows.alone_s + waits).max())
         if self.log is not None:
             for client, size, delay in zip(cohort.tolist(), sizes.tolist(), delays.tolist()):
                 self.log(message("announcement", SERVER, client, size, now, now + delay))
-        return int(sizes.sum())
+        self.accounts.costs.bytes_down += int(sizes.sum())
+        if ends_s > now:
+            yield self.world.until(ends_s)

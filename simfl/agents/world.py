@@ -84,7 +84,14 @@ class World:
         """An event ``seconds`` from now."""
         return simpy.Timeout(self._env, seconds)
 
-    def at(self, time_s: float, action: Callable[[Any], Any], value: object = None, phase: int = 0) -> None:
+    def at(
+        self,
+        time_s: float,
+        action: Callable[[Any], Any],
+        value: object = None,
+        phase: int = 0,
+        order: int | None = None,
+    ) -> None:
         """Calls ``action(value)`` at simulated time ``time_s``, not before now.
 
         Args:
@@ -93,10 +100,12 @@ class World:
             value: with what.
             phase: 0 = in the order of the calls for that instant; later phases wait until nothing of an earlier
                 one is left to happen at that instant.
+            order: a number of its own, which takes the place of the order of the calls among those that have one.
         """
         env = self._env
         queue: list[Any] = env._queue
-        heappush(queue, (time_s, NORMAL + phase, next(env._eid), _Call(action, value)))
+        number = next(env._eid) if order is None else order - 0.5  # which is no other's
+        heappush(queue, (time_s, NORMAL + phase, number, _Call(action, value)))
 
     @property
     def settled(self) -> bool:

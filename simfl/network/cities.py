@@ -24,6 +24,7 @@ from simfl.network.atlas import ATLAS, City, distance_km
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
 from simfl.network.measured_latency import TABLES, measured_atlas, measured_s
+from simfl.network.server_link import ServerField, place_of, share_server
 from simfl.network.sites import connect, place
 
 FIBRE_KM_PER_S = 200_000.0
@@ -43,7 +44,7 @@ class Cities:
     deviation ping's deviation / sqrt(2) (two independent directions give the measured one), at most the mean.
     """
 
-    server: Annotated[Name, Field(description="the server's city")]
+    server: Annotated[ServerField, Field(description="the server's city, or a mapping: its name, and its own link")]
     cities: Annotated[
         tuple[Name, ...] | None, Field(min_length=1, description="the clients' cities; null = all that are known")
     ] = None
@@ -109,7 +110,10 @@ class Cities:
             atlas = self._atlas(setting)
         except ScenarioError as error:
             return [*problems, (error.key.removeprefix(""), error.message)]
-        named = [("server", self.server), *((f"cities.{i}", name) for i, name in enumerate(self.cities or ()))]
+        named = [
+            ("server", place_of(self.server)),
+            *((f"cities.{i}", name) for i, name in enumerate(self.cities or ())),
+        ]
         unknown = [(key, name) for key, name in named if name not in atlas]
         problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
         if self.placement == "population" and not problems and not self._populations(atlas).any():
@@ -119,7 +123,8 @@ class Cities:
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         atlas = self._atlas(setting)
         chosen = self._chosen(atlas)
-        number = {name: i for i, name in enumerate(dict.fromkeys([*chosen, self.server]))}
+        server = place_of(self.server)
+        number = {name: i for i, name in enumerate(dict.fromkeys([*chosen, server]))}
         names = list(number)
         sites = self._sites(names, [atlas[name] for name in names], setting)
         weights = self._populations(atlas) if self.placement == "population" else None
@@ -132,7 +137,7 @@ class Cities:
                 key, per_client(self.bandwidth_bytes_per_s, setting.clients, streams("bandwidth"), key)
             )
         jitter: Any = Exponential(1.0) if self.measured_jitter else self.jitter_s
-        return connect(sites, names, at, number[self.server], streams, jitter, access)
+        return share_server(connect(sites, names, at, number[server], streams, jitter, access), self.server)
 
     def _atlas(self, setting: ScenarioView) -> dict[str, City]:
         return measured_atlas(setting.file(self.tables[0])) if self.tables else ATLAS

@@ -14,6 +14,7 @@ from simfl.network.base import NETWORKS
 from simfl.network.csv_file import Attributes, read_csv
 from simfl.network.links import Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
+from simfl.network.server_link import ServerField, place_of, share_server
 from simfl.network.sites import connect
 from simfl.network.topology import Topology
 from simfl.network.xml_file import read_xml
@@ -27,7 +28,7 @@ class NetworkFile:
     """A network from a file: .graphml, .gexf, or .csv (columns src,dst,rtt_ms, or a square table in ms)."""
 
     path: Annotated[DataPath, Field(description="the file, beside the scenario file or in the data folder")]
-    server: Annotated[Name, Field(description="the server's node")]
+    server: Annotated[ServerField, Field(description="the server's node, or a mapping: its name, and its own link")]
     clients: Clients = None
     placement: NodePlacement = "one_each"
     directed: Annotated[
@@ -61,11 +62,13 @@ class NetworkFile:
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._read(setting)
         nodes = topology.nodes
-        for field, message in node_problems(nodes, self.server, self.clients, self.placement, setting.clients):
+        for field, message in node_problems(
+            nodes, place_of(self.server), self.clients, self.placement, setting.clients
+        ):
             raise ScenarioError("path" if field == "edges" else field, message)
         rng = streams("placement")
-        at, server = members(nodes, self.server, self.clients, self.placement, setting.clients, rng)
-        return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)
+        at, server = members(nodes, place_of(self.server), self.clients, self.placement, setting.clients, rng)
+        return share_server(connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s), self.server)
 
     def _read(self, setting: ScenarioView) -> Topology:
         path = setting.file(self.path)

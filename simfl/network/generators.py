@@ -1,7 +1,7 @@
 """Well-known graphs of any size. Client i stands on node i; the server stands beside one of them."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -10,10 +10,12 @@ from pydantic import Field
 
 from simfl.core.distributions import DistributionField, per_client, reaching
 from simfl.core.errors import ScenarioError
+from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
+from simfl.network.server_link import ServerLink, share_server
 from simfl.network.sites import connect
 from simfl.network.topology import MAX_EDGES, GraphSites
 
@@ -28,6 +30,9 @@ class Generated(ABC):
     ] = None
     server_at: Annotated[int, Field(ge=0, description="client at whose node the server stands")] = 0
     jitter_s: Jitter = None
+    server: Annotated[ServerLink, Field(description="the server's own link, which all its messages share")] = field(
+        default=ServerLink(), metadata=SINCE_LATER
+    )
 
     example = {"latency_s": {"name": "log_normal", "median": 0.1, "sigma": 0.5}}
 
@@ -53,7 +58,9 @@ class Generated(ABC):
         latency = per_client(self.latency_s, len(edges), streams("latency"), "latency_s")
         sites = GraphSites.from_edges(clients, map(tuple, edges.tolist()), latency, per_byte)
         names = [str(client) for client in range(clients)]
-        return connect(sites, names, np.arange(clients), self.server_at, streams, self.jitter_s)
+        return share_server(
+            connect(sites, names, np.arange(clients), self.server_at, streams, self.jitter_s), self.server
+        )
 
 
 def _too_many(setting: ScenarioView, most: int) -> list[tuple[str, str]]:

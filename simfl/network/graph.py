@@ -12,6 +12,7 @@ from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
+from simfl.network.server_link import ServerField, place_of, share_server
 from simfl.network.sites import connect
 from simfl.network.topology import Edge, Topology
 
@@ -45,7 +46,9 @@ class Graph:
         tuple[EdgeField, ...],
         Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
     ]
-    server: Annotated[Name, Field(description="the server's node")] = "server"
+    server: Annotated[ServerField, Field(description="the server's node, or a mapping: its name, and its own link")] = (
+        "server"
+    )
     clients: Clients = None
     placement: NodePlacement = "one_each"
     directed: Annotated[
@@ -68,10 +71,12 @@ class Graph:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
             elif (first := seen.setdefault(edge[:2], i)) < i:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
-        return problems + node_problems(topology.nodes, self.server, self.clients, self.placement, setting.clients)
+        return problems + node_problems(
+            topology.nodes, place_of(self.server), self.clients, self.placement, setting.clients
+        )
 
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._topology()
         nodes, rng = topology.nodes, streams("placement")
-        at, server = members(nodes, self.server, self.clients, self.placement, setting.clients, rng)
-        return connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s)
+        at, server = members(nodes, place_of(self.server), self.clients, self.placement, setting.clients, rng)
+        return share_server(connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s), self.server)

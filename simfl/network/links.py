@@ -36,6 +36,54 @@ class Paths(NamedTuple):
         return Paths(self.latency_s[index], self.s_per_byte[index], self.jitter[index])
 
 
+class Flows(NamedTuple):
+    """Messages as a shared link sees them, one an entry.
+
+    Attributes:
+        alone_s: seconds on the link if nothing else is on it; 0 for those without bytes.
+        share: of the link that each can take at most, as its own path is narrow, in (0, 1].
+    """
+
+    alone_s: NDArray[np.float64]
+    share: NDArray[np.float64]
+
+
+class SharedLink(NamedTuple):
+    """A link that messages share.
+
+    Attributes:
+        bytes_per_s: of all of them together.
+        s_per_byte: of each client's messages alone, (clients,).
+    """
+
+    bytes_per_s: float
+    s_per_byte: NDArray[np.float64]
+
+    def flows(self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic]) -> Flows:
+        """Messages of these clients; sizes in bytes, a number or (n,)."""
+        s_per_byte = self.s_per_byte[clients]
+        return Flows(size_bytes * s_per_byte, 1 / self.bytes_per_s / s_per_byte)
+
+    @property
+    def equal_share(self) -> float | None:
+        """The share of every client's messages; None where they differ."""
+        first = self.s_per_byte[0]
+        return float(1 / self.bytes_per_s / first) if (self.s_per_byte == first).all() else None
+
+
+class SharedLinks(NamedTuple):
+    """The server's link.
+
+    Attributes:
+        down, up: from and to the server; None = unlimited.
+        peers_bytes_per_s: of all messages between clients together, where they pass the server; None = unlimited.
+    """
+
+    down: SharedLink | None
+    up: SharedLink | None
+    peers_bytes_per_s: float | None = None
+
+
 @dataclass(frozen=True)
 class PathLinks:
     """Delays along known paths.
@@ -46,6 +94,7 @@ class PathLinks:
         up: the path from each client to the server, likewise.
         between: the paths from sources to destinations, (n,), (n,) -> (n,).
         jitter: draws added to each message, times the path's factor; None = no jitter, and nothing is drawn.
+        shared: the links that messages share; None = there are none. ``down`` and ``up`` are of messages alone on them.
     """
 
     names: tuple[str, ...] | None
@@ -54,6 +103,7 @@ class PathLinks:
     between: Callable[[NDArray[np.integer], NDArray[np.integer]], Paths]
     jitter: Distribution | None
     streams: Streams
+    shared: SharedLinks | None = None
 
     def down_s(
         self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
@@ -81,6 +131,26 @@ class PathLinks:
         delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between" + phase, where)
         return np.where(sources == destinations, 0.0, delay)
 
+    def down_flows(self, clients: NDArray[np.integer], size_bytes: NDArray[np.generic]) -> Flows | None:
+        """Messages from the server as its link sees them; None = that is unlimited."""
+        link = None if self.shared is None else self.shared.down
+        return None if link is None else link.flows(clients, size_bytes)
+
+    def up_flows(self, clients: NDArray[np.integer], size_bytes: NDArray[np.generic]) -> Flows | None:
+        """Messages to the server, likewise."""
+        link = None if self.shared is None else self.shared.up
+        return None if link is None else link.flows(clients, size_bytes)
+
+    def peer_flows(
+        self, sources: NDArray[np.integer], destinations: NDArray[np.integer], size_bytes: NDArray[np.int64]
+    ) -> Flows | None:
+        """Messages between clients as the link sees them on which they all are; None = there is no such link."""
+        if self.shared is None or self.shared.peers_bytes_per_s is None:
+            return None
+        s_per_byte = self.between(sources, destinations).s_per_byte
+        alone_s = np.where(sources == destinations, 0.0, size_bytes * s_per_byte)
+        return Flows(alone_s, 1 / self.shared.peers_bytes_per_s / s_per_byte)
+
     def _delay_s(
         self, paths: Paths, size_bytes: float | NDArray[Any], purpose: str, where: Address
     ) -> NDArray[np.float64]:
@@ -89,6 +159,11 @@ class PathLinks:
             return delay
         jitter = checked_draws("network.jitter_s", self.jitter, self.streams.at(purpose, where, self.jitter.sample))
         return delay + paths.jitter * jitter
+
+
+def sharing(links: object) -> PathLinks | None:
+    """These links if messages share some of them; those that a plugin makes itself share nothing."""
+    return links if isinstance(links, PathLinks) and links.shared is not None else None
 
 
 def seconds_per_byte(key: str, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """Every client has its own line to the server: arrays only, so that a million clients fit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.distributions import PerClient, length_problems, per_client, reaching
+from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
+from simfl.network.server_link import ServerLink, share_server
 
 
 @NETWORKS("star")
@@ -32,6 +34,9 @@ class Star:
     ] = None
     jitter_s: Jitter = None
     names: Annotated[tuple[Name, ...] | None, Field(description="a name for each client; null = numbers")] = None
+    server: Annotated[ServerLink, Field(description="the server's own link, which all messages share")] = field(
+        default=ServerLink(), metadata=SINCE_LATER
+    )
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = length_problems("latency_s", self.latency_s, setting.clients)
@@ -46,9 +51,13 @@ class Star:
 
     def cautions(self, setting: ScenarioView) -> list[str]:
         limits = (self.bandwidth_bytes_per_s, self.up_bandwidth_bytes_per_s, self.jitter_s)
-        delays = limits != (None, None, None) or self.latency_s not in (0.0, (0.0,) * setting.clients)
-        profiled = setting.devices.profiles is not None
-        if delays or profiled or not setting.devices.computation.instant or setting.training.asynchronous:
+        delays = (
+            limits != (None, None, None)
+            or self.server != ServerLink()
+            or self.latency_s not in (0.0, (0.0,) * setting.clients)
+            or setting.devices.profiles is not None
+        )
+        if delays or not setting.devices.computation.instant or setting.training.asynchronous:
             return []
         why = "nothing takes time, so that time_s is 0 but for skipped rounds"
         return [f"{why}; give network.latency_s or devices.computation"]
@@ -70,7 +79,7 @@ class Star:
                 first.latency_s + second.latency_s, np.maximum(first.s_per_byte, second.s_per_byte), first.jitter
             )
 
-        return PathLinks(self.names, down, up, between, self.jitter_s, streams)
+        return share_server(PathLinks(self.names, down, up, between, self.jitter_s, streams), self.server, True)
 
 
 def _line(key: str, bandwidth: object, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:

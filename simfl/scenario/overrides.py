@@ -184,6 +184,8 @@ class Change:
             value = {} if default is None or default is MISSING else brief(default)
         registry = registry_of(self.type_at(path))
         value = registry.normalise(value) if registry else value
+        if isinstance(value, str) and "name" in keys_of(self.type_at(path), {}):  # a name is short for its mapping
+            value = {"name": value}
         if not isinstance(value, (dict, list)):
             raise _Bad(f"'{dotted_key(path)}' is {shown(value)} and has no keys")
         return value

@@ -20,6 +20,7 @@ from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
 from simfl.metrics.base import Metric
 from simfl.network.base import Links
+from simfl.network.links import PathLinks, sharing
 from simfl.privacy.stage import Stage
 from simfl.results.tables import JobRow, PhaseRow
 from simfl.secagg.base import Protocol
@@ -56,6 +57,11 @@ class Components(Generic[R_co]):
     observers: tuple[Observer, ...] = ()
     metrics: tuple[Metric, ...] = ()
     records: bool = False
+
+    @cached_property
+    def sharing(self) -> PathLinks | None:
+        """The links, where messages share some of them."""
+        return sharing(self.links)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:

@@ -17,6 +17,9 @@ Invariants:
   and whose answer has arrived by the end; an answer that arrives exactly then counts.
 - A message belongs to its exchange: what arrives after the end counts nowhere. All requests count as bytes down, only
   answers that were heard count as bytes up.
+- Where the server's link is shared, the requests leave together and share it, and so do the answers that are on the way
+  together; nothing else is on it. A request is on the link first and then travels for its path's latency; an answer
+  travels first. Who fails sends no bytes. What is not waited for leaves the link at the end; until then it was there.
 
 A checkpoint needs nothing of an exchange: synchronous servers write checkpoints between rounds, when none is open, and
 a buffered server's sessions are computed again after a resume, with the same draws, from what is stored of their units.
@@ -36,6 +39,8 @@ from simfl.core.types import SERVER
 from simfl.devices.base import checked_deaths, checked_durations_s
 from simfl.learning.base import Sizes
 from simfl.network.base import checked_delays_s
+from simfl.network.fair_sharing import waits_s
+from simfl.network.links import Flows
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import PhaseRequest
 from simfl.training.base import Rule
@@ -60,6 +65,8 @@ class Delays(NamedTuple):
         down_s, compute_s, up_s: seconds, (n,).
         lives: False where the client dies in its work; its answer is then the end of its connection, of 0 bytes.
         down_bytes, up_bytes: sizes of request and answer, int64 (n,).
+        down, up: requests and answers as a shared link sees them; None = they share none. The seconds above are those
+            of messages that are alone on it.
     """
 
     down_s: Floats
@@ -68,6 +75,8 @@ class Delays(NamedTuple):
     lives: NDArray[np.bool_]
     down_bytes: NDArray[np.int64]
     up_bytes: NDArray[np.int64]
+    down: Flows | None = None
+    up: Flows | None = None
 
 
 def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str = "") -> Delays:
@@ -90,9 +99,11 @@ def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address
         up = np.where(lives, up, parts.links.up_s(clients, 0, where, stream))
         up_bytes = np.where(lives, up_bytes, 0)
     down = checked_delays_s(parts.links.down_s(clients, request.down_bytes, where, stream), n, parts.links)
-    return Delays(
-        down, compute, up, lives, np.broadcast_to(np.asarray(request.down_bytes, dtype=np.int64), n), up_bytes
-    )
+    down_bytes = np.broadcast_to(np.asarray(request.down_bytes, dtype=np.int64), n)
+    delays = Delays(down, compute, up, lives, down_bytes, up_bytes)
+    if (links := parts.sharing) is None:
+        return delays
+    return delays._replace(down=links.down_flows(clients, down_bytes), up=links.up_flows(clients, up_bytes))
 
 
 def work(
@@ -150,8 +161,7 @@ class Exchange:
     @property
     def has_quorum(self) -> bool:
         """Whether the quorum it asked for has answered."""
-        quorum, unit = self.request.quorum, self.request.unit
-        return quorum is not None and int(self.responded.reshape(-1, unit).all(axis=1).sum()) * unit >= quorum
+        return quorum_reached(self.responded, self.request)
 
     @property
     def late(self) -> NDArray[np.bool_]:
@@ -181,7 +191,7 @@ class Exchange:
         request, answer = MESSAGES.get(self.request.kind, (f"{self.request.kind} request", self.request.kind))
         records: list[tuple[float, JsonObject]] = []
         names = range(len(self.request.to)) if jobs is None else jobs.tolist()
-        columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:])
+        columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:6])
         rows = zip(*(column.tolist() for column in columns), names)
         for client, received, computed, arrives, lives, down, up, job in rows:
             records.append((self.begins_s, message(request, SERVER, client, down, self.begins_s, received)))
@@ -214,9 +224,14 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     The server goes on when all answers are in (or the news that they will not come), when the quorum has answered, at
     the deadline or, if asked to, at the first failure it hears of; an answer that arrives just then counts.
     """
-    received = begins_s + delays.down_s
+    down_s, up_s = delays.down_s, delays.up_s
+    if delays.down is not None:
+        down_s = down_s + waits_s(np.full(len(down_s), begins_s), *delays.down)
+    received = begins_s + down_s
     computed = received + delays.compute_s
-    arrives = computed + delays.up_s
+    if delays.up is not None:  # what is on the link last begins so long before it would arrive alone
+        up_s = up_s + waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s), *delays.up)
+    arrives = computed + up_s
     ends = float(arrives.max(initial=begins_s))
     if request.quorum is not None:
         ends = min(ends, _quorum_s(np.where(delays.lives, arrives, np.inf), request.quorum, request.unit, begins_s))
@@ -225,6 +240,12 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     if until_failure:
         ends = min(ends, float(arrives[~delays.lives].min(initial=ends)))
     return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (arrives <= ends))
+
+
+def quorum_reached(responded: NDArray[np.bool_], request: PhaseRequest) -> bool:
+    """Whether those who have answered, bool (n,), are the quorum that a request asks for."""
+    quorum, unit = request.quorum, request.unit
+    return quorum is not None and int(responded.reshape(-1, unit).all(axis=1).sum()) * unit >= quorum
 
 
 def _quorum_s(arrives_s: Floats, quorum: int, unit: int, begins_s: float) -> float:

@@ -71,7 +71,7 @@ def run_session(
             request = session.send(one.responded)
     except StopIteration as end:
         result: R = end.value
-        _check_result(protocol, name, result, units)
+        check_result(protocol, name, result, units)
         return CompletedSession(
             name, now + (result.compute_s if isinstance(result, SessionResult) else 0.0), result, exchanges
         )
@@ -81,7 +81,11 @@ RESULTS = {"prepare": PreparedUnits, "recover": SessionResult}
 """What sessions with these names return, if they do not fail."""
 
 
-def _check_result(protocol: str, name: str, result: object, units: int | None) -> None:
+def check_result(protocol: str, name: str, result: object, units: int | None) -> None:
+    """
+    Raises:
+        PluginError: a session of this name cannot return this.
+    """
     if name not in RESULTS or isinstance(result, SessionFailure):
         return
     checked_type(result, RESULTS[name], protocol, name, f"{RESULTS[name].__name__} or SessionFailure in the end")

@@ -1,5 +1,6 @@
 """A client's work where single arrivals matter: planned when it is selected, one event when its answer arrives."""
 
+from collections.abc import Callable
 from math import nan
 from typing import Any
 
@@ -9,45 +10,52 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import computation, message, sample_delays, work
+from simfl.agents.buffered.shared_trips import Trip
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job
 from simfl.learning.base import Sizes
 from simfl.training.base import Rule
 
 
-class AsyncJob:
-    """One job under way: a client as a state machine with absolute times.
+class AsyncJob(Trip):
+    """One job under way: a client as a state machine with absolute times. Its trip's durations were drawn when it was
+    scheduled.
 
     Attributes:
         job: what is worked on.
-        download_s, compute_s, reply_s: durations of download, work and reply, drawn when it was scheduled, seconds.
-        lives: False if the client dies during the computation; the reply is then the end of its connection.
-        down_bytes, up_bytes: sizes of the model and of the reply.
-        arrives_s: when the reply arrives, if nobody cancels it.
-        serial: orders what the server has set going, for replies that arrive at the same time.
+        answered: called with it when its answer, or the end of its connection, has arrived over a shared link.
         cancelled: True once the server has stopped waiting for it.
         unit: the unit it belongs to.
         ended_s: simulated time at which it stopped occupying a slot; NaN while it does.
         received_version: the model's version when its update arrived; -1 before that.
     """
 
-    __slots__ = (
-        "job", "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "arrives_s", "serial",
-        "cancelled", "unit", "ended_s", "received_version",
-    )  # fmt: skip
+    __slots__ = ("job", "answered", "cancelled", "unit", "ended_s", "received_version")
 
     def __init__(
         self, job: Job, download_s: float, compute_s: float, reply_s: float, lives: bool, down_bytes: int, up_bytes: int
     ) -> None:
+        super().__init__(download_s, compute_s, reply_s, lives, down_bytes, up_bytes)
         self.job = job
-        self.download_s, self.compute_s, self.reply_s, self.lives = download_s, compute_s, reply_s, lives
-        self.down_bytes, self.up_bytes = down_bytes, up_bytes
-        self.arrives_s = 0.0
-        self.serial = 0
+        self.answered: Callable[[AsyncJob], None] | None = None
         self.cancelled = False
         self.unit: Any = None
         self.ended_s = nan
         self.received_version = -1
+
+    @property
+    def client(self) -> int:
+        """Who works."""
+        return self.job.client
+
+    @property
+    def begins_s(self) -> float:
+        """When the model left the server."""
+        return self.job.started_at
+
+    def arrived(self) -> None:
+        if self.answered is not None:
+            self.answered(self)
 
     def depart(self, version: int, now_s: float, serial: int) -> None:
         """The model leaves the server."""
@@ -73,7 +81,7 @@ def schedule(
     jobs = [Job.of(selection_id, client, version, now_s) for client in clients.tolist()]
     sizes = learner.sizes(jobs) if sized or not learner.sizes_vary else Sizes(learner.model_bytes, learner.model_bytes)
     delays = sample_delays(parts, work(parts, clients, where, sizes, version), where)
-    columns = (column.tolist() for column in delays)
+    columns = (column.tolist() for column in delays[:6])
     return [AsyncJob(job, *trip) for job, *trip in zip(jobs, *columns, strict=True)]
 
 

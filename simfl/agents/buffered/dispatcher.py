@@ -15,6 +15,7 @@ from simfl.agents.aggregation.session_run import CompletedSession, run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.buffered.async_job import AsyncJob, schedule
 from simfl.agents.buffered.saved_jobs import Unit, load_jobs, save_jobs
+from simfl.agents.buffered.shared_work import SharedWork
 from simfl.agents.world import World
 from simfl.core.types import JobId
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
@@ -63,6 +64,7 @@ class Dispatcher:
         self.queue: deque[list[AsyncJob]] = deque()
         self.queries = PolicyQueries(parts, accounts.log)
         self.serial = 0
+        self.shared = None if parts.sharing is None else SharedWork(parts, parts.sharing, world, self.next_serial)
         self.retry_at = 0.0
         self.refilling = self.stopped = self.recovering = False
 
@@ -79,6 +81,8 @@ class Dispatcher:
         self.busy[task.job.client] = False
         if task.unit.departed:
             self.global_model.release(task.job.version)
+        if self.shared is not None:
+            self.shared.forget(task.unit)
         task.unit = None  # which would otherwise wait for the collector of cycles
 
     def refill_soon(self) -> None:
@@ -140,9 +144,28 @@ class Dispatcher:
             if phases:
                 self.serial += 1
                 unit.serial = self.serial
-                self._await(unit, self._prepare(unit))
+                self._begin(unit)
             else:
                 self._depart(unit)
+
+    def _begin(self, unit: Unit) -> None:
+        """Begins to prepare a unit."""
+        if self.shared is None:
+            self._await(unit, self._prepare(unit))
+        else:
+            self.shared.prepare(unit, self._prepared).start()
+
+    def _prepared(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
+        """A unit's session has ended, over a shared link."""
+        if session.exchanges:
+            self._ready((unit, session))
+        else:
+            self._launch(unit, session)
+
+    def next_serial(self) -> int:
+        """A number for the next thing that is set going."""
+        self.serial += 1
+        return self.serial
 
     def _prepare(self, unit: Unit) -> CompletedSession[PreparedUnits | SessionFailure]:
         """The protocol's session before a unit's models go out; known when it begins."""
@@ -184,10 +207,23 @@ class Dispatcher:
             task.depart(version, now, self.serial)
             costs.bytes_down += task.down_bytes
             costs.clear_bytes += task.down_bytes
-            world.at(task.arrives_s, self.answered, task)
+            self._send(task)
             if deadline_s is not None:
                 self._set_deadline(task, deadline_s)
         self.global_model.hold(version, len(unit.members))
+
+    def _send(self, task: AsyncJob) -> None:
+        if self.shared is None:
+            self.world.at(task.arrives_s, self.answered, task)
+        else:
+            task.answered = self.answered
+            self.shared.trips.depart(task)
+
+    def cancel(self, task: AsyncJob) -> None:
+        """Nobody waits for a job's answer any more; what it had of a shared link is free."""
+        task.cancelled = True
+        if self.shared is not None:
+            self.shared.trips.cancel(task)
 
     def _resize(self, unit: Unit, version: int) -> None:
         """Sizes that depend on the version are known only now; the draws stay the same."""
@@ -198,9 +234,11 @@ class Dispatcher:
             task.down_bytes, task.up_bytes = fresh.down_bytes, fresh.up_bytes
 
     def _set_deadline(self, task: AsyncJob, deadline_s: float) -> None:
-        """Durations are known when a job starts, so that only late ones need an alarm."""
+        """Unless links are shared, durations are known when a job starts, so that only late ones need an alarm."""
         ends_s = task.job.started_at + deadline_s
-        if task.arrives_s > ends_s:
+        if self.shared is not None:
+            self.world.at(ends_s, self.late, task, DEADLINES, task.serial)
+        elif task.arrives_s > ends_s:
             self.world.at(ends_s, self.late, task, phase=DEADLINES)
 
     # -- checkpoints ---------------------------------------------------------------------------------
@@ -213,6 +251,7 @@ class Dispatcher:
             "queue": np.array(queued, dtype=np.int64),
             **prefix_arrays("task", save_jobs(self.live.values())),
             **prefix_arrays("queries", self.queries.state()),
+            **(self.shared.state(self.live.values()) if self.shared is not None else {}),
         }
 
     def restore(self, state: Arrays) -> None:
@@ -230,7 +269,12 @@ class Dispatcher:
             self.busy[task.job.client] = True
             if task.unit.departed:
                 self.global_model.hold(task.job.version)
-        self._resume(tasks)
+        if self.shared is None:
+            self._resume(tasks)
+            return
+        for task in self.shared.restore(state, tasks, self.answered, self._prepared):
+            if (deadline_s := self.parts.rule.deadline_s) is not None:
+                self._set_deadline(task, deadline_s)
 
     def _resume(self, tasks: list[AsyncJob]) -> None:
         """Takes up everything that was going on, in the order in which it was set going."""

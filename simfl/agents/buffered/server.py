@@ -118,7 +118,7 @@ class BufferedServer(Server[BufferedRule]):
 
     def _cancel(self, task: AsyncJob) -> None:
         """The server no longer waits for a client, and tells it so; a message of no bytes."""
-        task.cancelled = True
+        self.dispatcher.cancel(task)
         self.dispatcher.free_slot(task)
         if self.log is not None:
             now, job = self.world.now, task.job
@@ -176,13 +176,25 @@ class BufferedServer(Server[BufferedRule]):
         secrets = [unit.secret for unit in units]
         everybody = np.ones(clients.shape, dtype=bool)
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
-        session = run_session(self.parts, protocol_session, self.recoveries, self.world.now, "recover")
-        self.recoveries += 1
+        number, self.recoveries = self.recoveries, self.recoveries + 1
+        if self.dispatcher.shared is not None and self.parts.protocol.phases:
+            self.dispatcher.recovering = True
+            self.dispatcher.shared.recover(protocol_session, number, lambda whole: self._recovered(units, whole))
+            return
+        session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
         if session.exchanges:
             self.dispatcher.recovering = True
             self.world.at(session.ends_s, self._end_recovery, (units, session))
         else:
             self._sum(units, session)
+
+    def _recovered(self, units: list[Unit], completed: CompletedSession[SessionResult | SessionFailure]) -> None:
+        """A sum's session has ended, over a shared link."""
+        if completed.exchanges:
+            self._end_recovery((units, completed))
+        else:
+            self.dispatcher.recovering = False
+            self._sum(units, completed)
 
     def _take(self) -> list[Unit]:
         """The units that fill the buffer first."""
@@ -236,6 +248,7 @@ class BufferedServer(Server[BufferedRule]):
         if done.last:
             for task in self.dispatcher.live.values():
                 if self.log is not None and task.unit.departed and isnan(task.ended_s):
+                    self.dispatcher.cancel(task)
                     records(task, self.world.now, self.log, open_end=True)
                 self._add_row(task, "open")
             self.run_ended.succeed()

@@ -1,0 +1,107 @@
+"""What a buffered server has under way where the server's link is shared: trips of jobs, and protocols' sessions."""
+
+from collections.abc import Callable, Collection
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.session_run import CompletedSession
+from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.agents.buffered.async_job import AsyncJob
+from simfl.agents.buffered.live_session import LiveSession
+from simfl.agents.buffered.saved_jobs import Unit
+from simfl.agents.buffered.shared_trips import SharedTrips, Trip
+from simfl.agents.world import World
+from simfl.network.links import PathLinks
+from simfl.secagg.sessions import R, Session
+from simfl.training.base import BufferedRule
+
+Prepared = Callable[[Unit, CompletedSession[Any]], None]
+"""Called with a unit whose session before its models go out has ended."""
+
+
+class SharedWork:
+    """All messages of a buffered server, and the sessions to which some of them belong.
+
+    Args:
+        parts: the built scenario.
+        links: of which messages share some.
+        world: the clock.
+        next_serial: gives the next number that orders what is set going.
+
+    Attributes:
+        trips: on the link.
+        sessions: of the units at work, by their serial numbers; also those that have ended, for their secrets.
+    """
+
+    def __init__(
+        self, parts: Components[BufferedRule], links: PathLinks, world: World, next_serial: Callable[[], int]
+    ) -> None:
+        self.parts, self.world, self.next_serial = parts, world, next_serial
+        self.trips = SharedTrips(links, world)
+        self.sessions: dict[int, LiveSession] = {}
+
+    def prepare(self, unit: Unit, prepared: Prepared) -> LiveSession:
+        """The session before a unit's models go out; it is not started."""
+        clients = np.array([[task.job.client for task in unit.members]], dtype=np.int32)
+        session = self.parts.protocol.prepare(self.parts.cohort(unit.selection_id, clients), self.parts.streams)
+        live = self._session(
+            session, unit.selection_id, "prepare", unit.serial, lambda completed: prepared(unit, completed)
+        )
+        self.sessions[unit.serial] = live
+        return live
+
+    def recover(self, session: Session[R], number: int, ended: Callable[[CompletedSession[R]], None]) -> None:
+        """Starts the session that recovers a sum."""
+        self._session(session, number, "recover", self.next_serial(), ended).start()
+
+    def _session(
+        self,
+        session: Session[R],
+        selection_id: int,
+        name: str,
+        order: int,
+        ended: Callable[[CompletedSession[R]], None],
+    ) -> LiveSession:
+        return LiveSession(
+            self.parts, self.trips, self.world, self.next_serial, session, selection_id, name, order, ended
+        )
+
+    def forget(self, unit: Unit) -> None:
+        """The fate of a unit is decided."""
+        self.sessions.pop(unit.serial, None)
+
+    # -- checkpoints ---------------------------------------------------------------------------------
+
+    def state(self, tasks: Collection[AsyncJob]) -> Arrays:
+        """How far all is, as named arrays; ``tasks`` are the jobs whose fate is open."""
+        state = {
+            "legs": np.array([task.leg for task in tasks], dtype=np.int64),
+            **prefix_arrays("links", self.trips.state()),
+        }
+        for serial, session in self.sessions.items():
+            state |= prefix_arrays(f"session{serial}", session.state())
+        return state
+
+    def restore(
+        self, state: Arrays, tasks: list[AsyncJob], answered: Callable[[AsyncJob], None], prepared: Prepared
+    ) -> list[AsyncJob]:
+        """Goes back to a :meth:`state`; the jobs whose models have gone out and who have not answered."""
+        for task, leg in zip(tasks, state["legs"].tolist(), strict=True):
+            task.leg, task.answered = leg, answered
+        departed = [task for task in tasks if task.unit.departed and isnan(task.ended_s)]
+        under_way: list[Trip] = list(departed)
+        waiting = []
+        for unit in {id(task.unit): task.unit for task in tasks}.values() if self.parts.protocol.phases else ():
+            session = self.prepare(unit, prepared)
+            under_way += session.restore(under(f"session{unit.serial}", state), unit.departed)
+            if unit.departed:
+                unit.secret = session.result.secret
+            else:
+                waiting.append(session)
+        self.trips.restore(under("links", state), under_way)
+        for session in waiting:
+            session.resume()
+        return departed

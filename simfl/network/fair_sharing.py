@@ -1,0 +1,118 @@
+"""Max-min fair sharing of one link by the messages that are on it together.
+
+The link is a fluid: at every moment each message has the same rate, unless its own line allows less; what such messages
+leave over is divided among the others. This is progressive filling (Bertsekas and Gallager, Data Networks, 2nd ed.,
+section 6.5.2) of a single link. Rates change only when a message begins or ends.
+
+Units: a message is known by the seconds that it would need alone and by its *share*, the part of the link's bandwidth
+that it can take at most, in (0, 1]; its size is their product, in seconds of the whole link. A message that was never
+held up ends exactly, to the last bit, when it would have ended alone.
+"""
+
+from heapq import heappop, heappush
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.network.fair_link import FULL, UnequalLink
+
+Floats = NDArray[np.float64]
+
+
+def waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
+    """By how many seconds messages end later than they would alone, (n,); exactly 0 for those never held up.
+
+    Args:
+        begins_s: when each begins, (n,).
+        alone_s: seconds that each takes alone; 0 for one that has no bytes, (n,).
+        share: of the link, at most, (n,).
+
+    The steps in Python are O(n log n); with unequal shares each of them works on an array of the messages on the way.
+
+    Three messages of a second each begin together; the third can use no more than a quarter of the link:
+
+    >>> waits_s(np.zeros(3), np.array([1.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.25])).round(3).tolist()
+    [1.25, 1.25, 0.0]
+    """
+    waits = np.zeros(len(begins_s))
+    some = np.flatnonzero(alone_s > 0)
+    begins_s, alone_s, share = begins_s[some], alone_s[some], share[some]
+    if not some.size or not _overfull(begins_s, begins_s + alone_s, share):
+        return waits
+    if (share != share[0]).any():
+        waits[some] = _unequal_waits_s(begins_s, alone_s, share)
+    elif (begins_s == begins_s[0]).all():
+        waits[some] = _together_waits_s(alone_s, float(share[0]))
+    else:
+        waits[some] = _equal_waits_s(begins_s, alone_s, float(share[0]))
+    return waits
+
+
+def _overfull(begins_s: Floats, ends_s: Floats, share: Floats) -> bool:
+    """Whether messages that all had their full rate would at some moment need more than the link has."""
+    if share.sum() <= FULL:
+        return False
+    times_s = np.concatenate([ends_s, begins_s])  # at one moment ends come first
+    order = np.argsort(times_s, kind="stable")
+    return bool(np.cumsum(np.concatenate([-share, share])[order]).max() > FULL)
+
+
+def _together_waits_s(alone_s: Floats, share: float) -> Floats:
+    """Of messages that begin together: the shortest ends first, and the others have more."""
+    order = np.argsort(alone_s, kind="stable")
+    n = len(alone_s)
+    slowness = np.maximum(1.0, np.arange(n, 0, -1) * share)
+    slowness[slowness <= FULL] = 1.0
+    lost_s = np.cumsum(np.diff(alone_s[order], prepend=0.0) * (slowness - 1))
+    waits = np.empty(n)
+    waits[order] = lost_s
+    return waits
+
+
+def _equal_waits_s(begins_s: Floats, alone_s: Floats, share: float) -> Floats:
+    """Of messages with equal shares, in the link's virtual time: what each message on the link has sent since 0."""
+    n, waits = len(begins_s), [0.0] * len(begins_s)
+    order = np.argsort(begins_s, kind="stable")
+    begins, numbers = [*begins_s[order].tolist(), inf], order.tolist()
+    sizes = (alone_s[order] * share).tolist()
+    ends = (begins_s + alone_s).tolist()
+    on_link: list[tuple[float, int]] = []
+    sent, now, held_s, i, rate = 0.0, 0.0, -inf, 0, share
+    while i < n or on_link:
+        ends_s = now + (on_link[0][0] - sent) / rate if on_link else inf
+        begin_s = begins[i]
+        if begin_s < ends_s:
+            sent += (begin_s - now) * rate
+            now = begin_s
+            heappush(on_link, (sent + sizes[i], i))
+            i += 1
+        else:
+            now = max(now, ends_s)
+            sent, j = heappop(on_link)
+            if held_s > begins[j]:
+                waits[numbers[j]] = max(0.0, now - ends[numbers[j]])
+        held = len(on_link) * share
+        rate = share if held <= FULL else 1 / len(on_link)
+        if held > FULL:
+            held_s = inf  # from now on, until it is found out when that ended
+        elif held_s == inf:
+            held_s = now
+    return np.array(waits)
+
+
+def _unequal_waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
+    link, waits = UnequalLink(), np.zeros(len(begins_s))
+    order = np.argsort(begins_s, kind="stable").tolist()
+    begins, ends, shares = begins_s.tolist(), (begins_s + alone_s).tolist(), share.tolist()
+    place = 0
+    while place < len(order) or link.next_s < inf:
+        begin_s = begins[order[place]] if place < len(order) else inf
+        if begin_s < link.next_s:
+            number = order[place]
+            link.add(begin_s, number, number, ends[number], shares[number])
+            place += 1
+        else:
+            for number, wait_s in link.end():
+                waits[number] = wait_s
+    return waits

@@ -1,0 +1,128 @@
+"""Messages on one shared link, followed step by step with nothing of simfl: O(n^2) and more, for small cases."""
+
+from collections import defaultdict
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SERVER = -1
+
+
+class Way(NamedTuple):
+    """A message on the link: from ``begin_s`` on it has ``size`` bytes to send, at most ``most`` of them a second, and
+    is gone at ``gone_s`` if it has not ended.
+    """
+
+    begin_s: float
+    size: float
+    most: float
+    gone_s: float = inf
+
+
+def rates(most: list[float], capacity: float) -> list[float]:
+    """Max-min fair rates: the hungriest get what the others leave, again and again."""
+    found, left, open_ = [0.0] * len(most), capacity, set(range(len(most)))
+    while open_:
+        even = left / len(open_)
+        small = {i for i in open_ if most[i] <= even}
+        for i in small or open_:
+            found[i] = most[i] if small else even
+        left -= sum(most[i] for i in small)
+        open_ = open_ - small if small else set()
+    return found
+
+
+def ends_s(ways: list[Way], capacity: float) -> list[float]:
+    """When each has sent all; infinite for those gone before."""
+    left, end, now = [way.size for way in ways], [inf] * len(ways), 0.0
+    waiting = {i for i, way in enumerate(ways) if way.size > 0}
+    for i, way in enumerate(ways):
+        if not way.size:
+            end[i] = way.begin_s
+    while waiting:
+        on_link = [i for i in sorted(waiting) if ways[i].begin_s <= now]
+        rate = dict(zip(on_link, rates([ways[i].most for i in on_link], capacity), strict=True))
+        times = [ways[i].begin_s for i in waiting if ways[i].begin_s > now]
+        times += [ways[i].gone_s for i in on_link] + [now + left[i] / rate[i] for i in on_link]
+        later = min(times)
+        for i in on_link:
+            left[i] -= rate[i] * (later - now)
+            if left[i] <= 1e-9 * ways[i].size:
+                end[i] = later
+            if left[i] <= 1e-9 * ways[i].size or ways[i].gone_s <= later:
+                waiting.discard(i)
+        now = later
+    return end
+
+
+def _given_up(events: list[dict[str, Any]]) -> tuple[dict[int, list[float]], float]:
+    """When each client was told that nobody waits for it, and when the run ended."""
+    given_up: dict[int, list[float]] = defaultdict(list)
+    for event in events:
+        if event["event"] == "cancel":
+            given_up[event["client"]].append(event["time_s"])
+    last_s = max(event["time_s"] for event in events if event["event"] == "round_end")
+    return given_up, last_s
+
+
+def link_problems(
+    events: list[dict[str, Any]], capacity: dict[str, float], most: list[float], latency_s: list[float]
+) -> list[str]:
+    """Messages of a run that did not take what max-min fair sharing says; of networks without jitter.
+
+    Args:
+        events: those of the run, all of them.
+        capacity: bytes/s "down" and "up", where there are such.
+        most: bytes/s of each client's own line.
+        latency_s: of each client.
+    """
+    given_up, last_s = _given_up(events)
+    problems = []
+    for side, bytes_per_s in capacity.items():
+        ways, told = [], []
+        for event in events:
+            if event["event"] != "message" or event["kind"] == "cancel":
+                continue
+            down = event["from"] == SERVER
+            client = event["to"] if down else event["from"]
+            if down != (side == "down"):
+                continue
+            sent_s, arrives_s = event["sent_s"], event["arrives_s"]
+            begin_s = sent_s if down else sent_s + latency_s[client]
+            gone = [time_s for time_s in given_up[client] if sent_s < time_s < arrives_s]
+            ways.append(Way(begin_s, event["bytes"], min(most[client], bytes_per_s), min([*gone, last_s])))
+            told.append(arrives_s - latency_s[client] if down else arrives_s)
+        for way, found_s, end_s in zip(ways, told, ends_s(ways, bytes_per_s), strict=True):
+            if end_s < way.gone_s and abs(end_s - found_s) > 1e-6 * max(1.0, end_s):
+                problems.append(f"{side}: {way} ended at {found_s} s, not {end_s} s")
+            if end_s == inf and found_s < way.gone_s - 1e-6 * max(1.0, way.gone_s):
+                problems.append(f"{side}: {way} ended at {found_s} s, and cannot have")
+    return problems
+
+
+def overfull(events: list[dict[str, Any]], capacity: dict[str, float]) -> list[str]:
+    """Times within which more bytes arrived than the link can carry; also where only a part of the messages is known.
+
+    Of a message is known that it was on the link at some time between its beginning and its arrival; those that were
+    given up are left out.
+    """
+    given_up, last_s = _given_up(events)
+    problems = []
+    for side, bytes_per_s in capacity.items():
+        sent = [
+            (event["sent_s"], event["arrives_s"], event["bytes"])
+            for event in events
+            if event["event"] == "message" and event["kind"] != "cancel"
+            and (event["from"] == SERVER) == (side == "down") and event["arrives_s"] <= last_s and not any(
+                event["sent_s"] < time_s < event["arrives_s"] for time_s in given_up[max(event["from"], event["to"])])
+        ]  # fmt: skip
+        begin, end, size = np.array(sent, dtype=float).reshape(-1, 3).T
+        for at_s in np.unique(begin):
+            later = np.flatnonzero(begin >= at_s)
+            order = later[np.argsort(end[later], kind="stable")]
+            carried = np.cumsum(size[order])
+            most = bytes_per_s * (end[order] - at_s) * (1 + 1e-9) + 1e-3
+            if (carried > most).any():
+                problems.append(f"{side}: too many bytes between {at_s} and {end[order][carried > most][0]} s")
+    return problems
