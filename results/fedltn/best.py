@@ -18,7 +18,7 @@ from fedltn import ARMS, BRIEF, HERE, SCENARIO, TABLES
 
 import simfl
 
-EVERY = 250
+EVERY = 100
 """Rounds between two measurements."""
 TENTH = {name: arm | {"training.personal": arm["training.personal"].replace("step: 0.2", "step: 0.1")}
          for name, arm in ARMS.items() if name.startswith("LotteryFL")}  # fmt: skip
