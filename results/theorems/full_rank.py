@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from simfl.core.rng import Streams
+from simfl.selection.theory.bounds import full_rank_probability
 
 HERE = Path(__file__).resolve().parent
 SIZES = ((10, 2), (20, 4), (40, 8), (40, 4), (60, 12), (120, 12), (120, 24))
@@ -69,13 +70,6 @@ def _inverses(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([pow(value, -1, PRIME) for value in values.tolist()], dtype=np.int64)
 
 
-def bound(clients: int, k: int) -> float:
-    """Equation (32) without 1 + o(1): the probability of full rank after N rounds is at least this, or 0."""
-    t = k / clients
-    missing = 2 * clients * (1 - t) ** clients + clients * (clients - 1) * (t**2 + (1 - t) ** 2) ** clients
-    return max(0.0, 1 - missing)
-
-
 def row(scheme: str, clients: int, k: int, draws: int) -> dict[str, object]:
     """One scheme and size."""
     rng = Streams(0)(f"{scheme} {clients} {k}")
@@ -85,7 +79,7 @@ def row(scheme: str, clients: int, k: int, draws: int) -> dict[str, object]:
     after = int(full[:, clients - 1].sum())
     interval = binomtest(after, draws).proportion_ci(method="wilson")
     return {"scheme": scheme, "clients": clients, "k": k, "draws": draws, "full_after_n": after / draws,
-            "low": interval.low, "high": interval.high, "bound": bound(clients, k),
+            "low": interval.low, "high": interval.high, "bound": full_rank_probability(clients, k),
             "rounds_half": int(np.median(first)),
             "rounds_95": int(np.quantile(first, 0.95, method="higher"))}  # fmt: skip
 

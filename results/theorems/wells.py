@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from simfl.plugins import Arrays, Column, Job, ScenarioView, Streams, Updates
 from simfl.plugins.learning import LEARNING, IdleLearner
 from simfl.plugins.metrics import METRICS, Metric, RoundSnapshot
+from simfl.secagg.crypto.quantise import Grid, round_stochastically
 
 SMOOTHNESS, STEEPEST = 2.0, 27 / 64
-NOISE = 0.5
-"""Stochastic gradients have errors that are uniform within this, independently in every coordinate."""
+NOISE, CLIP = 0.5, 1.0
+"""Stochastic gradients have errors that are uniform within NOISE, independently in every coordinate; updates are within
+CLIP."""
 
 
 def centres(streams: Streams, clients: int, dimension: int) -> NDArray[np.float64]:
@@ -33,11 +35,16 @@ def slope(u: NDArray[np.float64]) -> NDArray[np.float64]:
 @LEARNING("wells")
 @dataclass(frozen=True)
 class Wells:
-    """``steps`` stochastic steps of size ``rate`` on every client's loss."""
+    """``steps`` stochastic steps of size ``rate`` on every client's loss; updates on a grid of ``scale`` numbers in 1.
+
+    BASecAgg's sum is that of the updates on its grid, bit for bit (tests/secagg/test_sums.py), so that nothing is
+    masked here.
+    """
 
     dimension: int = 20
     steps: int = 2
     rate: float = 0.005
+    scale: float | None = None
 
     evaluate_every = 0
 
@@ -84,7 +91,13 @@ class WellsLearner(IdleLearner):
         errors = np.stack([self.streams("wells/noise", job.id).uniform(-NOISE, NOISE, size) for job in jobs])
         for step in range(self.task.steps):
             model -= self.task.rate * (slope(model - centre) + errors[:, step])
-        return Updates((model - start).astype(np.float32), np.ones(len(jobs), np.int64), np.zeros(len(jobs)))
+        deltas = model - start
+        if self.task.scale is not None:
+            grid = Grid(self.task.scale, CLIP)
+            rngs = [self.streams("wells/rounding", job.id) for job in jobs]
+            rounded = [round_stochastically(*each) for each in zip(deltas, [grid] * len(jobs), rngs, strict=True)]
+            deltas = np.stack([each.values for each in rounded]) / grid.scale
+        return Updates(deltas.astype(np.float32), np.ones(len(jobs), np.int64), np.zeros(len(jobs)))
 
 
 @METRICS("wells_gradient")
@@ -93,7 +106,7 @@ class WellsGradient(Metric):
     """Squared norm of the gradient of all clients' mean loss, after every round."""
 
     seed: int = 0
-    clients: int = 20
+    clients: int = 100
     dimension: int = 20
 
     columns = (Column("squared_gradient", "Squared gradient", "number", "Of the mean loss, after the round.", -1),)

@@ -43,7 +43,10 @@ def test_theorem_3_of_paper_001(script):
     pandas.testing.assert_frame_equal(again.round(5), issued.round(5), rtol=1e-4)
     assert list(zip(stored.clients, stored.k, strict=True)) == [*full_rank.SIZES] * 2
     for row in stored.itertuples():
-        assert row.bound == pytest.approx(full_rank.bound(row.clients, row.k), rel=1e-4) and row.bound <= row.high
+        assert (
+            row.bound == pytest.approx(full_rank.full_rank_probability(row.clients, row.k), rel=1e-4)
+            and row.bound <= row.high
+        )
     nobody_alone = 1 - 120 * 0.9**120  # some client is in no round: the least that can go wrong
     assert stored.query("clients == 120 and k == 12").low.max() < nobody_alone < 1
 
