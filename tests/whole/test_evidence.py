@@ -93,3 +93,14 @@ def test_the_page_has_the_tables_of_the_theorems():
     dropouts = pandas.read_csv(HERE / "results" / "theorems" / "dropouts.csv")
     for row in dropouts[dropouts.means == 0].itertuples():
         assert f"| {row.errors} | {row.measured:.2f} ± {row.standard_error:.2f} | {row.equation_52:.1f} |" in text
+
+
+def test_the_page_has_table_4_3_of_the_thesis_by_three_rules(script):
+    rules = script("fedltn/rules.py")
+    page = (HERE / "docs" / "how-to" / "personal.md").read_text()
+    assert all(line in page for line in rules.markdown())
+    table = rules.rules()
+    assert (table.best_at_least >= table["last"]).all()
+    for one, other in (("FedLTN 0.5", "LotteryFL 0.5"), ("FedLTN 0.1", "LotteryFL 0.1")):
+        assert table["last"][one] < table["last"][other] and table.best_at_least[one] > table.best_at_least[other]
+        assert table.best_at_least[one] - table.best_at_least[other] < 1, "within a point"
