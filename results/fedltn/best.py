@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 import pandas
-from fedltn import ARMS, BRIEF, HERE, SCENARIO, TABLES
+from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
 
 import simfl
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pandas
 from cells import MARKS, published
-from printed import HARDLY, far, stored
-from scipy.stats import t as student
+from printed import HARDLY
 from scipy.stats import ttest_ind
+from stored_runs import detectable, far, stored
 from tables import LAST
 
 from simfl.experiments.compare.intervals import paired_difference
@@ -35,17 +35,6 @@ FITTED = {"non-IID, shared": "rate, momentum and order of samples"}
 MOMENTUM = "momentum"
 CONTROL_OF = {"non-IID, dropout at random": "non-IID, dropout by label"}
 NO_T6 = "batch T=6"
-
-
-def detectable(ours: pandas.Series, theirs: pandas.Series) -> float:
-    """The difference of two means whose p is 0.05, at these spreads (degrees of freedom: Welch and Satterthwaite)."""
-    if len(theirs) == 1:
-        return float(student.ppf(0.975, len(ours) - 1) * ours.std() * np.sqrt(1 + 1 / len(ours)))
-    a, b = ours.var() / len(ours), theirs.var() / len(theirs)
-    if a + b == 0:
-        return 0.0
-    freedom = (a + b) ** 2 / (a**2 / (len(ours) - 1) + b**2 / (len(theirs) - 1))
-    return float(student.ppf(0.975, freedom) * np.sqrt(a + b))
 
 
 def place_of(curves: pandas.DataFrame) -> str:
