@@ -83,7 +83,7 @@ def test_the_page_has_the_tables_of_the_theorems():
     text = (PAPERS / "paper001.md").read_text()
     ranks = pandas.read_csv(HERE / "results" / "theorems" / "full_rank.csv").set_index(["scheme", "clients", "k"])
     for (clients, k), group in ranks.groupby(["clients", "k"]):
-        line = next(line for line in text.splitlines() if line.startswith(f"| {clients}, {k} |"))
+        line = next(line for line in text.splitlines() if line.startswith(f"| N = {clients}, K = {k} |"))
         for row in group.itertuples():
             assert f"{row.full_after_n:.3f} ({row.low:.3f} to {row.high:.3f}) | {row.rounds_95}" in line
         assert line.endswith(f"| {row.bound:.4f} |" if row.bound else "| nothing |")
@@ -104,3 +104,17 @@ def test_the_page_has_table_4_3_of_the_thesis_by_three_rules(script):
     for one, other in (("FedLTN 0.5", "LotteryFL 0.5"), ("FedLTN 0.1", "LotteryFL 0.1")):
         assert table["last"][one] < table["last"][other] and table.best_at_least[one] > table.best_at_least[other]
         assert table.best_at_least[one] - table.best_at_least[other] < 1, "within a point"
+
+
+def test_the_page_of_paper_003_has_its_theorem():
+    table = pandas.read_csv(HERE / "results" / "theorems" / "quantised.csv")
+    text = (PAPERS / "paper003.md").read_text()
+    for row in table.itertuples():
+        numbers = f"{row.measured:.3f} ± {row.half_interval:.3f} | {row.last_tenth:.4f} | {row.bound_gradients:.2f} |"
+        assert f"| {numbers} {row.bound_updates:.2f} |" in text
+    last = table.set_index("exponent").last_tenth
+    plain = table.last_tenth[0]
+    assert f"{last[4] / plain:.0f} times as large at 2⁴ and {last[2] / plain:.0f} times at 2²" in words("paper003.md")
+    assert last[8] < 1.2 * plain
+    masks = pandas.read_csv(HERE / "results" / "theorems" / "masks.csv")
+    assert (masks[(masks.late > 0) & (masks.stale < 10)].uniform_p > 0.05).all()
