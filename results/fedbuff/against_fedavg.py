@@ -14,15 +14,14 @@ from itertools import product
 from pathlib import Path
 
 import pandas
+from against_fedavg_drawing import HERE, SHOWN, TARGET, TARGETS, draw
 
 from simfl.api.result_objects import Result
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
-HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "fedbuff_mnist.yaml"
 MOST, RESOLUTION = 6000, 100
-TARGET, TARGETS = 0.95, (0.85, 0.90, 0.95)
 TUNING_SEED, SEEDS = 100, (0, 1, 2)
 FEDAVG = "training={name: fedavg, rounds: 1, local_epochs: 1, batch_size: 20}"
 ALGORITHMS = {
@@ -31,8 +30,6 @@ ALGORITHMS = {
     "FedBuff, 100 at a time, K=10": (10, []),
     "FedAsync, 100 at a time": (1, ["training.name=fedasync", "training.buffer=1"]),
 }
-SHOWN = {"FedAvg, 10 at a time": 2000, "FedBuff, 100 at a time, K=10": 3000}
-"""Client updates of the three final runs where fewer than MOST tell enough."""
 
 RATES = (0.1, 0.2, 0.4)
 SERVER_RATES = {
@@ -110,33 +107,6 @@ def compare(out: Path) -> None:
     everything.to_csv(HERE / "curves.csv", index=False, lineterminator="\n")
     pandas.DataFrame(targets).to_csv(HERE / "targets.csv", index=False, lineterminator="\n")
     draw(everything)
-
-
-def draw(curves: pandas.DataFrame) -> None:
-    """Accuracy against client updates and against simulated time, one thin line a seed, from curves.csv."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 9})
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.4), sharey=True)
-    styles = zip(
-        curves["algorithm"].unique(), ("#0072b2", "#56b4e9", "#d55e00", "#009e73"), ("-", "--", "-", ":"), strict=True
-    )
-    for name, colour, dash in styles:
-        for seed, curve in curves[curves["algorithm"] == name].groupby("seed"):
-            for panel, column in zip(panels, ("client_updates", "time_s"), strict=True):
-                label = name if seed == 0 else None
-                panel.plot(curve[column], curve["test_accuracy"], dash, color=colour, linewidth=1, label=label)
-    panels[0].set(xlabel="client updates", ylabel="test accuracy", ylim=(0.6, 1.0))
-    panels[1].set(xlabel="simulated time, s", xscale="log")
-    for panel in panels:
-        panel.axhline(TARGET, color="#999999", linewidth=0.6)
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(HERE / "against_fedavg.svg", metadata={"Date": None})
 
 
 def main() -> None:

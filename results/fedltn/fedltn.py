@@ -22,71 +22,14 @@ and writes
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas
+from arms import ARMS, BRIEF, SCENARIO, TABLES
+from tabulated import MEASURES, draw, write, write_courses
 
 import simfl
-from simfl.experiments.compare.intervals import Interval, mean, paired_difference
 
-HERE = Path(__file__).resolve().parent
-SCENARIO = HERE.parent.parent / "scenarios" / "fedltn.yaml"
-
-LENET = {"learning.backend": "{name: grouped, cohort: 5}", "training.learning_rate": "0.02"}
-"""At the rate of 0.05, good for the ResNet-8, some clients of a LeNet-5 diverge."""
-TABLES = {
-    "low_lenet": LENET,
-    "low_resnet8": {
-        "learning.model": "resnet8",
-        "learning.norm_statistics": "averaged",
-        "learning.bf16": "true",
-    },
-    "high_lenet": LENET
-    | {"clients": "100", "selection.k": "5", "training.rounds": "2000", "learning.evaluate.every": "500"},
-}
-BRIEF = {"learning.evaluate.samples": "100", "learning.evaluate.every": "50"}
-"""The tables are about clients' own test samples at the end; of the common ones a few do."""
-
-AVERAGED = {"training.server_optimiser": "{name: sgd, momentum: 0}"}
-"""The bare name would keep the momentum of the scenario's look-ahead."""
-LOTTERY = "{name: lotteryfl, target: %s, step: 0.2, threshold: 0.5}"
-ARMS = {
-    "FedAvg": AVERAGED | {"training.personal": "none"},
-    "FedBN": AVERAGED | {"training.personal": "fedbn"},
-    "FedLTN 0.9": {"training.personal.target": "0.9"},
-    "FedLTN 0.9, rewinding": {"training.personal.rewind": "true"},
-    "LotteryFL 0.5": AVERAGED | {"training.personal": LOTTERY % 0.5},
-    "FedLTN 0.5": {"training.personal.target": "0.5"},
-    "FedLTN 0.9, plain server": AVERAGED,
-    "FedLTN 0.9, no threshold": {"training.personal.threshold": "0"},
-    "FedLTN 0.9, threshold 0.5": {"training.personal.threshold": "0.5"},
-    "FedBN, look-ahead server": {"training.personal": "fedbn"},
-    "FedLTN 0.9, Jump-Start": {"training.personal.name": "jump_start"},
-    "LotteryFL 0.1": AVERAGED | {"training.personal": LOTTERY % 0.1},
-    "FedLTN 0.1": {"training.personal.target": "0.1"},
-    "FedLTN 0.9, threshold 0.4": {"training.personal.threshold": "0.4"},
-    "FedLTN 0.9, rewinding, no threshold": {"training.personal.rewind": "true", "training.personal.threshold": "0"},
-}
-"""Without a threshold every job prunes: what the megabytes come to where nothing holds pruning up."""
-
-MEASURES = {
-    "trained_mean": "client_trained_accuracy_mean",
-    "trained_min": "client_trained_accuracy_min",
-    "before_mean": "client_accuracy_mean",
-    "before_min": "client_accuracy_min",
-}
-PAIRS = (
-    ("FedLTN 0.9", "FedLTN 0.9, rewinding"),
-    ("FedLTN 0.9, no threshold", "FedLTN 0.9, rewinding, no threshold"),
-    ("FedLTN 0.5", "LotteryFL 0.5"),
-    ("FedLTN 0.1", "LotteryFL 0.1"),
-    ("FedBN", "FedAvg"),
-    ("FedLTN 0.9", "FedAvg"),
-    ("FedLTN 0.9", "FedBN"),
-    ("FedLTN 0.9", "FedLTN 0.9, plain server"),
-    ("FedBN", "FedBN, look-ahead server"),
-    ("FedLTN 0.9, plain server", "FedBN"),
-)
 EARLY, AROUND = 20, 5
 """The pruned share "in round 20" is that of the five rounds up to it."""
 LATELY = 100
@@ -129,58 +72,6 @@ def play(name: str, seed: int, options: argparse.Namespace) -> Played | None:
     )
     course = course.loc[course.trained_mean.notna(), ["rounds", "trained_mean", "before_mean", "train_loss"]]
     return Played(row, pandas.read_csv(result.path / "accuracies.csv"), course, diverged)
-
-
-def write(found: dict[str, dict[int, dict[str, float]]], diverged: dict[str, int], table: str) -> None:
-    """The arms' rows, by seed, as means and as paired differences."""
-    whole = pandas.DataFrame(found["FedAvg"].values())
-    rows: list[dict[str, Any]] = []
-    for name, values in found.items():
-        frame = pandas.DataFrame(values.values())
-        for when in ("20", "last"):  # of what FedAvg sends in a round
-            frame[f"pruned_{when}"] = 100 * (1 - frame.pop(f"sent_{when}") / whole.sent_20.iloc[0])
-        row: dict[str, Any] = {"arm": name, "seeds": len(frame), "diverged": diverged[name]}
-        for measure in frame:
-            row |= columns(measure, mean(frame[measure].to_numpy()))
-        rows.append(row | {"share": row["megabytes"] / whole.megabytes.mean()})
-    pandas.DataFrame(rows).to_csv(HERE / f"{table}.csv", index=False, float_format="%.5g")
-    rows = []
-    for one, other in PAIRS:
-        if seeds := sorted(found.get(one, {}).keys() & found.get(other, {}).keys()):
-            a, b = (pandas.DataFrame([found[name][seed] for seed in seeds]) for name in (one, other))
-            row = {"arm": one, "against": other, "seeds": len(seeds)}
-            for measure in ("trained_mean", "trained_min", "before_mean", "sent_20", "megabytes"):
-                row |= columns(measure, paired_difference(a[measure].to_numpy(), b[measure].to_numpy()))
-            rows.append(row)
-    pandas.DataFrame(rows).to_csv(HERE / f"{table}_paired.csv", index=False, float_format="%.5g")
-
-
-def write_courses(courses: dict[str, list[pandas.DataFrame]], table: str) -> None:
-    means = {name: pandas.concat(frames).groupby("rounds").mean() for name, frames in courses.items()}
-    if max(map(len, means.values())) > 1:
-        rows = pandas.concat(means, names=["arm"]).reset_index()
-        rows.to_csv(HERE / f"{table}_course.csv", index=False, float_format="%.5g")
-
-
-def columns(name: str, interval: Interval) -> dict[str, float | None]:
-    return {name: interval.estimate, f"{name}_low": interval.lower, f"{name}_high": interval.upper}
-
-
-def draw(clients: dict[str, list[pandas.DataFrame]], table: str) -> None:
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams |= {"svg.hashsalt": table, "svg.fonttype": "none"}
-    from matplotlib import pyplot
-
-    names = list(clients)
-    values = [pandas.concat(frames).trained.dropna().mul(100).to_numpy() for frames in clients.values()]
-    figure, axes = pyplot.subplots(figsize=(7, 0.35 * len(names) + 1), layout="constrained")
-    axes.boxplot(values, orientation="horizontal", whis=(0, 100), tick_labels=names, widths=0.6)
-    axes.invert_yaxis()
-    axes.set_xlabel("accuracy on own test samples after local training, % (box: quartiles; whiskers: all clients)")
-    figure.savefig(HERE / f"{table}.svg", metadata={"Date": None})
-    pyplot.close(figure)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas
-from fedltn import ARMS, BRIEF, HERE, SCENARIO, TABLES
+from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
 from numpy.typing import NDArray
 
 import simfl

@@ -4,19 +4,13 @@ As its authors' public code has them, with its ablation of N, K and T; tuned by 
 a processor can train.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
+from labels import GROUPED, SHARDS, SORTED, by_label, dropout_by_label
 from schemes import AUTHORS, PAPER
 
 __all__ = ["CELLS", "CONTROLS", "Cell", "dropout_by_label", "fitting", "marks", "published", "unit"]
-
-MNIST_LABELS = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
-"""Training images of each digit."""
-
-DROPOUT_OF_LABEL = (0.1, 0.15, 0.2, 0.25, 0.3, 0.3, 0.35, 0.4, 0.45, 0.5)
-"""How probably a client drops out that holds this digit only."""
 
 
 MARKS = {2: (100, 200), 3: (100, 200, 500, 1000), 4: (50, 100, 200)}
@@ -51,34 +45,7 @@ class Cell(NamedTuple):
         return self.minutes * (rounds or MARKS[self.table][-1]) / MARKS[self.table][-1]
 
 
-SHARDS = tuple(np.random.Generator(np.random.Philox(1)).permutation(120).tolist())
-"""Each client's shard of MNIST sorted by label: dealt at random, once for all seeds."""
-
-
-def dropout_by_label(shards: Sequence[int] = SHARDS) -> list[float]:
-    """Each client's dropout probability, where it holds the given one of equal shards of MNIST sorted by label.
-
-    Half the sum of the probabilities of its first and its last sample's label, as the authors' notebook has it.
-    """
-    labels = np.repeat(np.arange(10), MNIST_LABELS)
-    size = len(labels) // len(shards)
-    rates = np.asarray(DROPOUT_OF_LABEL)
-    mean = (rates[labels[::size]] + rates[labels[size - 1 :: size]]) / 2
-    return [round(float(mean[shard]), 4) for shard in shards]
-
-
 BF16 = {"learning.bf16": True}
-GROUPED = {"learning.backend": "grouped"}
-"""With what the runs of Table 3 are stored: their last digits depend on it, their times too."""
-SORTED = {"learning.partition": "{name: data_sharing, shared: 0}"}
-
-
-def by_label(shards: Sequence[int]) -> dict[str, Any]:
-    """One shard of one label a client, and the dropout probability of that label."""
-    return {
-        "learning.partition": f"{{name: data_sharing, shared: 0, order: {list(shards)}}}",
-        "devices.availability.dropout": [dropout_by_label(shards)],
-    }
 
 
 REDUCED = {

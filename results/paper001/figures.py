@@ -11,10 +11,9 @@ table1.csv, the number of client sets of each family, from theory alone; ``fairn
 200 rounds by both denominators, with 95 % intervals, of the paper's rules and of its authors' (least_total).
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas
+from figures_drawing import COLUMNS, HERE, draw
 from schemes import AUTHORS, PAPER, SCENARIOS, arguments, play
 
 import simfl
@@ -22,7 +21,6 @@ from simfl.api.result_objects import Result
 from simfl.experiments.compare.intervals import mean
 from simfl.selection.theory.expected_cardinality import theory
 
-HERE = Path(__file__).resolve().parent
 SCENARIO = "paper001_privacy.yaml"
 SCHEMES = PAPER | {
     "batch T=2": "batch_partition:T=2",
@@ -30,13 +28,6 @@ SCHEMES = PAPER | {
     "half T=2": "half_partition:T=2",
 }
 EXTRA = {"half T=12": "half_partition:T=12", "half T=6": "half_partition:T=6"}
-COLUMNS = {
-    "privacy_weak_upper": "Multi-round privacy T (weak)",
-    "privacy_semi_strong": "Semi-strong privacy",
-    "privacy_strong": "Strong privacy",
-    "fairness_gap": "Aggregation fairness gap",
-    "mean_cardinality": "Average aggregation cardinality",
-}
 
 
 def figure3(runs: dict[str, list[Result]]) -> pandas.DataFrame:
@@ -93,37 +84,6 @@ def fairness(rules: str, runs: dict[str, list[Result]]) -> pandas.DataFrame:
             told |= {column: found.estimate, f"{column}_half_interval": found.half_width}
         rows.append(told)
     return pandas.DataFrame(rows)
-
-
-def draw(curves: pandas.DataFrame, points: pandas.DataFrame) -> None:
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
-    from matplotlib import pyplot
-
-    colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#999999", "#8B5A2B"]
-    dashes = ["-", "--", ":", "-.", "-", "--", ":", "-.", "-"]
-    figure, axes = pyplot.subplots(2, 3, figsize=(11, 6.2), layout="constrained")
-    for axis, (column, title) in zip(axes.flat, COLUMNS.items()):
-        for (name, group), colour, dash in zip(curves.groupby("scheme", sort=False), colours, dashes):
-            axis.plot(group["round"] + 1, group[column], dash, color=colour, label=name, linewidth=1.4)
-        axis.set(title=title, xlabel="round")
-    handles = axes.flat[0].get_legend_handles_labels()
-    axes.flat[-1].axis("off")
-    axes.flat[-1].legend(*handles, loc="center", frameon=False, title=f"N=120, K=12, {curves.seeds.max()} seeds")
-    figure.savefig(HERE / "figure3.svg", metadata={"Date": None})
-
-    figure, axis = pyplot.subplots(figsize=(5.6, 3.8), layout="constrained")
-    for (name, group), colour, marker in zip(points.groupby("family"), ("#0072B2", "#D55E00"), ("o", "s")):
-        group = group.sort_values("T")
-        axis.plot(group["T"], group.expected_cardinality, "-", color=colour, label=f"{name}, theory")
-        axis.errorbar(group["T"], group.simulated_cardinality, 2 * group.standard_error, fmt=marker, color=colour,
-                      capsize=3, label=f"{name}, simulated (2 s.e.)")  # fmt: skip
-    axis.set(xlabel="multi-round privacy guarantee T", ylabel="average aggregation cardinality C", ylim=(0, 12.5))
-    axis.set_xticks([1, 2, 3, 4, 6, 12])
-    axis.legend()
-    figure.savefig(HERE / "tradeoff.svg", metadata={"Date": None})
 
 
 def main() -> None:

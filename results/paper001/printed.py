@@ -13,26 +13,17 @@ import argparse
 from collections.abc import Iterator
 from itertools import combinations
 from math import isnan
-from pathlib import Path
 
 import pandas
 from cells import MARKS, published
-from scipy.stats import fisher_exact, ttest_ind, ttest_ind_from_stats
+from scipy.stats import fisher_exact
+from stored_runs import HERE, far, stored
 from tables import LAST
 
 from simfl.experiments.compare.intervals import mean, paired_difference
 
-HERE = Path(__file__).resolve().parent
 HARDLY = 0.05
 """Share of the rounds that a scheme may skip to count as one that hardly skips."""
-
-
-def stored(number: int, setting: str) -> pandas.DataFrame:
-    """The published runs of a setting, one row a run."""
-    runs = pandas.read_csv(HERE / "published_runs.csv")
-    place = published(number, setting)
-    theirs = (runs[["data", "setting", "clients", "k"]] == list(place or [""] * 4)).all(axis=1)
-    return runs[theirs]
 
 
 def signed(value: float, digits: int) -> str:
@@ -88,15 +79,6 @@ def pairs(curves: pandas.DataFrame) -> Iterator[str]:
         found = paired_difference(ended[one][both].to_numpy(), ended[other][both].to_numpy())
         verdict = "excludes zero" if found.lower * found.upper > 0 else "includes zero"
         yield f"{one} − {other}: {found.estimate:.3f} ({found.lower:.3f} to {found.upper:.3f}), {verdict}"
-
-
-def far(ours: pandas.Series, told: pandas.Series) -> float | None:
-    """p of two means by Welch's test; of one published run by Student's, as a draw of the law of ours."""
-    if min(len(ours), len(told)) > 1:
-        return ttest_ind(ours, told, equal_var=False).pvalue
-    if len(ours) > 1 and len(told) == 1:
-        return ttest_ind_from_stats(ours.mean(), ours.std(), len(ours), told.mean(), 0, 1).pvalue
-    return None
 
 
 def tested(number: int, curves: pandas.DataFrame) -> Iterator[tuple[float, str]]:

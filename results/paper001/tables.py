@@ -24,18 +24,15 @@ from pathlib import Path
 
 import pandas
 from cells import CELLS, Cell, marks
-from schemes import AUTHORS, arguments, play, stem, swept
+from schemes import arguments, play, stem, swept
+from tables_drawing import HERE, TITLES, draw
+from tables_rows import LAST, curve, row
 
 from simfl.api.result_objects import Result
-from simfl.experiments.compare.intervals import mean, paired_difference
 
-HERE = Path(__file__).resolve().parent
-TITLES = {2: "CIFAR-10, narrow VGG-11", 3: "CIFAR-10", 4: "MNIST"}
 TUNED = {"tuned": ((3, "IID"), (3, "non-IID"), (4, "non-IID")), "reduced": ((2, "IID"), (2, "non-IID"))}
 RATES = (0.1, 0.03, 0.01)
 TUNING = {"name": "tune", "seed": 100, "selection": "random"}
-LAST = 5
-"""Evaluations that the mean accuracy at the end is taken over."""
 
 
 def tune(options: argparse.Namespace) -> None:
@@ -52,34 +49,6 @@ def tune(options: argparse.Namespace) -> None:
         before = pandas.read_csv(file)
         found = pandas.concat([before[~before.table.isin(found.table)], found])
     found.to_csv(file, index=False, float_format="%.6g")
-
-
-def curve(results: list[Result]) -> pandas.DataFrame:
-    """Test accuracy in per cent, one row an evaluated round, one column a seed."""
-    rounds = [result.rounds.set_index("round").test_accuracy.dropna() for result in results]
-    found = 100 * pandas.concat(rounds, axis=1)
-    found.columns = [result.summary["seed"] for result in results]
-    return found
-
-
-def row(accuracy: pandas.DataFrame, base: pandas.DataFrame, after: list[int]) -> dict:
-    """One cell of a table, from the accuracies of a scheme and of random: one row a round, one column a seed each."""
-    told: dict = {"seeds": accuracy.shape[1]}
-    for mark in after:
-        found = mean(accuracy.loc[mark - 1].to_numpy())
-        told |= {f"after_{mark}": found.estimate, f"after_{mark}_half_interval": found.half_width}
-    last = accuracy.iloc[-1]
-    ended, than = accuracy.tail(LAST).mean(), base.tail(LAST).mean()
-    both = ended.index.intersection(than.index)
-    difference = paired_difference(ended[both].to_numpy(), than[both].to_numpy())
-    return told | {
-        "lowest": last.min(),
-        "highest": last.max(),
-        f"mean_of_last_{LAST}": ended.mean(),
-        "minus_random": difference.estimate,
-        "minus_random_lower": difference.lower,
-        "minus_random_upper": difference.upper,
-    }
 
 
 def told(cell: Cell, played: dict[str, list[Result]]) -> tuple[pandas.DataFrame, pandas.DataFrame]:
@@ -123,35 +92,6 @@ def table(number: int, runs: pandas.DataFrame, curves: pandas.DataFrame) -> pand
             found = row(accuracies[scheme], accuracies["random"], marks(number, group.rounds.min()))
             rows.append({"setting": setting, "scheme": scheme} | found | extra)
     return pandas.DataFrame(rows)
-
-
-def draw(curves: pandas.DataFrame, number: int, file: str) -> None:
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
-    from matplotlib import pyplot
-
-    colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2"]
-    dashes = ["-", "--", ":", "-.", "-", "--"]
-    styles = dict(zip(AUTHORS, zip(dashes, colours, strict=True), strict=True))
-    panels = list(curves.groupby("setting", sort=False))
-    columns = min(len(panels), 2)
-    rows = -(-len(panels) // columns)
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(2 + 4 * columns, 3.6 * rows), layout="constrained", squeeze=False
-    )
-    for unused in axes.flat[len(panels) :]:
-        unused.remove()
-    for axis, (setting, panel) in zip(axes.flat, panels):
-        for name, group in panel.groupby("scheme", sort=False):
-            average, (dash, colour) = group.groupby("round").test_accuracy.mean(), styles[name]
-            axis.plot(average.index + 1, average, dash, color=colour, label=name, linewidth=1.4)
-        axis.set(title=f"{TITLES[number]}, {setting}", xlabel="round", ylabel="test accuracy, %")
-    named = {line.get_label(): line for axis in figure.axes for line in axis.get_lines()}  # a panel may lack schemes
-    names = [name for name in styles if name in named]
-    figure.legend([named[name] for name in names], names, loc="outside right center", frameon=False)
-    figure.savefig(HERE / f"{file}.svg", metadata={"Date": None})
 
 
 def main() -> None:

@@ -103,38 +103,44 @@ class ClientAccuracies:
     """Accuracies of clients' models: those that they use, and those that their last training ended with, where
     ``wanted``.
 
-    What training left is measured when somebody asks, so that models that are soon replaced are not measured at all.
+    What training left is measured when somebody asks, so that models that are soon replaced are not measured at all;
+    with ``best`` every one is, because a client's best accuracy so far is reported, too.
     """
 
-    def __init__(self, samples: ClientSamples, wanted: bool) -> None:
-        self.samples, self.wanted = samples, wanted
+    def __init__(self, samples: ClientSamples, wanted: bool, best: bool = False) -> None:
+        self.samples, self.wanted, self.best = samples, wanted, best
         self.accuracy = np.full(len(samples.split), np.nan)
-        self._trained = self.accuracy.copy()
+        self._trained, self._best = self.accuracy.copy(), self.accuracy.copy()
         self._known = np.zeros(len(samples.split), dtype=bool)  # a model that diverged has NaN, too
         self._waiting: dict[int, Vector] = {}
 
     def add_trained(self, client: int, model: Vector) -> None:
         """Notes the model, (d,), that a client's training ended with."""
         if self.wanted and self.samples.holders[client]:
+            if self.best and client in self._waiting:
+                self._measure_waiting()
             self._waiting[client] = model
             if len(self._waiting) * model.nbytes > WAITING_BYTES:
                 self._measure_waiting()
 
     def measure(self, model: Vector, personal: Callable[[int], Vector | None]) -> dict[str, float]:
-        """Measures the models in use, see :meth:`ClientSamples.accuracies`; the columns' values of both kinds."""
+        """Measures the models in use, see :meth:`ClientSamples.accuracies`; the columns' values of all kinds."""
         self._measure_waiting()
         self.accuracy = self.samples.accuracies(model, personal)
         scores = client_scores(self.accuracy[self.samples.holders], "accuracy")
-        return scores | client_scores(self._trained[self._known], "trained_accuracy")
+        scores |= client_scores(self._trained[self._known], "trained_accuracy")
+        return scores | client_scores(self._best[self._known], "best_accuracy") if self.best else scores
 
     def by_client(self) -> dict[str, NDArray[np.float64]]:
-        """Both kinds, (clients,) each, NaN where there is none."""
+        """All kinds, (clients,) each, NaN where there is none."""
         self._measure_waiting()
-        return {"accuracy": self.accuracy, "trained": np.where(self._known, self._trained, np.nan)}
+        kinds = {"accuracy": self.accuracy, "trained": np.where(self._known, self._trained, np.nan)}
+        return kinds | {"best": self._best.copy()} if self.best else kinds
 
     def _measure_waiting(self) -> None:
         for client, model in self._waiting.items():
             self._trained[client], self._known[client] = self.samples.accuracy(model, client), True
+            self._best[client] = np.fmax(self._best[client], self._trained[client])  # NaN only where all diverged
         self._waiting.clear()
 
     def state(self) -> Arrays:
@@ -142,6 +148,8 @@ class ClientAccuracies:
         if not self.wanted:
             return {}
         state = {"accuracy": self.accuracy, "trained": self._trained.copy(), "known": self._known.copy()}
+        if self.best:
+            state["best"] = self._best.copy()
         if self._waiting:
             state |= {
                 "waiting": np.array(list(self._waiting), dtype=np.int64),
@@ -154,5 +162,7 @@ class ClientAccuracies:
         if not self.wanted:
             return
         self.accuracy, self._trained, self._known = (np.array(state[name]) for name in ("accuracy", "trained", "known"))
+        if self.best:
+            self._best = np.array(state["best"])
         if "waiting" in state:
             self._waiting = dict(zip(state["waiting"].tolist(), np.array(state["waiting_models"]), strict=True))

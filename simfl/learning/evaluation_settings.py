@@ -1,9 +1,11 @@
 """When and on what a global model is measured."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
+
+from simfl.core.registration.plugin_data import SINCE_LATER
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,9 @@ class EvaluationSettings:
     per_client: Annotated[
         bool, Field(description="accuracy of each client's model on its own test (else training) samples too")
     ] = False
+    best: Annotated[
+        bool, Field(description="with per_client: the best accuracy so far of the models that a client trained, too")
+    ] = field(default=False, metadata=SINCE_LATER)
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 

@@ -54,7 +54,7 @@ class SupervisedLearner:
         self.models: dict[int, NDArray[np.float32]] = {}
         self.validation = self._client_samples(self.holdings.validation)
         self.own_test = self._client_samples(self.holdings.test)
-        record = ClientAccuracies(self.own_test, choice.evaluate.per_client)
+        record = ClientAccuracies(self.own_test, choice.evaluate.per_client, choice.evaluate.best)
         data = (self.augment, self.partition, self.states)
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
         losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)

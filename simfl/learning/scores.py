@@ -60,13 +60,23 @@ _MODELS = {
 }
 _STATISTICS = {"mean": "mean over the clients", "min": "lowest client", "worst_decile": "mean of the lowest tenth"}
 
-COLUMNS = tuple(
-    Column(f"client_{name}_{kind}", f"{heading}, {kind.replace('_', ' ')}", "share",
-           f"Accuracy on its own samples {whose}: {meaning}.", 1, shown=kind != "worst_decile")
-    for name, (heading, whose) in _MODELS.items()
-    for kind, meaning in _STATISTICS.items()
-)  # fmt: skip
+
+def _columns(name: str, heading: str, whose: str) -> tuple[Column, ...]:
+    """The three statistics of one accuracy."""
+    return tuple(
+        Column(f"client_{name}_{kind}", f"{heading}, {kind.replace('_', ' ')}", "share",
+               f"Accuracy on its own samples {whose}: {meaning}.", 1, shown=kind != "worst_decile")
+        for kind, meaning in _STATISTICS.items()
+    )  # fmt: skip
+
+
+COLUMNS = tuple(column for name, texts in _MODELS.items() for column in _columns(name, *texts))
 """What measuring clients adds to rounds.csv."""
+
+BEST_COLUMNS = _columns(
+    "best_accuracy", "Best accuracy so far", "of the best of all models that its local trainings left so far"
+)
+"""What ``evaluate.best`` adds to them."""
 
 
 def client_scores(accuracy: NDArray[np.float64], name: str) -> dict[str, float]:

@@ -19,7 +19,7 @@ from simfl.learning.models import MODELS
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.iid import Iid
-from simfl.learning.scores import COLUMNS
+from simfl.learning.scores import BEST_COLUMNS, COLUMNS
 from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.unchanged import Unchanged
 
@@ -58,6 +58,8 @@ class Supervised:
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Own samples of clients that get others with every version."""
+        if self.evaluate.best and not self.evaluate.per_client:
+            return [("evaluate.best", "is about each client's own accuracy; set evaluate.per_client to true, too")]
         if self.holdout is None or not self.partition.changes:
             return []
         why = f"sets samples aside once, but partition: {self.partition.name} gives clients others over time"
@@ -86,7 +88,9 @@ class Supervised:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return COLUMNS if self.evaluate.per_client else ()
+        if not self.evaluate.per_client:
+            return ()
+        return COLUMNS + BEST_COLUMNS if self.evaluate.best else COLUMNS
 
     @property
     def validates(self) -> bool:

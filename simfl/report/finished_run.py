@@ -131,7 +131,7 @@ class Run:
 
     @cached_property
     def accuracies(self) -> "DataFrame | None":
-        """``accuracies.csv``: client, accuracy, trained; None where clients were not measured."""
+        """``accuracies.csv``: client, accuracy, trained, best if asked for; None if not measured."""
         return read_table(self.results.file(ACCURACIES)) if ACCURACIES in self.results else None
 
     @cached_property

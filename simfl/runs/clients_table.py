@@ -64,10 +64,11 @@ def write_accuracies(folder: Path, parts: Components[Rule]) -> None:
     """Writes what models were worth to the clients when last measured, where that was asked for.
 
     ``accuracies.csv`` has a row a client: ``client``, ``accuracy`` of the model that it uses on samples of its own,
-    ``trained``: of the model that its last local training left; empty where there is none.
+    ``trained``: of the model that its last local training left, and where that was asked for ``best``: of the best of
+    all that they left; empty where there is none.
     """
     accuracies = parts.learner.evaluator.client_accuracies()
-    if accuracies is not None and 3 * parts.clients <= MOST_CELLS:
+    if accuracies is not None and (1 + len(accuracies)) * parts.clients <= MOST_CELLS:
         write_atomically(folder / ACCURACIES, _table({"client": np.arange(parts.clients), **accuracies}))
 
 

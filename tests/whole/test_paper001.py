@@ -190,6 +190,7 @@ def test_issued_numbers_fit_together():
 
 def test_a_table_may_grow_by_and_by(tmp_path, monkeypatch):
     import tables
+    import tables_drawing
     from tables import added, table
 
     def rows(setting: str, seeds: range) -> tuple[pandas.DataFrame, pandas.DataFrame]:
@@ -212,7 +213,7 @@ def test_a_table_may_grow_by_and_by(tmp_path, monkeypatch):
     whole = [pandas.concat(both) for both in zip(rows("IID", range(3)), rows("non-IID", range(2)), strict=True)]
     pandas.testing.assert_frame_equal(grown, table(4, *whole))
     assert grown.seeds.tolist() == [3, 3, 2, 2] and grown.minus_random.tolist() == [0, 3, 0, 1.5]
-    monkeypatch.setattr(tables, "HERE", tmp_path)
+    monkeypatch.setattr(tables_drawing, "HERE", tmp_path)
     some = curves[(curves.setting == "IID") | (curves.scheme == "random")]  # two of the six schemes, and one
     tables.draw(pandas.concat([some, curves.assign(setting="a third")]), 4, "grown")
     assert (tmp_path / "grown.svg").exists()
@@ -361,7 +362,7 @@ def test_split_and_initial_model_of_another_seed(forgetful):
 
 def test_convergence_bound_by_hand():
     """N=10, K=4, E=2, rho=2, mu=1, sigma^2=3, G=1, Gamma=0.5, |x0-x*|=2, C=3, J=5."""
-    from convergence import convergence_bound
+    from bound import convergence_bound
 
     alpha, beta, gamma = 3 + 6 * 2 * 0.5 + 8, 4 * 6 * 4 / (4 * 9), 16
     expected = 2 / (gamma + 3 / 4 * 2 * 5 - 1) * (2 * (alpha + beta) + gamma / 2 * 4)

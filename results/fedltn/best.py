@@ -1,0 +1,87 @@
+"""Table 4.3 of the thesis by two rules of reporting: each client's best accuracy so far, and that of its last round.
+
+    python results/fedltn/best.py [--seeds 5] [--arms ARM ...] [--rounds 2000] [--finished] [--out results]
+
+Runs arms of ``fedltn.py high_lenet`` (a hundred clients, LeNet-5) with ``learning.evaluate.best``, seed after seed
+(finished runs are reused), and writes beside this file
+
+    high_lenet_best.csv    one row an arm, seed and measured round: each client's best accuracy so far, of the models
+                           that its local trainings left; what the last training left; the model before training; means
+                           over the clients and the lowest client, per cent; megabytes so far
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas
+from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
+
+import simfl
+
+EVERY = 100
+"""Rounds between two measurements."""
+TENTH = {name: arm | {"training.personal": arm["training.personal"].replace("step: 0.2", "step: 0.1")}
+         for name, arm in ARMS.items() if name.startswith("LotteryFL")}  # fmt: skip
+CHOSEN = {
+    "FedLTN 0.1": ARMS["FedLTN 0.1"],
+    "LotteryFL 0.1, step 0.1": TENTH["LotteryFL 0.1"],
+    "FedLTN 0.5": ARMS["FedLTN 0.5"],
+    "LotteryFL 0.5, step 0.1": TENTH["LotteryFL 0.5"],
+    "FedLTN 0.1, rate 0.005": ARMS["FedLTN 0.1"] | {"training.learning_rate": "0.005"},
+    "FedAvg": ARMS["FedAvg"],
+    "FedLTN 0.9": ARMS["FedLTN 0.9"],
+    "FedLTN 0.1, rate 0.01": ARMS["FedLTN 0.1"] | {"training.learning_rate": "0.01"},
+    "FedLTN 0.1, rate 0.002": ARMS["FedLTN 0.1"] | {"training.learning_rate": "0.002"},
+    "LotteryFL 0.1": ARMS["LotteryFL 0.1"],
+    "LotteryFL 0.5": ARMS["LotteryFL 0.5"],
+}
+"""In the order of what they decide."""
+MEASURES = {
+    "best_mean": "client_best_accuracy_mean",
+    "best_min": "client_best_accuracy_min",
+    "trained_mean": "client_trained_accuracy_mean",
+    "trained_min": "client_trained_accuracy_min",
+    "before_mean": "client_accuracy_mean",
+    "before_min": "client_accuracy_min",
+}
+
+
+def play(name: str, seed: int, options: argparse.Namespace) -> pandas.DataFrame | None:
+    """The measured rounds of one arm; None where only finished runs count, and this is not."""
+    changes = BRIEF | TABLES["high_lenet"] | CHOSEN[name]
+    changes |= {"learning.evaluate.best": "true", "learning.evaluate.every": str(EVERY)}
+    if options.rounds:
+        changes |= {"training.rounds": str(options.rounds)}
+    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()], seed=seed)
+    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
+        return None
+    rounds = simfl.run(scenario, out=options.out, resume=True).rounds
+    sent = rounds.published_mb if "published_mb" in rounds else rounds.bytes_up / 1e6
+    table = pandas.DataFrame({measure: 100 * rounds[column] for measure, column in MEASURES.items()})
+    table = table.assign(rounds=rounds["round"] + 1, megabytes=sent.cumsum(), train_loss=rounds.train_loss)
+    table.insert(0, "arm", name)
+    table.insert(1, "seed", seed)
+    table.insert(2, "rounds", table.pop("rounds"))
+    return table[rounds.client_accuracy_mean.notna()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="other than the table has")
+    parser.add_argument("--arms", nargs="+", choices=CHOSEN, default=list(CHOSEN), metavar="ARM")
+    parser.add_argument("--finished", action="store_true", help="run nothing; tabulate the runs that are finished")
+    parser.add_argument("--out", default="results")
+    options = parser.parse_args()
+    frames = []
+    for seed in range(options.seeds):
+        for name in options.arms:
+            if (table := play(name, seed, options)) is not None:
+                frames.append(table)
+                print(table.tail(1).to_string(header=len(frames) == 1), flush=True)
+    stem = "high_lenet_best" + (f"_{options.rounds}_rounds" if options.rounds else "")
+    pandas.concat(frames).to_csv(HERE / f"{stem}.csv", index=False, float_format="%.5g")
+
+
+if __name__ == "__main__":
+    main()

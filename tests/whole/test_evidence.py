@@ -1,0 +1,120 @@
+"""What the papers' pages say about the strength of their comparisons follows from the stored curves."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+from simfl.core.registration.family_index import undone
+from tests.whole.test_scripts import imported
+
+HERE = Path(__file__).resolve().parents[2]
+PAPERS = HERE / "docs" / "papers"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    def load(name):
+        return imported(HERE / "results" / name, monkeypatch)
+
+    with undone():
+        yield load
+
+
+def words(page):
+    """A page's text, its lines joined."""
+    return re.sub(r"\s+", " ", (PAPERS / page).read_text())
+
+
+def test_the_tests_of_paper_001_are_those_of_its_curves(script, tmp_path, monkeypatch, capsys):
+    evidence = script("paper001/evidence.py")
+    folder = HERE / "results" / "paper001"
+    issued = {name: pandas.read_csv(folder / f"{name}.csv") for name in ("tests", "whole_runs")}
+    written = {}
+    monkeypatch.setattr(
+        pandas.DataFrame, "to_csv", lambda self, path, **options: written.update({Path(path).stem: self.copy()})
+    )
+    evidence.main()
+    for name, table in issued.items():
+        again = written[name].reset_index(drop=True)
+        pandas.testing.assert_frame_equal(again, table, rtol=1e-3, check_dtype=False)
+    page = (PAPERS / "paper001.md").read_text()
+    assert all(line in page for line in capsys.readouterr().out.strip().splitlines())
+
+
+def test_the_sentences_on_table_3_say_what_the_tests_say():
+    tests = pandas.read_csv(HERE / "results" / "paper001" / "tests.csv").set_index(["table", "setting"])
+    iid, text = tests.loc[("3_authors", "IID")], words("paper001.md")
+    assert (iid["tests"], iid["below_0.05"], iid.without_T6_tests) == (24, 8, 20)
+    assert "8 of the 24 means (six schemes, four marks) differ" in text and "without T = 6 4 of 20" in text
+    assert iid["without_T6_below_0.05"] == 4 and iid.without_T6_lower == 17 and "17 of these 20 means" in text
+    assert iid.without_T6_late_lower == iid.without_T6_late_tests == 10 and "all ten after 500 and 1,000" in text
+    assert f"{-iid.late_difference:.1f} points lower (p {iid.late_p:.3f})" in text
+    whole = pandas.read_csv(HERE / "results" / "paper001" / "whole_runs.csv").set_index(["table", "setting", "scheme"])
+    for setting, sentence in (("IID", "{} over the whole run (−{} to −{})"), ("non-IID, shared", "loses {} points")):
+        six = whole.loc[("3_authors", setting, "batch T=6")]
+        numbers = [f"{abs(value):.1f}" for value in (six.whole, six.whole_low, six.whole_high)]
+        assert sentence.format(*numbers) in text
+
+
+def test_detectable_differences_are_those_of_welchs_test(script):
+    from scipy.stats import ttest_ind
+
+    evidence, rng = script("paper001/evidence.py"), np.random.default_rng(0)
+    for n, m in ((5, 3), (4, 9)):
+        a, b = pandas.Series(rng.normal(size=n)), pandas.Series(2 * rng.normal(size=m))
+        shift = evidence.detectable(a, b) - (a.mean() - b.mean())
+        assert ttest_ind(a + shift, b, equal_var=False).pvalue == pytest.approx(0.05)
+
+
+def test_half_partitioning_is_ahead_where_batches_skip(script):
+    half = script("theorems/half.py")
+    table, issued = half.table(), pandas.read_csv(HERE / "results" / "theorems" / "half.csv")
+    pandas.testing.assert_frame_equal(table, issued, rtol=1e-3, check_dtype=False)
+    page = (PAPERS / "paper002.md").read_text()
+    assert all(line in page for line in half.markdown(table))
+    ahead = issued[issued.low > 0]
+    assert ahead["T"].tolist() == [6, 12]
+
+
+def test_the_page_has_the_tables_of_the_theorems():
+    text = (PAPERS / "paper001.md").read_text()
+    ranks = pandas.read_csv(HERE / "results" / "theorems" / "full_rank.csv").set_index(["scheme", "clients", "k"])
+    for (clients, k), group in ranks.groupby(["clients", "k"]):
+        line = next(line for line in text.splitlines() if line.startswith(f"| N = {clients}, K = {k} |"))
+        for row in group.itertuples():
+            assert f"{row.full_after_n:.3f} ({row.low:.3f} to {row.high:.3f}) | {row.rounds_95}" in line
+        assert line.endswith(f"| {row.bound:.4f} |" if row.bound else "| nothing |")
+    necessity = pandas.read_csv(HERE / "results" / "theorems" / "necessity.csv")
+    assert f"for all {len(necessity)} combinations" in words("paper001.md")
+    assert f"({necessity.families.notna().sum()} combinations)" in words("paper001.md")
+    dropouts = pandas.read_csv(HERE / "results" / "theorems" / "dropouts.csv")
+    for row in dropouts[dropouts.means == 0].itertuples():
+        assert f"| {row.errors} | {row.measured:.2f} ± {row.standard_error:.2f} | {row.equation_52:.1f} |" in text
+
+
+def test_the_page_has_table_4_3_of_the_thesis_by_three_rules(script):
+    rules = script("fedltn/rules.py")
+    page = (HERE / "docs" / "how-to" / "personal.md").read_text()
+    assert all(line in page for line in rules.markdown())
+    table = rules.rules()
+    assert (table.best_at_least >= table["last"]).all()
+    for one, other in (("FedLTN 0.5", "LotteryFL 0.5"), ("FedLTN 0.1", "LotteryFL 0.1")):
+        assert table["last"][one] < table["last"][other] and table.best_at_least[one] > table.best_at_least[other]
+        assert table.best_at_least[one] - table.best_at_least[other] < 1, "within a point"
+
+
+def test_the_page_of_paper_003_has_its_theorem():
+    table = pandas.read_csv(HERE / "results" / "theorems" / "quantised.csv")
+    text = (PAPERS / "paper003.md").read_text()
+    for row in table.itertuples():
+        numbers = f"{row.measured:.3f} ± {row.half_interval:.3f} | {row.last_tenth:.4f} | {row.bound_gradients:.2f} |"
+        assert f"| {numbers} {row.bound_updates:.2f} |" in text
+    last = table.set_index("exponent").last_tenth
+    plain = table.last_tenth[0]
+    assert f"{last[4] / plain:.0f} times as large at 2⁴ and {last[2] / plain:.0f} times at 2²" in words("paper003.md")
+    assert last[8] < 1.2 * plain
+    masks = pandas.read_csv(HERE / "results" / "theorems" / "masks.csv")
+    assert (masks[(masks.late > 0) & (masks.stale < 10)].uniform_p > 0.05).all()
