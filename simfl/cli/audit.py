@@ -1,6 +1,7 @@
 """``simfl audit``"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,11 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="Also say what is left against the server and any C (further) clients.",
 )
+@click.option(
+    "--ledger",
+    is_flag=True,
+    help="Also say at which signal to noise each client's update is known, to the server and any number of clients.",
+)
 @click.option("--dimension", type=click.IntRange(min=1), help="Coordinates of an update, where epsilon needs it.")
 def command(
     participation: str,
@@ -68,6 +74,7 @@ def command(
     delta: float,
     names: tuple[str, ...],
     colluders: int | None,
+    ledger: bool,
     dimension: int | None,
 ) -> None:
     """Say what a participation log gave away, and from which round on.
@@ -80,6 +87,7 @@ def command(
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.figure import draw
+    from simfl.audit.ledger import COLLUDERS, ledger_of_log
     from simfl.audit.noise import spent
     from simfl.audit.page import page
     from simfl.audit.reading import read
@@ -89,7 +97,9 @@ def command(
         _check_output(figure, participation, picture=True)
     if html is not None:
         _check_output(html, participation)
-    if noise is not None and (names or colluders):
+    if ledger and names:
+        raise SimflError("--ledger: is about coalitions of every size; leave out --colluder")
+    if noise is not None and (names or colluders) and not ledger:
         raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave one of them out")
     log = read(participation, _columns(columns))
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
@@ -97,6 +107,11 @@ def command(
     colluding = _positions(names, log.clients, participation)
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
+    if ledger:
+        asked = (*COLLUDERS, colluders) if colluders else COLLUDERS
+        lightest = report.trace.weak_lower
+        of_log = ledger_of_log(log.matrix, noise, every, colluders=tuple(sorted(set(asked))), weak=lightest)
+        report = replace(report, ledger=of_log)
     if figure is not None:
         draw(report, figure)
         click.echo(f"Figure: {figure}", err=True)

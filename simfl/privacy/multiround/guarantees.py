@@ -75,11 +75,11 @@ class Guarantees(Privacy):
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         if history.silent:
             return {column.name: [None] * history.shape[0] for column in self.columns}
-        values = self._guarantees(history)
+        values: dict[str, Iterable[float | int | None]] = {**self._guarantees(history)}
         if not self.ledger:
             return values
         weak = np.array([np.nan if value is None else value for value in values["privacy_weak_lower"]], dtype=float)
-        return values | of_rounds(history, list(ledgers(history, _foreign, self.every, self.budget, weak)))
+        return {**values, **of_rounds(history, list(ledgers(history, _foreign, self.every, self.budget, weak)))}
 
     def clients(self, history: History) -> Mapping[str, NDArray[np.generic]]:
         if not self.ledger:
