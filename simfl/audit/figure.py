@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.audit.audit_report import Report
 from simfl.core.storage.disk import write_atomically
-from simfl.privacy.ledger.ledger import Ledger
+from simfl.privacy.ledger.ledger import NoiseLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def drawing(report: Report) -> "Figure":
     return fig
 
 
-def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: Ledger) -> None:
+def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: NoiseLedger) -> None:
     """Signal to noise of the worst client; what is infinite is left out."""
     from simfl.report import style
 

@@ -13,7 +13,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.log_replay import history_of_log
-from simfl.privacy.ledger.ledger import COLLUDERS, Ledger, ledger
+from simfl.privacy.ledger.ledger import COLLUDERS, NoiseLedger, ledger
 from simfl.privacy.ledger.observed import GAUSSIAN_IN_SUM, is_covered, sums_and_noise
 from simfl.privacy.multiround.budget import BUDGET
 
@@ -25,7 +25,7 @@ class LogLedger:
     """The ledger of a log, and what the noise in its sums is called; empty without noise."""
 
     noise: str
-    ledger: Ledger
+    ledger: NoiseLedger
 
     def to_json(self) -> JsonObject:
         """As plain data; null where the signal to noise is infinite or was not evaluated."""

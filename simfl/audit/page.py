@@ -45,12 +45,8 @@ def page(report: Report, title: str) -> str:
     metrics = report.metrics
     with style.settings(svg_fonttype="none"):
         svg = inline(drawing(report), "audit", "Guarantees, rank and exposed clients over the rounds.")
-    values = (
-        value(metrics.strong),
-        value(metrics.semi_strong),
-        interval(metrics.weak_lower, metrics.weak_upper),
-        f"{len(report.exposed)}",
-    )
+    weak = interval(metrics.weak_lower, metrics.weak_upper)
+    values = (value(metrics.strong), value(metrics.semi_strong), weak, f"{len(report.exposed)}")
     return (
         page_environment(TEMPLATES)
         .get_template("audit.html")

@@ -37,6 +37,7 @@ COMMANDS = {
     "data": "simfl.cli.data",
     "attack": "simfl.cli.attack",
     "audit": "simfl.cli.audit",
+    "forecast": "simfl.cli.forecast",
     "export": "simfl.cli.export",
     "verify": "simfl.cli.verify",
     "doctor": "simfl.cli.doctor",

@@ -11,6 +11,8 @@ from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError, suggestion
 
 if TYPE_CHECKING:
+    from simfl.audit.audit_report import Report
+    from simfl.audit.ledger import LogLedger
     from simfl.audit.log import Log
 
 
@@ -87,7 +89,6 @@ def command(
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.figure import draw
-    from simfl.audit.ledger import COLLUDERS, ledger_of_log
     from simfl.audit.noise import spent
     from simfl.audit.page import page
     from simfl.audit.reading import read
@@ -97,10 +98,7 @@ def command(
         _check_output(figure, participation, picture=True)
     if html is not None:
         _check_output(html, participation)
-    if ledger and names:
-        raise SimflError("--ledger: is about coalitions of every size; leave out --colluder")
-    if noise is not None and (names or colluders) and not ledger:
-        raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave one of them out")
+    _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
     _refuse_more_than_sums(participation, log)
@@ -108,10 +106,7 @@ def command(
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     if ledger:
-        asked = (*COLLUDERS, colluders) if colluders else COLLUDERS
-        lightest = report.trace.weak_lower
-        of_log = ledger_of_log(log.matrix, noise, every, colluders=tuple(sorted(set(asked))), weak=lightest)
-        report = replace(report, ledger=of_log)
+        report = replace(report, ledger=_ledger(log, noise, every, colluders, report))
     if figure is not None:
         draw(report, figure)
         click.echo(f"Figure: {figure}", err=True)
@@ -119,6 +114,25 @@ def command(
         write_atomically(html, page(report, Path(participation).name or participation).encode())
         click.echo(f"Page: {html}", err=True)
     print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str | None, ledger: bool) -> None:
+    """
+    Raises:
+        SimflError: what is said of noise or by the ledger says nothing of these colluders.
+    """
+    if ledger and names:
+        raise SimflError("--ledger: is about coalitions of every size; leave out --colluder")
+    if noise is not None and (names or colluders) and not ledger:
+        raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave one of them out")
+
+
+def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, report: "Report") -> "LogLedger":
+    """The ledger of a log, for the usual numbers of colluders and the one that was asked for."""
+    from simfl.audit.ledger import COLLUDERS, ledger_of_log
+
+    counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
+    return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower)
 
 
 def _check_output(path: Path, log: str, picture: bool = False) -> None:

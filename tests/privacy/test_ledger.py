@@ -1,4 +1,4 @@
-"""The ledger: both ends against the columns that existed before, the middle against every coalition by least squares."""
+"""The ledger: both ends against the columns that existed before, the middle against every coalition, directly."""
 
 import json
 from itertools import combinations
@@ -129,7 +129,9 @@ clients: 20
 selection: {name: random, k: 5}
 training: {name: TRAINING, weighting: equal}
 learning: {name: none, parameters: 4}
-devices: {availability: {name: bernoulli, dropout: 0.1}, computation: {name: random, distribution: {name: half_normal, sigma: 1}}}
+devices:
+  availability: {name: bernoulli, dropout: 0.1}
+  computation: {name: random, distribution: {name: half_normal, sigma: 1}}
 """
 FEDAVG = TEXT.replace("TRAINING", "fedavg, rounds: 40")
 

@@ -35,7 +35,7 @@ class Errors(NamedTuple):
                           self.covariance - cross - cross.T + np.outer(n, n * (b / a**2)), self.least)  # fmt: skip
         return self if b <= self.least[j] else self._replace(covariance=self.covariance - np.outer(s, s / b))
 
-    def learned(self) -> Floats:
+    def signals(self) -> Floats:
         """The signal to noise of each update, shape (N,): 0 where it is hidden, infinite where nothing covers it."""
         return _signal(np.diag(self.hidden), np.diag(self.covariance))
 
@@ -61,7 +61,7 @@ def _signal(hidden: Floats, variance: Floats) -> Floats:
 
 def with_two(errors: Errors) -> Floats:
     """The most that two further known updates let learn of each, shape (N,): exact, O(N^3)."""
-    best = errors.learned()
+    best = errors.signals()
     for j in range(len(best)):
         learned = errors.without(j).with_one()
         learned[j] = 0.0
@@ -82,14 +82,14 @@ def greedy(errors: Errors, steps: int) -> Floats:
     open_ = ~np.eye(clients, dtype=bool)
     steps_done: list[tuple[Floats, Floats, Floats]] = []
     learned = np.zeros((steps + 1, clients))
-    learned[0] = errors.learned()
+    learned[0] = errors.signals()
     for step in range(1, steps + 1):
         j = _best(n, s, a, np.where(b > errors.least, b, 0.0), open_, every)
         first, p, q = _step(errors, j, a[every, j], b[every, j], steps_done)
         steps_done.append((first, p, q))
-        own = first[every, every], p[every, every], q[every, every]
-        n -= own[0][:, None] * first
-        s -= own[2][:, None] * p + own[1][:, None] * q
+        here = first[every, every], p[every, every], q[every, every]
+        n -= here[0][:, None] * first
+        s -= here[2][:, None] * p + here[1][:, None] * q
         a -= first**2
         b -= 2 * p * q
         open_[every, j] = False
@@ -102,11 +102,11 @@ def _best(
     n: Floats, s: Floats, a: Floats, b: Floats, open_: NDArray[np.bool_], every: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Who joins each client's coalition."""
-    own, error = n[every, every], s[every, every]
+    unknown, error = n[every, every], s[every, every]
     free = a > TOLERANCE
     with np.errstate(divide="ignore", invalid="ignore"):
-        hidden = np.where(free & (own > TOLERANCE)[:, None], n**2 / a, 0.0)
-        covered = np.where(~free & (b > 0) & (own <= TOLERANCE)[:, None], s**2 / (b * error[:, None]), 0.0)
+        hidden = np.where(free & (unknown > TOLERANCE)[:, None], n**2 / a, 0.0)
+        covered = np.where(~free & (b > 0) & (unknown <= TOLERANCE)[:, None], s**2 / (b * error[:, None]), 0.0)
     score = np.round(np.nan_to_num(hidden + covered, posinf=0.0), 9)
     chosen: NDArray[np.int64] = np.where(open_, score, -1.0).argmax(axis=1)
     return chosen

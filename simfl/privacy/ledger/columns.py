@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.core.columns import Column
 from simfl.privacy.accountant import History
-from simfl.privacy.ledger.ledger import COLLUDERS, Curve, Ledger, ledger
+from simfl.privacy.ledger.ledger import COLLUDERS, ColluderCurve, NoiseLedger, ledger
 from simfl.privacy.ledger.observed import sums_and_noise
 
 LEDGER_COLUMNS = (
@@ -30,26 +30,26 @@ Foreign = Callable[[Any, int], Any]
 
 def ledgers(
     history: History, foreign: Foreign, every: int, budget: int, weak: NDArray[np.float64] | None = None
-) -> Iterator[Ledger]:
+) -> Iterator[NoiseLedger]:
     """The ledger against each aggregator."""
     for who, P in history.participation.items():
         yield ledger(*sums_and_noise(history, who, foreign(P, who)), budget, every, weak=weak)
 
 
-def of_rounds(history: History, found: list[Ledger]) -> Mapping[str, list[float | None]]:
+def of_rounds(history: History, tables: list[NoiseLedger]) -> Mapping[str, list[float | None]]:
     """The columns of rounds.csv, against the worst aggregator."""
     if history.silent:
         return {column.name: [None] * history.shape[0] for column in LEDGER_COLUMNS}
-    values = np.maximum.reduce([_rows(each.worst) for each in found])
+    values = np.maximum.reduce([_rows(each.worst) for each in tables])
     if history.single or history.exposing:
         values = np.full_like(values, np.inf)
     cells = [[float(value) if np.isfinite(value) else None for value in row] for row in values]
     return dict(zip([column.name for column in LEDGER_COLUMNS], cells, strict=True))
 
 
-def of_clients(history: History, found: list[Ledger]) -> Mapping[str, NDArray[np.generic]]:
+def of_clients(history: History, tables: list[NoiseLedger]) -> Mapping[str, NDArray[np.generic]]:
     """A value for each client after the last round, (clients,), infinite where nothing covers its update."""
-    values = np.maximum.reduce([_rows(each.last) for each in found])
+    values = np.maximum.reduce([_rows(each.last) for each in tables])
     if history.silent:
         values = np.zeros_like(values)
     elif history.single or history.exposing:
@@ -60,7 +60,7 @@ def of_clients(history: History, found: list[Ledger]) -> Mapping[str, NDArray[np
     return dict(zip([column.name for column in LEDGER_COLUMNS], values, strict=True))
 
 
-def _rows(curve: Curve) -> NDArray[np.float64]:
+def _rows(curve: ColluderCurve) -> NDArray[np.float64]:
     """In the order of the columns."""
     between = np.stack([curve.lower, curve.upper], axis=1).reshape(-1, len(curve.alone))
     return np.concatenate([curve.alone[None], between, curve.everybody[None]])

@@ -54,9 +54,9 @@ class Information:
 
     def _append(self, direction: Floats) -> None:
         if self.rank == len(self._basis):
-            room = np.zeros((min(2 * self.rank, self._basis.shape[1]), self._basis.shape[1]))
-            room[: self.rank] = self._basis
-            self._basis = room
+            wider = np.zeros((min(2 * self.rank, self._basis.shape[1]), self._basis.shape[1]))
+            wider[: self.rank] = self._basis
+            self._basis = wider
         self._basis[self.rank] = direction
         self.rank += 1
 
@@ -88,7 +88,7 @@ class Information:
         if not self._exact and len(self._factor) == self.rank:
             root: Floats = solve_triangular(self._factor, self.basis, trans="T")
             return root
-        free = self._unconstrained()
+        free = self._open_coordinates()
         factor = np.zeros((len(self._factor), self.rank))
         factor[:, : len(self._factor)] = self._factor
         triangle = np.linalg.qr(factor @ free, mode="r")
@@ -97,7 +97,7 @@ class Information:
         solved: Floats = solve_triangular(triangle, open_, trans="T")
         return solved
 
-    def _unconstrained(self) -> Floats:
+    def _open_coordinates(self) -> Floats:
         """A basis of the coordinates that the sums without noise leave open, shape (rank, m)."""
         exact = np.zeros((max(len(self._exact), 1), self.rank))
         for row, known in zip(exact, self._exact, strict=False):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.one_thread import one_thread
-from simfl.privacy.ledger import bounds
+from simfl.privacy.ledger import coalition_bounds as bounds
 from simfl.privacy.ledger.coalitions import Errors, greedy, with_two
 from simfl.privacy.ledger.information import Floats, Information
 from simfl.privacy.multiround.basis import Basis, basis
@@ -26,7 +26,7 @@ DIGITS = 9
 
 
 @dataclass(frozen=True)
-class Curve:
+class ColluderCurve:
     """Signal to noise of the clients' updates, 0 where hidden and infinite where nothing covers them.
 
     Attributes:
@@ -43,7 +43,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class NoiseLedger:
     """The curve of every client after the last round, and that of the worst client after each round.
 
     Attributes:
@@ -55,8 +55,8 @@ class Ledger:
     """
 
     colluders: tuple[int, ...]
-    worst: Curve
-    last: Curve
+    worst: ColluderCurve
+    last: ColluderCurve
     known: int
 
 
@@ -67,7 +67,7 @@ def ledger(
     every: int = 1,
     colluders: Sequence[int] = COLLUDERS,
     weak: Floats | None = None,
-) -> Ledger:
+) -> NoiseLedger:
     """What the sums of a participation matrix tell of updates that stay the same.
 
     Args:
@@ -80,25 +80,25 @@ def ledger(
     """
     import scipy.linalg  # noqa: F401  (loaded first, so that it is limited to one thread, too)
 
-    telling = P.copy()
-    telling.data = np.where(mu[np.repeat(np.arange(len(mu)), np.diff(P.indptr))] > 0, P.data, 0.0)
-    rounds = ParticipationMatrix.of(telling, doubles=True)
+    informative = P.copy()
+    informative.data = np.where(mu[np.repeat(np.arange(len(mu)), np.diff(P.indptr))] > 0, P.data, 0.0)
+    rounds = ParticipationMatrix.of(informative, doubles=True)
     classes = identical(rounds)
     ranks = basis(rounds, classes, budget)
     state = _State(rounds, ranks, tuple(colluders), Budget(budget))
     worst = [np.full((len(colluders), rounds.shape[0]), np.nan) for _ in range(2)]
     ends = [np.full(rounds.shape[0], np.nan) for _ in range(2)]
-    due = evaluation_rounds(rounds.shape[0], every)
+    evaluated = evaluation_rounds(rounds.shape[0], every)
     with one_thread():
         curve = state.curve(1)
         for t in range(ranks.known):
             state.add(t, float(mu[t]))
-            if due[t] or t == ranks.known - 1:
+            if evaluated[t] or t == ranks.known - 1:
                 curve = state.curve(1 if weak is None or np.isnan(weak[t]) else int(weak[t]))
                 ends[0][t], ends[1][t] = curve.alone.max(initial=0.0), curve.everybody.max(initial=0.0)
                 worst[0][:, t] = curve.lower.max(axis=1, initial=0.0)
                 worst[1][:, t] = curve.upper.max(axis=1, initial=0.0)
-    return Ledger(tuple(colluders), Curve(ends[0], worst[0], worst[1], ends[1]), curve, ranks.known)
+    return NoiseLedger(tuple(colluders), ColluderCurve(ends[0], worst[0], worst[1], ends[1]), curve, ranks.known)
 
 
 class _State:
@@ -129,21 +129,21 @@ class _State:
             key = clients.tobytes()
             self._small[key] = clients, squares + self._small.get(key, (clients, np.zeros(len(clients))))[1]
 
-    def curve(self, weak: int) -> Curve:
+    def curve(self, weak: int) -> ColluderCurve:
         everybody, shape = np.sqrt(self._squares), (len(self._colluders), len(self._squares))
         n = shape[1]
         root = self._information.error_root()
         with np.errstate(divide="ignore"):
             alone = 1 / np.sqrt(np.square(root).sum(axis=0))
-        alone = np.minimum(np.where(self._isolated(), alone, 0.0), everybody)
+        alone = np.minimum(np.where(self._is_isolated(), alone, 0.0), everybody)
         lower, upper = np.tile(alone, (shape[0], 1)), np.tile(everybody, (shape[0], 1))
         if self._budget.take(n * n * (2 * self._information.rank + 8 * int(self._colluders.max(initial=0)) ** 2)):
             with np.errstate(divide="ignore"):
                 least = 0.5 / self._squares
             errors = Errors(self._information.hidden(), root.T @ root, np.where(self._squares > 0, least, 0.0))
-            self._attained(errors, lower)
+            self._raise_to_attained(errors, lower)
             if not self._noise_free:
-                self._bounded(upper)
+                self._lower_to_bounds(upper)
             if n <= ALL_PAIRS and (two := np.flatnonzero(self._colluders == 2)).size:
                 lower[two] = upper[two] = with_two(errors)
             lower[self._colluders == 1] = upper[self._colluders == 1] = errors.with_one()
@@ -152,9 +152,9 @@ class _State:
         lower[self._colluders >= n - 1] = everybody
         lower = np.minimum(np.maximum.accumulate(np.maximum(lower, alone), axis=0), everybody)
         upper = np.minimum(np.maximum(np.minimum.accumulate(upper[::-1], axis=0)[::-1], lower), everybody)
-        return Curve(*map(_rounded, (alone, lower, upper, everybody)))
+        return ColluderCurve(*map(_round_digits, (alone, lower, upper, everybody)))
 
-    def _attained(self, errors: Errors, lower: Floats) -> None:
+    def _raise_to_attained(self, errors: Errors, lower: Floats) -> None:
         """Raises the lower bounds to what coalitions learn that can be named."""
         learned = greedy(errors, min(int(self._colluders.max(initial=0)), len(self._squares) - 1))
         for row, count in zip(lower, self._colluders, strict=True):
@@ -163,7 +163,7 @@ class _State:
                 if len(clients) <= count + 1:  # the other members of a sum take their updates off it
                     row[clients] = np.maximum(row[clients], np.sqrt(squares))
 
-    def _bounded(self, upper: Floats) -> None:
+    def _lower_to_bounds(self, upper: Floats) -> None:
         """Lowers the upper bounds to what no coalition exceeds."""
         columns, n = self._information.noised_columns(), len(self._squares)
         gram = columns.T @ columns
@@ -174,7 +174,7 @@ class _State:
             if self._budget.take(4 * n * n * self._information.rank):
                 np.minimum(row, np.sqrt(bounds.groups(gram, count)), out=row)
 
-    def _isolated(self) -> NDArray[np.bool_]:
+    def _is_isolated(self) -> NDArray[np.bool_]:
         """Whose update is a combination of the sums so far, exactly; shape (N,)."""
         at, label = self._ranks.isolated, self._ranks.classes.label
         alone = (self._ranks.size == 1) & (at > 0) & (at <= self._information.rank)
@@ -188,7 +188,7 @@ class _State:
         return sizes
 
 
-def _rounded(values: Floats) -> Floats:
+def _round_digits(values: Floats) -> Floats:
     """To so many significant digits that no order of additions shows."""
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = DIGITS - 1 - np.floor(np.log10(values))

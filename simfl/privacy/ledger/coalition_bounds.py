@@ -22,10 +22,10 @@ def pairs(gram: Floats) -> Floats:
     Args:
         gram: A'A, shape (N, N).
     """
-    own = np.diag(gram).copy()
+    lengths = np.diag(gram).copy()
     with np.errstate(divide="ignore", invalid="ignore"):
-        distances = own[:, None] - np.where(own > 0, gram**2 / own, 0.0)
-    distances[distances < TOLERANCE * own[:, None]] = 0.0  # rounding; a difference that small counts as none
+        distances = lengths[:, None] - np.where(lengths > 0, gram**2 / lengths, 0.0)
+    distances[distances < TOLERANCE * lengths[:, None]] = 0.0  # rounding; a difference that small counts as none
     np.fill_diagonal(distances, np.inf)
     return np.sort(distances, axis=1)[:, :-1]
 
@@ -60,9 +60,9 @@ def _distances(gram: Floats, members: NDArray[np.int64]) -> Floats:
     inner, cross = gram[np.ix_(members, members)], gram[members]
     ridge = TOLERANCE * float(np.trace(inner)) or 1.0
     near = np.linalg.solve(inner + ridge * np.eye(len(members)), cross)
-    own = np.diag(gram)
-    distance: Floats = own - 2 * (near * cross).sum(axis=0) + (near * (inner @ near)).sum(axis=0)
-    return np.where(distance < 10 * TOLERANCE * own, 0.0, distance)
+    lengths = np.diag(gram)
+    distance: Floats = lengths - 2 * (near * cross).sum(axis=0) + (near * (inner @ near)).sum(axis=0)
+    return np.where(distance < 10 * TOLERANCE * lengths, 0.0, distance)
 
 
 def smaller_than_hidden(colluders: NDArray[np.int64], class_sizes: NDArray[np.int64], weak: int) -> NDArray[np.bool_]:
