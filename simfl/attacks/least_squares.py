@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.base import OBSERVERS, Label, ServerView, TrueUpdates, with_label
-from simfl.attacks.linear import Solution, errors, expected_errors, one_thread, solve
+from simfl.attacks.linear import Solution, errors, expected_errors, solve
 from simfl.attacks.view import View, equations
 from simfl.core.columns import Column
+from simfl.core.one_thread import one_thread
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays

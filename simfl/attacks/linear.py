@@ -15,14 +15,12 @@ they would miss of uncorrelated updates. For any other updates of equal length i
 cosine, where it is left to chance which client has which update.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+
+from simfl.core.one_thread import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -92,15 +90,3 @@ def expected_errors(solution: Solution, norms: Floats, noise: float = 0.0) -> Fl
 def errors(estimates: Floats, truth: Floats) -> tuple[Floats, Floats]:
     """Squared lengths of the errors and of the true updates, (N,) each; (N, d) both."""
     return np.square(estimates - truth).sum(axis=1), np.square(truth).sum(axis=1)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """The bits of linear algebra depend on its number of threads."""
-    with _threads().limit(limits=1):
-        yield
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from simfl.attacks.base import Label, ServerView
 from simfl.attacks.least_squares import LeastSquares
-from simfl.attacks.linear import one_thread, solve
+from simfl.attacks.linear import solve
 from simfl.attacks.view import View
+from simfl.core.one_thread import one_thread
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.exposure import Exposure, exposures
+from simfl.audit.ledger import LogLedger
 from simfl.audit.noise import Spent
 from simfl.audit.recovery import hidden
 from simfl.core.errors import SimflError
@@ -41,6 +42,7 @@ class Report:
         spent: what noise in the sums leaves to be learned, where that was asked.
         colluding: labels of the clients that work together with the server; all else is said of the others.
         against_any: the guarantees against any further colluders, where that was asked.
+        ledger: at which signal to noise each client's update is known, where that was asked.
     """
 
     rounds: Sequence[Any]
@@ -59,6 +61,7 @@ class Report:
     spent: Spent | None = None
     colluding: tuple[Any, ...] = ()
     against_any: ColludedGuarantees | None = None
+    ledger: LogLedger | None = None
 
     @property
     def predicted_error(self) -> float | None:
@@ -98,6 +101,7 @@ class Report:
             else {**_guarantees(self.as_written), "exposed": [self._exposure(exposure) for exposure in self.likely]},
             "unused_columns": list(self.unused),
             **({} if self.spent is None else {"epsilon": self.spent.to_json()}),
+            **({} if self.ledger is None else {"ledger": self.ledger.to_json()}),
             **({"colluding": list(self.colluding)} if self.colluding else {}),
             **({} if self.against_any is None else {"against_any": self.against_any._asdict()}),
             "trace": {

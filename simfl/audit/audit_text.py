@@ -4,6 +4,7 @@ from typing import Any
 
 from simfl.audit.audit_report import Report
 from simfl.audit.exposure import Exposure
+from simfl.audit.ledger import words as ledger_words
 from simfl.audit.log import plain
 
 LISTED = 20
@@ -45,6 +46,8 @@ def _summary(report: Report) -> list[str]:
         lines += ["", *against]
     if left := noise(report):
         lines += ["", *left]
+    if report.ledger is not None:
+        lines += ["", *ledger_words(report.ledger, lambda client: plain(report.clients[client]))]
     return [*lines, *(["", said] if (said := uncertainty(report)) else [])]
 
 

@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from simfl.audit.audit_report import Report
 from simfl.core.storage.disk import write_atomically
+from simfl.privacy.ledger.ledger import NoiseLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -37,7 +39,9 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
 
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
-    fig, ((above,), (below,)) = style.figure(2, 1, wide=wide, height_in=4.6, sharex=True)
+    more = report.ledger is not None
+    fig, panels = style.figure(2 + more, 1, wide=wide, height_in=4.6 + 2.3 * more, sharex=True)
+    above, below = panels[0][0], panels[1][0]
     band = _corners(rounds, _carry_forward(trace.weak_lower, trace), _carry_forward(trace.weak_upper, trace))
     above.fill_between(*band, step="post", color=style.SERIES[2], alpha=0.25, linewidth=0)
     lines = (("strong", trace.strong), ("semi-strong", trace.semi_strong), ("weak", trace.weak_upper))
@@ -48,7 +52,10 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
     exposed = report.exposed_by_round()
     below.step(*_corners(rounds, exposed), where="post", label="exposed clients", **style.look(4))
     below.axhline(len(report.clients), color=style.MUTED, linewidth=0.8, linestyle=":", label="all clients")
-    below.set(ylabel="Rank, clients", xlabel="Round", ylim=(0, None))
+    below.set(ylabel="Rank, clients", ylim=(0, None))
+    if report.ledger is not None:
+        _draw_ledger(panels[2][0], rounds, report.ledger.ledger)
+    panels[-1][0].set_xlabel("Round")
     for axes in (above, below):
         axes.legend(loc="best")
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -56,6 +63,24 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
     if rounds[-1] > rounds[0]:
         below.set_xlim(rounds[0], rounds[-1])
     return fig
+
+
+def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: NoiseLedger) -> None:
+    """Signal to noise of the worst client; what is infinite is left out."""
+    from simfl.report import style
+
+    worst = ledger.worst
+    between = list(zip(ledger.colluders, worst.lower, worst.upper, strict=True))
+    curves = [("server alone", worst.alone, worst.alone), *((f"and {c}", *bounds) for c, *bounds in between),
+              ("and all others", worst.everybody, worst.everybody)]  # fmt: skip
+    for number, (label, lower, upper) in enumerate(curves):
+        known = np.isfinite(lower)
+        axes.step(rounds[known], lower[known], where="post", label=label, **style.look(number))
+        known &= np.isfinite(upper)
+        axes.fill_between(rounds[known], lower[known], upper[known], step="post", linewidth=0, alpha=0.22,
+                          color=style.look(number)["color"])  # fmt: skip
+    axes.set(ylabel="Signal to noise μ", ylim=(0, None))
+    axes.legend(loc="best")
 
 
 def _corners(rounds: NDArray[np.float64], *columns: NDArray[np.number]) -> list[NDArray[np.number]]:

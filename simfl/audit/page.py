@@ -18,6 +18,7 @@ from simfl.audit.audit_text import (
     way,
 )
 from simfl.audit.figure import drawing
+from simfl.audit.ledger import words as ledger_words
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
 
@@ -67,6 +68,7 @@ def page(report: Report, title: str) -> str:
             uncertainty=uncertainty(report),
             colluders=" ".join(colluders(report)),
             noise=" ".join(noise(report)),
+            ledger=[] if report.ledger is None else ledger_words(report.ledger, lambda i: plain(report.clients[i])),
             unused=", ".join(plain(name) for name in report.unused[:LISTED]),
             drawings=drawings,
             headings=COURSE,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.attacks.linear import one_thread
+from simfl.core.one_thread import one_thread
 from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import Budget
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "attack": "simfl.cli.attack",
     "audit": "simfl.cli.audit",
     "calibrate": "simfl.cli.calibrate",
+    "forecast": "simfl.cli.forecast",
     "export": "simfl.cli.export",
     "verify": "simfl.cli.verify",
     "doctor": "simfl.cli.doctor",

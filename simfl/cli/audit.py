@@ -1,6 +1,7 @@
 """``simfl audit``"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError, suggestion
 
 if TYPE_CHECKING:
+    from simfl.audit.audit_report import Report
+    from simfl.audit.ledger import LogLedger
     from simfl.audit.log import Log
 
 
@@ -56,6 +59,11 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="Also say what is left against the server and any C (further) clients.",
 )
+@click.option(
+    "--ledger",
+    is_flag=True,
+    help="Also say at which signal to noise each client's update is known, to the server and any number of clients.",
+)
 @click.option("--dimension", type=click.IntRange(min=1), help="Coordinates of an update, where epsilon needs it.")
 def command(
     participation: str,
@@ -68,6 +76,7 @@ def command(
     delta: float,
     names: tuple[str, ...],
     colluders: int | None,
+    ledger: bool,
     dimension: int | None,
 ) -> None:
     """Say what a participation log gave away, and from which round on.
@@ -89,14 +98,15 @@ def command(
         _check_output(figure, participation, picture=True)
     if html is not None:
         _check_output(html, participation)
-    if noise is not None and (names or colluders):
-        raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave one of them out")
+    _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
     _refuse_more_than_sums(participation, log)
     colluding = _positions(names, log.clients, participation)
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
+    if ledger:
+        report = replace(report, ledger=_ledger(log, noise, every, colluders, report))
     if figure is not None:
         draw(report, figure)
         click.echo(f"Figure: {figure}", err=True)
@@ -104,6 +114,25 @@ def command(
         write_atomically(html, page(report, Path(participation).name or participation).encode())
         click.echo(f"Page: {html}", err=True)
     print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str | None, ledger: bool) -> None:
+    """
+    Raises:
+        SimflError: what is said of noise or by the ledger says nothing of these colluders.
+    """
+    if ledger and names:
+        raise SimflError("--ledger: is about coalitions of every size; leave out --colluder")
+    if noise is not None and (names or colluders) and not ledger:
+        raise SimflError("--noise: says nothing of colluders, who may know a part of the noise; leave one of them out")
+
+
+def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, report: "Report") -> "LogLedger":
+    """The ledger of a log, for the usual numbers of colluders and the one that was asked for."""
+    from simfl.audit.ledger import COLLUDERS, ledger_of_log
+
+    counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
+    return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower)
 
 
 def _check_output(path: Path, log: str, picture: bool = False) -> None:

@@ -68,7 +68,7 @@ def over_time(group: "Group", column: str) -> "DataFrame":
     A value holds until the next one. Several runs are read at evenly spaced times, from the first at which all have
     a value until the first of them ends.
     """
-    series = [run.rounds[["time_s", column]].dropna().to_numpy(dtype=np.float64) for run in group.runs]
+    series = [run.rounds.reindex(columns=["time_s", column]).dropna().to_numpy(dtype=np.float64) for run in group.runs]
     if any(len(s) == 0 for s in series):
         return _table(group, "time_s", np.empty(0), np.empty((len(series), 0)))
     if len(series) == 1:

@@ -16,7 +16,9 @@ import simfl
 HOME = Path(simfl.__file__).parent
 LAYERS = (
     {"cli", "plugins"},
-    {"api", "audit"},
+    {"api"},
+    {"forecast"},
+    {"audit"},
     {"report"},
     {"experiments", "remote"},
     {"runs"},

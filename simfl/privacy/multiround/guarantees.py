@@ -14,6 +14,8 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
+from simfl.privacy.ledger.columns import LEDGER_COLUMNS, ledgers, of_clients, of_rounds
+from simfl.privacy.ledger.observed import GAUSSIAN_IN_SUM, is_covered
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.colluders import reduce_by
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
@@ -50,9 +52,15 @@ class Guarantees(Privacy):
         int | None, Field(ge=1, description="also say what is left against the server and any of so many clients")
     ] = field(default=None, metadata=SINCE_LATER)
 
+    ledger: Annotated[
+        bool,
+        Field(description="also say at which signal to noise each client's update is known, to any number of clients"),
+    ] = field(default=False, metadata=SINCE_LATER)
+
     @property
     def columns(self) -> tuple[Column, ...]:
-        return COLUMNS if self.colluders is None else (*COLUMNS, *COLLUDER_COLUMNS)
+        colluded = () if self.colluders is None else COLLUDER_COLUMNS
+        return (*COLUMNS, *colluded, *(LEDGER_COLUMNS if self.ledger else ()))
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)
@@ -62,15 +70,32 @@ class Guarantees(Privacy):
         if self.rows == "weights" and setting.training.by_samples and setting.learning.counts_change:
             why = "is weights, but the clients' numbers of samples change over time, and one number a client is known"
             problems.append(("rows", f"{why}; use rows: units, or training.weighting: equal"))
+        noisy = [str(type(stage).name) for stage in self.stages if stage.observer]
+        if self.ledger and (len(noisy) > 1 or not all(map(is_covered, self.stages))):
+            problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
         return problems
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         if history.silent:
             return {column.name: [None] * history.shape[0] for column in self.columns}
+        values: dict[str, Iterable[float | int | None]] = {**self._guarantees(history)}
+        if not self.ledger:
+            return values
+        weak = np.array([np.nan if value is None else value for value in values["privacy_weak_lower"]], dtype=float)
+        return {**values, **of_rounds(history, list(ledgers(history, _foreign, self.every, self.budget, weak)))}
+
+    def clients(self, history: History) -> Mapping[str, NDArray[np.generic]]:
+        if not self.ledger:
+            return {}
+        return of_clients(history, list(ledgers(history, _foreign, 0, self.budget)))
+
+    def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
+        """The columns of the guarantees, and what is left of them against colluders."""
         least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
         values = [*least, *(() if self.colluders is None else reduce_by(least, self.colluders))]
         kinds = (int, float, int, int) * 2
-        return {column.name: _values_or_none(*of) for column, of in zip(self.columns, zip(values, kinds), strict=True)}
+        names = [column.name for column in (*COLUMNS, *COLLUDER_COLUMNS)[: len(values)]]
+        return {name: _values_or_none(*of) for name, of in zip(names, zip(values, kinds), strict=True)}
 
     def _against(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""

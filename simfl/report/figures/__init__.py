@@ -12,6 +12,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     inversion,
     labels,
     latency,
+    ledger,
     loss,
     membership,
     pareto,
@@ -30,7 +31,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "heat_map",
-    "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff", "pareto",
+    "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "ledger", "tradeoff", "pareto",
     "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
     "concurrency", "staleness", "plugins",
 )  # fmt: skip

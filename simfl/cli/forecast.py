@@ -1,0 +1,170 @@
+"""``simfl forecast``"""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simfl.cli.shared import as_json, print_json
+from simfl.core.errors import SimflError, suggestion
+
+if TYPE_CHECKING:
+    from simfl.forecast.forecast import Forecast
+    from simfl.forecast.past import Past
+
+
+@click.command("forecast")
+@click.argument("participation")
+@as_json
+@click.option("--horizon", metavar="ROUNDS|DAYSd", help="Coming rounds, or days such as 30d; as many as the log has.")
+@click.option("--futures", type=click.IntRange(min=2), default=200, show_default=True, help="Futures of each policy.")
+@click.option(
+    "--against",
+    metavar="POLICY",
+    multiple=True,
+    help="Another policy, e.g. batch_partition:T=4; may be given several times.",
+)
+@click.option("--from", "start", metavar="ROUND", type=click.IntRange(min=0), help="Round at which the others begin.")
+@click.option("--policy", metavar="POLICY", help="The log's own policy, where it is not recognised.")
+@click.option(
+    "--model",
+    type=click.Choice(["constant", "per_client", "markov", "time_of_day"]),
+    help="Of availability; the one that foretells the log's last part best.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides every draw.")
+@click.option(
+    "--guarantees",
+    type=click.IntRange(min=0),
+    default=8,
+    show_default=True,
+    help="Futures for which the semi-strong and weak guarantees are computed, too.",
+)
+@click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="That play at once.")
+@click.option(
+    "--columns",
+    metavar="round=NAME,client=NAME[,weight=NAME,time=NAME]",
+    help="Which columns of the log hold the round, the client, the weight and the time.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Write forecast.html and the tables there; an interrupted forecast goes on from it.",
+)
+def command(
+    participation: str,
+    as_json: bool,
+    horizon: str | None,
+    futures: int,
+    against: tuple[str, ...],
+    start: int | None,
+    policy: str | None,
+    model: str | None,
+    seed: int,
+    guarantees: int,
+    processes: int,
+    columns: str | None,
+    output: Path | None,
+) -> None:
+    """Say when whose update will become computable, and what other policies would change.
+
+    PARTICIPATION is a log as for `simfl audit`, with a column of times if there is one. Availability and failures are
+    inferred from it; many futures are played from its end, with its sums still there.
+    """
+    from simfl.forecast.forecast import rounds_ahead
+    from simfl.forecast.past import read_past
+    from simfl.forecast.text import text
+
+    past = read_past(participation, _columns(columns))
+    rounds = rounds_ahead(past, *_horizon(horizon))
+    settings = {"horizon": rounds, "futures": futures, "change_over": _change_over(start, past, rounds),
+                "policy": policy, "model": model, "seed": seed, "guarantees": guarantees,
+                "processes": processes}  # fmt: skip
+    of = _play(past, against, settings, output)
+    if output is not None:
+        _write(of, output, Path(participation).name or participation)
+    print_json(of.to_json()) if as_json else click.echo(text(of))
+
+
+def _play(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
+    """Plays all futures, with a bar that says how much time is left."""
+    from simfl.forecast.forecast import forecast
+
+    folder = None
+    if output is not None:
+        _check_folder(output)
+        folder = output / "parts"
+        folder.mkdir(parents=True, exist_ok=True)
+    length = settings["futures"] * (1 + len(against))
+    with click.progressbar(length=length, label="futures", file=click.get_text_stream("stderr")) as bar:
+        return forecast(past, against, **settings, folder=folder, step=bar.update)
+
+
+def _write(of: "Forecast", folder: Path, title: str) -> None:
+    from simfl.core.storage.disk import write_atomically
+    from simfl.forecast.page import page
+
+    tables = {"clients": of.clients(), "rounds": of.rounds(), "differences": of.differences()}
+    for name, table in tables.items():
+        write_atomically(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n").encode())
+    write_atomically(folder / "forecast.html", page(of, title).encode())
+    click.echo(f"Page: {folder / 'forecast.html'}", err=True)
+
+
+def _horizon(text: str | None) -> tuple[int | None, float | None]:
+    """Rounds, or days.
+
+    Raises:
+        SimflError: it is neither.
+    """
+    if text is None:
+        return None, None
+    form = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)d", text.strip())
+    if form is None or float(form[1] or form[2]) <= 0 or float(form[1] or form[2]) > 10**6:
+        raise SimflError(f"--horizon {text}: neither a number of rounds, e.g. 200, nor of days, e.g. 30d")
+    return (int(form[1]), None) if form[1] else (None, float(form[2]))
+
+
+def _change_over(start: int | None, past: "Past", horizon: int) -> int:
+    """Coming rounds before the other policies select.
+
+    Raises:
+        SimflError: that round is over, or beyond the horizon.
+    """
+    if start is None:
+        return 0
+    if not past.numbered:
+        raise SimflError("--from: the log's rounds have no numbers; leave it out, and the others begin at once")
+    ahead = start - int(past.label(0))
+    if not 0 <= ahead < horizon:
+        raise SimflError(f"--from {start}: must lie between {past.label(0)} and {past.label(horizon - 1)}")
+    return ahead
+
+
+def _check_folder(folder: Path) -> None:
+    """
+    Raises:
+        SimflError: nothing may be written there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise SimflError(f"{folder}: is a file; name a folder")
+    if (folder / "summary.json").exists():
+        raise SimflError(f"{folder}: holds results of a run; name another folder")
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    """``round=iteration,client=uid,time=when`` as a mapping."""
+    if text is None:
+        return None
+    names = ("round", "client", "weight", "time")
+    columns: dict[str, str] = {}
+    for part in text.split(","):
+        role, equals, name = (word.strip() for word in part.partition("="))
+        if role not in names or not equals or not name or role in columns:
+            raise SimflError(
+                f"--columns: '{part}' names none of {', '.join(names)}, once each{suggestion(role, names)}"
+            )
+        columns[role] = name
+    return columns

@@ -1,0 +1,1 @@
+"""Forecasts: what a deployment's log says about the exposures to come, under its policy and under others."""

@@ -1,0 +1,211 @@
+"""Who will be available: four models, the one that foretells the log's last part best, and draws of its parameters.
+
+A log shows who took part. Let r be the rate at which a unit (a client, or clients that always take part together) is in
+a sum. Where everybody who is available takes part, r is the availability. Where k of the available ones are selected,
+r fixes availabilities up to a common factor: with E expected available units, unit i is available at the rate
+E w_i / sum(w), w_i = r_i / (k + r_i). How large E is, only rounds with too few available units tell; what they leave
+open is drawn anew in each future.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.forecast.policies import SeenPolicy
+
+Floats = NDArray[np.float64]
+
+DAY_S = 86_400.0
+BINS = 8
+"""Parts of a day at which availability may differ."""
+STRENGTHS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 4096.0])
+"""Of the prior, in rounds: how alike units are."""
+MEMORIES = np.linspace(0.0, 0.96, 25)
+"""Correlations between two rounds."""
+LEVELS = 24
+"""Numbers of expected available units that are weighed."""
+
+
+class Observed(NamedTuple):
+    """Who took part in rounds with a sum.
+
+    Attributes:
+        took_part: bool (J, M), a column a unit.
+        bins: part of the day of each round, (J,); zeros without times.
+        sums: units selected in a round; 0 = all who are available.
+        skipped: rounds that summed nobody.
+    """
+
+    took_part: NDArray[np.bool_]
+    bins: NDArray[np.int64]
+    sums: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class AvailabilityFit:
+    """A model with what the log says of its parameters.
+
+    Attributes:
+        name: ``constant``, ``per_client``, ``markov`` or ``time_of_day``.
+        alpha, beta: of the Beta posteriors of the rates of taking part, (M, B) with one column a part of the day.
+        memory: probability of each of :data:`MEMORIES`, (25,).
+        sums: as of :class:`Observed`.
+        skipped, rounds: rounds that summed nobody, and all.
+        last: bool (M,): who took part in the last round.
+    """
+
+    name: str
+    alpha: Floats
+    beta: Floats
+    memory: Floats
+    sums: int
+    skipped: int
+    rounds: int
+    last: NDArray[np.bool_]
+
+    def draw(self, rng: np.random.Generator) -> "AvailabilityDraw":
+        """One set of parameters that the log allows."""
+        if self.name == "constant":
+            rate = rng.beta(self.alpha[:1], self.beta[:1])
+            rates = np.broadcast_to(rate, self.alpha.shape)
+        else:
+            rates = rng.beta(self.alpha, self.beta)
+        memory = float(rng.choice(MEMORIES, p=self.memory))
+        if not self.sums:
+            return AvailabilityDraw(rates, memory, self.last.astype(float))
+        available = self._level(rates, rng)
+        mean = available.mean(axis=1)
+        share = np.minimum(1.0, self.sums / max(float(mean.sum()), 1e-9))
+        unknown = mean * (1 - share) / np.maximum(1 - mean * share, 1e-9)
+        return AvailabilityDraw(available, memory, np.where(self.last, 1.0, np.clip(unknown, 0, 1)))
+
+    def _level(self, rates: Floats, rng: np.random.Generator) -> Floats:
+        """Availabilities, (M, B), that go with the rates of taking part."""
+        weights = rates / (self.sums + rates)
+        share = weights / np.maximum(weights.sum(axis=0), 1e-12)
+        most = 1 / float(share.max())
+        grid = np.linspace(min(self.sums, most), most, LEVELS)
+        short = np.array([too_few(np.minimum(1, level * share.mean(axis=1)), self.sums) for level in grid])
+        short = np.clip(short, 1e-12, 1 - 1e-12)
+        log = self.skipped * np.log(short) + (self.rounds - self.skipped) * np.log1p(-short)
+        chance = np.exp(log - log.max())
+        level = rng.choice(grid, p=chance / chance.sum())
+        return np.minimum(1.0, level * share)
+
+    def mean_rates(self) -> Floats:
+        """Expected rates of taking part, (M, B)."""
+        rates: Floats = self.alpha / (self.alpha + self.beta)
+        return rates
+
+
+@dataclass
+class AvailabilityDraw:
+    """Availabilities (M, B), correlation between rounds, and the probability of being available before the first."""
+
+    rates: Floats
+    memory: float
+    before: Floats
+
+    def first(self, uniform: Floats) -> NDArray[np.bool_]:
+        """Who was available in the log's last round."""
+        on: NDArray[np.bool_] = uniform < self.before
+        return on
+
+    def after(self, on: NDArray[np.bool_], part_of_day: int, uniform: Floats) -> NDArray[np.bool_]:
+        """Who is available one round later, from one uniform number a unit."""
+        rate = self.rates[:, part_of_day % self.rates.shape[1]]
+        next_on: NDArray[np.bool_] = uniform < rate * (1 - self.memory) + self.memory * on
+        return next_on
+
+
+def too_few(rates: Floats, need: int) -> float:
+    """Probability that fewer than ``need`` of independent units are available."""
+    counts = np.zeros(need)
+    if need:
+        counts[0] = 1.0
+    for rate in rates.tolist():
+        shifted = np.append(0.0, counts[:-1])
+        counts = counts * (1 - rate) + shifted * rate
+    return float(counts.sum())
+
+
+def observe(rows: NDArray[np.bool_], seen: SeenPolicy, times_s: Floats | None) -> Observed:
+    """What a log shows of its units."""
+    units = int(seen.units.max()) + 1
+    first = np.array([int(np.argmax(seen.units == unit)) for unit in range(units)])
+    full = rows.any(axis=1)
+    keep = full | (seen.relation == "all")
+    bins = np.zeros(len(rows), np.int64) if times_s is None else parts_of_day(times_s)
+    skipped = 0 if seen.relation == "all" else int((~full).sum())
+    return Observed(rows[keep][:, first], bins[keep], 0 if seen.relation == "all" else seen.sums, skipped)
+
+
+def parts_of_day(times_s: Floats) -> NDArray[np.int64]:
+    """The part of the day of some times, from 0."""
+    parts: NDArray[np.int64] = (times_s % DAY_S // (DAY_S / BINS)).astype(np.int64)
+    return parts
+
+
+def fit(seen: Observed, name: str) -> AvailabilityFit:
+    """What the log says of a model's parameters."""
+    rows, parts = seen.took_part, BINS if name == "time_of_day" else 1
+    rounds = len(rows)
+    counts = np.stack([rows[seen.bins == b].sum(axis=0) if parts > 1 else rows.sum(axis=0) for b in range(parts)], 1)
+    of = np.array([(seen.bins == b).sum() if parts > 1 else rounds for b in range(parts)])
+    total = rows.sum(axis=0)
+    mean = (total.sum() + 0.5) / (rounds * rows.shape[1] + 1)
+    if name == "constant":
+        alpha = np.full((rows.shape[1], 1), total.sum() + 0.5)
+        beta = np.full((rows.shape[1], 1), rounds * rows.shape[1] - total.sum() + 0.5)
+    else:
+        strength = _strength(total[:, None], np.array([rounds]), np.full((len(total), 1), mean))
+        alpha = strength * mean + total[:, None]
+        beta = strength * (1 - mean) + (rounds - total)[:, None]
+    if name == "time_of_day":
+        usual = alpha / (alpha + beta)
+        strength = _strength(counts, of, np.broadcast_to(usual, counts.shape))
+        alpha, beta = strength * usual + counts, strength * (1 - usual) + of - counts
+    memory = np.eye(len(MEMORIES))[0]
+    fitted = AvailabilityFit(name, alpha, beta, memory, seen.sums, seen.skipped, rounds + seen.skipped, rows[-1])
+    if name != "markov":
+        return fitted
+    memory = _memory(fitted, rows)
+    worth = (1 - float(MEMORIES @ memory)) / (1 + float(MEMORIES @ memory))  # rounds that tell something new
+    alpha = strength * mean + worth * total[:, None]
+    beta = strength * (1 - mean) + worth * (rounds - total)[:, None]
+    return replace(fitted, alpha=alpha, beta=beta, memory=memory)
+
+
+def _strength(counts: NDArray[np.integer], of: NDArray[np.integer], mean: Floats) -> float:
+    """How alike the rates are, by the likelihood of counts under Beta(s mean, s (1 - mean))."""
+    from scipy.special import betaln
+
+    a, b = STRENGTHS[:, None, None] * mean, STRENGTHS[:, None, None] * (1 - mean)
+    likelihood = (betaln(a + counts, b + of - counts) - betaln(a, b)).sum(axis=(1, 2))
+    return float(STRENGTHS[np.argmax(likelihood)])
+
+
+def pair_rate(rates: Floats, memory: float | Floats, sums: int) -> Floats:
+    """Probability of taking part again in the next round, for rates of taking part at all."""
+    if not sums:
+        return rates + (1 - rates) * memory
+    available = np.minimum(1.0, rates * 2)  # half of the available ones, where nothing is known
+    return np.clip(rates * (1 + (1 - available) / np.maximum(available, 1e-9) * memory), 0, 1)
+
+
+def _memory(fitted: AvailabilityFit, rows: NDArray[np.bool_]) -> Floats:
+    """Posterior of the correlation between rounds, from pairs of rounds."""
+    rates = fitted.mean_rates()[:, 0]
+    both, one = (rows[1:] & rows[:-1]).sum(axis=0), rows[:-1].sum(axis=0)
+    new, none = (rows[1:] & ~rows[:-1]).sum(axis=0), (~rows[:-1]).sum(axis=0)
+    log = np.zeros(len(MEMORIES))
+    for i, memory in enumerate(MEMORIES.tolist()):
+        again = np.clip(pair_rate(rates, memory, fitted.sums), 1e-9, 1 - 1e-9)
+        fresh = np.clip(rates * (1 - again) / np.maximum(1 - rates, 1e-9), 1e-9, 1 - 1e-9)
+        log[i] = (both * np.log(again) + (one - both) * np.log1p(-again)
+                  + new * np.log(fresh) + (none - new) * np.log1p(-fresh)).sum()  # fmt: skip
+    chance = np.exp(log - log.max())
+    return chance / chance.sum()

@@ -1,0 +1,48 @@
+"""Pictures of a forecast: fans over the coming rounds, one panel a quantity, one colour a policy."""
+
+from typing import TYPE_CHECKING
+
+from simfl.audit.log import plain
+from simfl.forecast.forecast import Forecast
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS = {
+    "exposed": "Exposed clients",
+    "rank": "Rank of the sums",
+    "strong": "Strong (clients)",
+    "semi_strong": "Semi-strong (clients)",
+    "weak_upper": "Weak, at most (clients)",
+    "cardinality": "Clients in a sum",
+    "fairness_gap": "Fairness gap",
+}
+MOST = 4
+"""Policies that are drawn with bands."""
+
+
+def drawing(of: Forecast) -> "Figure":
+    """The figure, in the style of the reports; call it under :func:`simfl.report.style.settings`."""
+    from simfl.report import style
+
+    table = of.rounds()
+    shown = [name for name in PANELS if (table.quantity == name).any()]
+    rows = -(-len(shown) // 2)
+    fig, panels = style.figure(rows, 2, wide=True, height_in=2.1 * rows, sharex=True)
+    flat = [axes for row in panels for axes in row]
+    for axes, name in zip(flat, shown, strict=False):
+        for number, policy in enumerate(of.policies):
+            part = table[(table.quantity == name) & (table.policy == policy)]
+            look = style.look(number)
+            axes.plot(part["round"], part["median"], drawstyle="steps-post", label=plain(policy, 40), **look)
+            if number < MOST:
+                for low, high in (("low_95", "high_95"), ("low_80", "high_80")):
+                    axes.fill_between(part["round"], part[low], part[high], step="post", linewidth=0, alpha=0.13,
+                                      color=look["color"])  # fmt: skip
+        axes.set(ylabel=PANELS[name], ylim=(0, None))
+    for axes in flat[len(shown) :]:
+        axes.set_axis_off()
+    for axes in flat[: len(shown)][-2:]:
+        axes.set_xlabel("Coming round")
+    style.legend(fig, flat[0])
+    return fig

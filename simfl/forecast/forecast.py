@@ -1,0 +1,221 @@
+"""A forecast: who will be exposed, from when on, and what other policies would change."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.errors import SimflError
+from simfl.core.json_data import JsonObject
+from simfl.forecast.futures import CHECKPOINTS, Outcome, checkpoints
+from simfl.forecast.limits import limits_of
+from simfl.forecast.model_choice import ModelChoice
+from simfl.forecast.past import Past
+from simfl.forecast.plan import Plan, plan
+from simfl.forecast.play import play_all
+from simfl.forecast.policies import SeenPolicy
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+QUANTILES = {"low_95": 0.025, "low_80": 0.1, "median": 0.5, "high_80": 0.9, "high_95": 0.975}
+"""Ends of the intervals that hold 80 and 95 of 100 futures."""
+OVER_TIME = ("rank", "strong", "cardinality", "fairness_gap")
+GUARANTEES = ("semi_strong", "weak_lower", "weak_upper")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The futures of a log under its policy and others.
+
+    Attributes:
+        outcomes: of each policy of the plan, arrays with a first axis of futures; future f has the same devices under
+            every policy.
+    """
+
+    past: Past
+    plan: Plan
+    seen: SeenPolicy
+    model: ModelChoice
+    outcomes: list[Outcome]
+
+    @property
+    def policies(self) -> list[str]:
+        """The policies' texts, the log's first."""
+        return [choice.text for choice in self.plan.policies]
+
+    @property
+    def limits(self) -> list[str]:
+        """What the forecast cannot know, in sentences."""
+        return limits_of(self.past, self.plan, self.seen, self.model)
+
+    def exposed(self, policy: int) -> NDArray[np.int64]:
+        """Clients that are exposed after each coming round, those of the past included, (futures, H)."""
+        since, horizon = self.outcomes[policy].exposed, self.plan.horizon
+        counts = np.stack([np.bincount(np.maximum(row, 0)[row < horizon], minlength=horizon) for row in since])
+        return np.cumsum(counts, axis=1)
+
+    def clients(self) -> "DataFrame":
+        """A row for each policy and client: ``probability`` of being exposed within the horizon, and the median and the
+        ends of the 80 and 95 % intervals of the coming round (from 0) from which on it is: -1 = already, empty = not
+        within the horizon; ``date_...`` where the log has dates, ``time_s_...`` where it has other times.
+        """
+        from pandas import DataFrame
+
+        parts = []
+        for text, outcome in zip(self.policies, self.outcomes, strict=True):
+            since = outcome.exposed
+            columns: dict[str, Any] = {"policy": text, "client": list(self.past.clients)}
+            columns["probability"] = (since < self.plan.horizon).mean(axis=0)
+            ends = {name: np.quantile(since, q, axis=0, method="inverted_cdf") for name, q in QUANTILES.items()}
+            columns |= {name: [self._round(int(t)) for t in values] for name, values in ends.items()}
+            if self.past.times_s is not None:
+                when = np.median(outcome.time_s, axis=0)
+                prefix = "date" if self.past.dated else "time_s"
+                columns |= {f"{prefix}_{name}": [self._time(int(t), when) for t in values]
+                            for name, values in ends.items()}  # fmt: skip
+            parts.append(DataFrame(columns))
+        from pandas import concat
+
+        return concat(parts, ignore_index=True)
+
+    def _round(self, t: int) -> Any:
+        return -1 if t < 0 else None if t >= self.plan.horizon else t
+
+    def _time(self, t: int, when: NDArray[np.float64]) -> Any:
+        if not 0 <= t < self.plan.horizon:
+            return None
+        return date(float(when[t])) if self.past.dated else round(float(when[t]), 3)
+
+    def rounds(self) -> "DataFrame":
+        """A row for each policy, quantity and coming round, with the median and the ends of the intervals.
+
+        Quantities: ``exposed`` (clients), ``rank``, ``strong``, ``cardinality``, ``fairness_gap``, and at four rounds
+        ``semi_strong``, ``weak_lower`` and ``weak_upper``, of fewer futures.
+        """
+        from pandas import DataFrame, concat
+
+        ends, parts = checkpoints(self.plan.horizon), []
+        for policy, text in enumerate(self.policies):
+            outcome = self.outcomes[policy]
+            values = {"exposed": self.exposed(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
+            for name, table in values.items():
+                parts.append(_fan(text, name, np.arange(self.plan.horizon), table))
+            for name in GUARANTEES:
+                table = getattr(outcome, name)[: self.plan.guarantees]
+                known = ~np.isnan(table).any(axis=0) if len(table) else np.zeros(CHECKPOINTS, dtype=bool)
+                if known.any():
+                    parts.append(_fan(text, name, ends[known], table[:, known]))
+        every: DataFrame = concat(parts, ignore_index=True)
+        every["label"] = [self.past.label(t) for t in every["round"]]
+        return every
+
+    def differences(self) -> "DataFrame":
+        """What each other policy changes: mean and 95 % interval of the mean of paired differences to the log's
+        policy, ``futures`` in which it is better, and both means.
+        """
+        from pandas import DataFrame
+
+        from simfl.experiments.compare.intervals import paired_difference
+
+        first, rows = self._numbers(0), []
+        for policy, text in list(enumerate(self.policies))[1:]:
+            for name, values in self._numbers(policy).items():
+                if len(values) > 1:
+                    change_by = paired_difference(values.tolist(), first[name].tolist())
+                    rows.append((text, name, float(first[name].mean()), float(values.mean()), change_by.estimate,
+                                 change_by.lower, change_by.upper))  # fmt: skip
+        columns = ["policy", "quantity", "as_now", "with_policy", "difference", "low_95", "high_95"]
+        return DataFrame(rows, columns=columns)
+
+    def _numbers(self, policy: int) -> dict[str, NDArray[np.float64]]:
+        """One number a future."""
+        outcome, horizon = self.outcomes[policy], self.plan.horizon
+        since = np.where(outcome.exposed < 0, horizon, outcome.exposed)
+        return {
+            "exposed": self.exposed(policy)[:, -1].astype(float),
+            "first_exposure": since.min(axis=1).astype(float),
+            "cardinality": outcome.cardinality.mean(axis=1),
+            "skipped": (outcome.cardinality == 0).sum(axis=1).astype(float),
+            "fairness_gap": outcome.fairness_gap[:, -1],
+        }
+
+    def to_json(self) -> JsonObject:
+        """As plain data; null where a client is not exposed within the horizon."""
+        tables = {"clients": self.clients(), "rounds": self.rounds(), "differences": self.differences()}
+        rows = {name: table.astype(object).where(table.notna(), None).to_dict("records")
+                for name, table in tables.items()}  # fmt: skip
+        about = {"horizon": self.plan.horizon, "futures": len(self.outcomes[0].rank), "seed": self.plan.seed}
+        model = {"name": self.model.fitted.name, "scores": self.model.scores, "drift": self.model.drift}
+        seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
+        return {**about, "policy": seen, "availability": model, "limits": self.limits, **rows}
+
+
+def _fan(policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.number]) -> "DataFrame":
+    from pandas import DataFrame
+
+    ends = {column: np.quantile(table, q, axis=0, method="inverted_cdf") for column, q in QUANTILES.items()}
+    return DataFrame({"policy": policy, "quantity": name, "round": rounds, "mean": table.mean(axis=0), **ends})
+
+
+def date(seconds: float) -> str:
+    """Seconds since 1970 as a date and time of day, UTC."""
+    return str(np.datetime64(int(seconds), "s")).replace("T", " ")[:16]
+
+
+def rounds_ahead(past: Past, horizon: int | None, days: float | None) -> int:
+    """How many coming rounds a horizon has; by default as many as the log.
+
+    Raises:
+        SimflError: days are meant, but the log has no times.
+    """
+    if days is None:
+        return horizon or len(past.rows)
+    if past.times_s is None or not past.dated:
+        raise SimflError("--horizon: the log has no dates, so that days mean nothing; give a number of rounds")
+    step = float(np.diff(past.times_s).mean())
+    return max(1, round(days * 86_400 / step)) if step > 0 else len(past.rows)
+
+
+def forecast(
+    past: Past,
+    against: Sequence[str] = (),
+    *,
+    horizon: int,
+    futures: int = 200,
+    change_over: int = 0,
+    policy: str | None = None,
+    model: str | None = None,
+    seed: int = 0,
+    guarantees: int = 0,
+    folder: Path | None = None,
+    processes: int = 1,
+    step: Callable[[int], None] | None = None,
+) -> Forecast:
+    """Plays the futures of a log.
+
+    Args:
+        past: the log.
+        against: other policies, as ``batch_partition:T=4``.
+        horizon: coming rounds.
+        futures: how many are played under each policy.
+        change_over: coming round from which the other policies select.
+        policy: the log's policy; None = recognised.
+        model: ``constant``, ``per_client``, ``markov`` or ``time_of_day``; None = chosen by held-out likelihood.
+        seed: decides every draw.
+        guarantees: futures for which the semi-strong and weak guarantees are computed, too.
+        folder: where finished parts are stored and looked for.
+        processes: that play at once.
+        step: called with the number of futures that are ready now.
+
+    Raises:
+        SimflError: there is no such policy, or nothing to play.
+    """
+    if horizon < 1 or futures < 1:
+        raise SimflError("a forecast needs at least one coming round and one future")
+    played, seen, chosen = plan(past, tuple(against), horizon=horizon, change_over=change_over, policy=policy,
+                                model=model, seed=seed, guarantees=guarantees)  # fmt: skip
+    return Forecast(past, played, seen, chosen, play_all(played, futures, folder, processes, step))

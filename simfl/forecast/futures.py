@@ -1,0 +1,183 @@
+"""One future: rounds after rounds from the end of a log, under one policy."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.rng import Streams
+from simfl.core.types import View
+from simfl.forecast.plan import Plan
+from simfl.forecast.policies import PolicyChoice
+from simfl.forecast.span import exposures, smallest_class
+from simfl.selection.base import Policy
+
+Floats = NDArray[np.float64]
+
+CHECKPOINTS = 4
+"""Times within the horizon at which the semi-strong and weak guarantees are computed."""
+EFFORT = 20_000_000
+"""Budget of these guarantees, for each future; where it ends they are not known."""
+
+
+class Outcome(NamedTuple):
+    """What became of one future.
+
+    Attributes:
+        exposed: coming round from which each client is exposed, (N,): -1 = in the past, H = not within the horizon.
+        rank, strong, cardinality: after each coming round, or in it, (H,).
+        fairness_gap: after each coming round, over all rounds, (H,).
+        time_s: when each coming round ends, (H,); the number of the round without times.
+        semi_strong, weak_lower, weak_upper: at :data:`CHECKPOINTS`, (4,); NaN where not computed.
+    """
+
+    exposed: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    strong: NDArray[np.int32]
+    cardinality: NDArray[np.int32]
+    fairness_gap: Floats
+    time_s: Floats
+    semi_strong: Floats
+    weak_lower: Floats
+    weak_upper: Floats
+
+
+def play(plan: Plan, policy: int, future: int) -> Outcome:
+    """One future under one of the plan's policies; the same future has the same devices under each of them."""
+    streams = Streams(plan.seed)
+    world = _World.of(plan, streams, future)
+    rows, times_s = _rounds(plan, world, policy, streams, future)
+    exposed, rank = exposures(plan.span, rows, streams("forecast/weights", future))
+    strong = smallest_class(plan.span, rows, streams("forecast/keys", future))
+    counts = plan.participation + np.cumsum(rows, axis=0, dtype=np.int64)
+    gap = (counts.max(axis=1) - counts.min(axis=1)) / (plan.past_rounds + 1 + np.arange(len(rows)))
+    semi, lower, upper = _guarantees(plan, rows, exposed) if future < plan.guarantees else np.full((3, 4), np.nan)
+    return Outcome(exposed, rank, strong, rows.sum(axis=1, dtype=np.int32), gap, times_s, semi, lower, upper)
+
+
+@dataclass
+class _World:
+    """The devices of a future: parameters, and one uniform number for each client, round and purpose."""
+
+    rates: Floats
+    memory: float
+    before: Floats
+    failure: float
+    available: Floats
+    failing: Floats
+    steps_s: Floats
+
+    @classmethod
+    def of(cls, plan: Plan, streams: Streams, future: int) -> "_World":
+        rng = streams("forecast/parameters", future)
+        draw = plan.fitted.draw(rng)
+        members = np.bincount(plan.units)[plan.units]
+        failure = float(rng.beta(plan.failed + 0.5, plan.worked - plan.failed + 0.5)) if plan.failed else 0.0
+        shape = plan.horizon, plan.clients
+        steps = np.zeros(plan.horizon)
+        if plan.timed:  # the Bayesian bootstrap
+            share = rng.dirichlet(np.ones(len(plan.steps_s)))
+            steps = rng.choice(plan.steps_s, plan.horizon, p=share)
+        return cls(
+            draw.rates[plan.units] ** (1 / members[:, None]), draw.memory,
+            draw.before[plan.units] ** (1 / members), 1 - (1 - failure) ** (1 / float(members.mean())),
+            streams("forecast/availability", future).random((shape[0] + 1, shape[1])),
+            streams("forecast/failures", future).random(shape), steps,
+        )  # fmt: skip
+
+
+def _rounds(plan: Plan, world: _World, policy: int, streams: Streams, future: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Who is in each coming sum, bool (H, N), and when its round ends, (H,)."""
+    rows = np.zeros((plan.horizon, plan.clients), dtype=bool)
+    times_s = np.zeros(plan.horizon)
+    used, now_s = plan.participation.copy(), plan.begin_s
+    history: list[NDArray[np.int32]] = []  # since the change-over: a guard cannot answer for sums before it
+    on = world.available[0] < world.before
+    selectors = [_Selector.of(choice) for choice in (plan.policies[0], plan.policies[policy])]
+    for t in range(plan.horizon):
+        rate = world.rates[:, plan.part_of_day(now_s) % world.rates.shape[1]]
+        on = world.available[t + 1] < rate * (1 - world.memory) + world.memory * on
+        rng = streams("forecast/selection", future, t)
+        selector = selectors[t >= plan.change_over]
+        units = selector.units(plan, on, used, history, plan.past_rounds + t, rng)
+        if units.size:
+            units = units[(world.failing[t][units] >= world.failure).all(axis=1)]
+        members = np.sort(units.ravel())
+        if members.size and selector.admits(on, used, history, plan.past_rounds + t, members):
+            rows[t, members] = True
+            used[members] += 1
+            if t >= plan.change_over:
+                history.append(members.astype(np.int32))
+        now_s += float(world.steps_s[t])
+        times_s[t] = now_s if plan.timed else t
+    return rows, times_s
+
+
+@dataclass
+class _Selector:
+    """A policy over some of the clients; None draws sizes and shares of the past again."""
+
+    policy: Policy | None
+    choice: PolicyChoice
+
+    @classmethod
+    def of(cls, choice: PolicyChoice) -> "_Selector":
+        return cls(None if choice.text == "as_before" else choice.policy(), choice)
+
+    def units(
+        self, plan: Plan, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]], t: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """Units of clients, (units, size)."""
+        if self.policy is None:
+            size = int(rng.choice(plan.sizes))
+            present = np.flatnonzero(on)
+            scores = rng.exponential(size=len(present)) / plan.shares[present]
+            return present[np.argsort(scores, kind="stable")[:size]][:, None]
+        units = self.policy.select(self._view(on, used, history, t), self.choice.k, rng)
+        return self.choice.order[units]
+
+    def admits(
+        self, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]], t: int,
+        members: NDArray[np.int64],
+    ) -> bool:  # fmt: skip
+        """Whether the policy lets this sum be opened."""
+        if self.policy is None or not self.policy.reads_history:
+            return True
+        view = self._view(on, used, history, t)
+        return self.policy.admits(view, self._places(members))
+
+    def _view(self, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]], t: int) -> View:
+        order = self.choice.order
+        reads = self.policy is not None and self.policy.reads_history
+        return View(t, on[order], used[order], history=tuple(map(self._places, history)) if reads else None)
+
+    def _places(self, clients: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Places of clients in the policy's order; those that it leaves out have none."""
+        places = np.searchsorted(self.choice.order, clients)
+        places = np.minimum(places, len(self.choice.order) - 1)
+        return places[self.choice.order[places] == clients].astype(np.int32)
+
+
+def _guarantees(plan: Plan, rows: NDArray[np.bool_], exposed: NDArray[np.int32]) -> Floats:
+    """The semi-strong guarantee and the bounds of the weak one at the checkpoints, (3, 4)."""
+    from scipy.sparse import csr_array, vstack
+
+    from simfl.privacy.multiround.analysis import trace
+
+    ends = checkpoints(plan.horizon)
+    values = np.full((3, CHECKPOINTS), np.nan)
+    values[:, ends >= exposed.min()] = 1.0
+    for place, end in enumerate(ends.tolist()):
+        if np.isnan(values[0, place]):
+            P = csr_array(vstack([plan.matrix, csr_array(rows[: end + 1].astype(float))]))
+            metrics = trace(P, every=0, budget=EFFORT, trust=True)
+            values[:, place] = [metrics.semi_strong[-1], metrics.weak_lower[-1], metrics.weak_upper[-1]]
+    return values
+
+
+def checkpoints(horizon: int) -> NDArray[np.int64]:
+    """The coming rounds after which the guarantees are computed, (4,)."""
+    ends: NDArray[np.int64] = np.maximum(np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS - 1, 0)
+    return ends

@@ -1,0 +1,181 @@
+"""Plays futures in processes, part by part, so that an interrupted forecast goes on."""
+
+import json
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from subprocess import PIPE, Popen
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from simfl.core.errors import SimflError
+from simfl.core.storage.disk import write_atomically
+from simfl.forecast.futures import Outcome, play
+from simfl.forecast.plan import Plan
+
+PART = 10
+"""Futures that are played and stored together."""
+
+
+class Task(NamedTuple):
+    """Some futures under one policy."""
+
+    policy: int
+    first: int
+    stop: int
+
+
+def play_all(
+    plan: Plan, futures: int, folder: Path | None = None, processes: int = 1, step: Callable[[int], None] | None = None
+) -> list[Outcome]:
+    """All futures under each policy, stacked: each array of an outcome gets a first axis of futures.
+
+    Args:
+        plan: what is played.
+        futures: how many, of each policy.
+        folder: where finished parts are stored and looked for; None = nowhere that stays.
+        processes: that play at once.
+        step: called with the number of futures that are ready now, part after part.
+
+    Raises:
+        SimflError: a process failed.
+    """
+    with TemporaryDirectory() as scratch:
+        place = Parts(folder or Path(scratch), plan_digest(plan))
+        tasks = [Task(policy, first, min(first + PART, futures))
+                 for first in range(0, futures, PART) for policy in range(len(plan.policies))]  # fmt: skip
+        parts = {task: part for task in tasks if (part := place.load(task)) is not None}
+        for task in parts:
+            (step or _ignore)(task.stop - task.first)
+        missing = [task for task in tasks if task not in parts]
+        for task, part in _play(plan, missing, processes, place):
+            parts[task] = part
+            (step or _ignore)(task.stop - task.first)
+    return [
+        _concatenate([parts[task] for task in tasks if task.policy == policy]) for policy in range(len(plan.policies))
+    ]
+
+
+def _ignore(ready: int) -> None:
+    """Nobody watches."""
+
+
+def _play(plan: Plan, tasks: list[Task], processes: int, place: "Parts") -> Iterator[tuple[Task, Outcome]]:
+    """Each task's outcome as soon as it is ready."""
+    if processes < 2 or len(tasks) < 2:
+        for task in tasks:
+            part = play_part(plan, task)
+            place.store(task, part)
+            yield task, part
+        return
+    write_atomically(place.plan_file, pickle.dumps(plan))
+    shares = [tasks[i::processes] for i in range(min(processes, len(tasks)))]
+    workers = [_start(place, share) for share in shares]
+    try:
+        with DefaultSelector() as selector:
+            for worker in workers:
+                assert worker.stdout is not None
+                selector.register(worker.stdout, EVENT_READ, worker)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    if line := key.fileobj.readline():  # type: ignore[union-attr]  # a file
+                        task = Task(*map(int, line.split()))
+                        ready = place.load(task)
+                        assert ready is not None
+                        yield task, ready
+                    else:
+                        selector.unregister(key.fileobj)
+                        if key.data.wait():
+                            raise SimflError("a process that plays futures has failed; its message stands above")
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+        place.plan_file.unlink(missing_ok=True)
+
+
+def _start(place: "Parts", tasks: list[Task]) -> "Popen[str]":
+    """A fresh interpreter that plays some tasks and says which is ready; nothing of the caller is in it."""
+    text = json.dumps([str(place.folder), place.key, tasks])
+    worker = Popen([sys.executable, "-m", "simfl.forecast.worker"], stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
+    assert worker.stdin is not None
+    worker.stdin.write(text)
+    worker.stdin.close()
+    return worker
+
+
+def play_part(plan: Plan, task: Task) -> Outcome:
+    """Some futures under one policy."""
+    from simfl.core.one_thread import one_thread
+
+    with one_thread():
+        return _stack([play(plan, task.policy, future) for future in range(task.first, task.stop)])
+
+
+def _stack(outcomes: list[Outcome]) -> Outcome:
+    return Outcome(*(np.stack(part) for part in zip(*outcomes, strict=True)))
+
+
+def _concatenate(parts: list[Outcome]) -> Outcome:
+    return Outcome(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+# -- parts on disk -----------------------------------------------------------------------------------
+
+
+def plan_digest(plan: Plan) -> str:
+    """A digest of all that decides the futures."""
+    digest = sha256()
+    for field in fields(plan):
+        if field.name not in ("matrix", "fitted", "span", "policies"):
+            digest.update(repr((field.name, np.asarray(getattr(plan, field.name)).tolist())).encode())
+    for part in (plan.fitted, plan.span):
+        for field in fields(part):
+            digest.update(repr((field.name, np.asarray(getattr(part, field.name)).tolist())).encode())
+    for choice in plan.policies:
+        digest.update(repr((choice.text, choice.k, choice.order.tolist())).encode())
+    if plan.matrix is not None:
+        digest.update(plan.matrix.toarray().tobytes())
+    return digest.hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Finished parts of a plan in a folder.
+
+    Attributes:
+        key: digest of the plan.
+    """
+
+    folder: Path
+    key: str
+
+    @property
+    def plan_file(self) -> Path:
+        """Where worker processes find the plan."""
+        return self.folder / f"{self.key}.plan"
+
+    def store(self, task: Task, part: Outcome) -> None:
+        """Writes a part."""
+        data = BytesIO()
+        np.savez_compressed(data, **part._asdict())
+        write_atomically(self._file(task), data.getvalue())
+
+    def load(self, task: Task) -> Outcome | None:
+        """A part that is there and whole."""
+        try:
+            with np.load(self._file(task), allow_pickle=False) as file:
+                return Outcome(**{name: file[name] for name in Outcome._fields})
+        except (OSError, ValueError, KeyError, BadZipFile):
+            return None
+
+    def _file(self, task: Task) -> Path:
+        return self.folder / f"{self.key}-{task.policy}-{task.first}-{task.stop}.npz"

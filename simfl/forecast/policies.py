@@ -1,0 +1,202 @@
+"""Which policy a log shows, and which others it is compared with."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.errors import SimflError
+from simfl.forecast.past import Past
+from simfl.scenario import InvalidScenario, Scenario
+from simfl.selection.base import Policy
+
+Relation = Literal["all", "some"]
+"""Whether all available clients (or units) take part, or some of them."""
+
+ENOUGH = 8
+"""Rounds with a sum below which no structure of units is believed."""
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """A policy as it is played.
+
+    Attributes:
+        text: as ``--against`` takes it; ``as_before`` where past selections are resampled.
+        order: the clients that its clients stand for, shape (n,).
+        k: clients in a round.
+    """
+
+    text: str
+    order: NDArray[np.int64]
+    k: int
+
+    def policy(self) -> Policy:
+        """The selection policy over the clients 0 .. n - 1."""
+        return policy_of(self.text, len(self.order))
+
+
+@dataclass(frozen=True)
+class SeenPolicy:
+    """What a log shows of its policy.
+
+    Attributes:
+        choice: the policy.
+        units: the unit of each client, (N,): clients that always take part together.
+        relation: of taking part to being available.
+        sums: units that are selected in a round.
+        failed, worked: units that were selected and not in the sum, and all that were selected, over all rounds.
+        sentence: what was recognised, and why.
+    """
+
+    choice: PolicyChoice
+    units: NDArray[np.int64]
+    relation: Relation
+    sums: int
+    failed: int
+    worked: int
+    sentence: str
+
+
+def policy_of(text: str, clients: int) -> Policy:
+    """The policy of a text such as ``batch_partition:k=8,T=4``.
+
+    Raises:
+        SimflError: there is none, or it cannot be.
+    """
+    data = {"clients": clients, "selection": {"name": "random", "k": 1}, "training": {"name": "fedavg", "rounds": 1},
+            "learning": {"name": "none", "parameters": 1}}  # fmt: skip
+    try:
+        scenario = Scenario.of(data, "forecast", [f"selection={text}"])
+    except InvalidScenario as error:
+        problems = [f"{p.key.removeprefix('selection').lstrip('.')}: {p.message}".removeprefix(": ")
+                    for p in error.problems]  # fmt: skip
+        raise SimflError(f"policy {text}: {'; '.join(problems)}") from None
+    policy: Policy = scenario.selection
+    if policy.asks or policy.reads:
+        raise SimflError(f"policy {text}: looks at what clients report, which a log does not say")
+    return policy
+
+
+def candidate(text: str, k: int, clients: int, participation: NDArray[np.int64]) -> PolicyChoice:
+    """A policy to compare with, of as many clients a round as the log has where the text does not say.
+
+    Where its units do not divide the clients, those who took part least are left out.
+
+    Raises:
+        SimflError: there is none, or it cannot be.
+    """
+    name, _, keys = text.partition(":")
+    words = dict(part.partition("=")[::2] for part in keys.split(",") if part) if "{" not in keys else {}
+    unit = int(words["T"]) if words.get("T", "").isdigit() and int(words["T"]) > 0 else 1
+    n = clients - clients % unit
+    size = max(unit, int(words["k"]) if words.get("k", "").isdigit() else round(min(k, n) / unit) * unit)
+    if name == "guarded" and "inner" not in keys:
+        text = f"{text},inner={{name: random, k: {size}}}"
+    elif "k" not in words and "{" not in keys:
+        text = f"{text}{',' if keys else ':'}k={size}" if name != "all" else text
+    order = np.sort(np.argsort(-participation, kind="stable")[:n])
+    choice = PolicyChoice(text, order, size)
+    choice.policy()
+    return choice
+
+
+def recognise(past: Past, named: str | None = None) -> SeenPolicy:
+    """The policy that a log shows, or the one that is named, with what the sizes of its sums say of failures.
+
+    Raises:
+        SimflError: there is no policy of that name.
+    """
+    rows = past.rows[past.rows.any(axis=1)]
+    n, singles = rows.shape[1], np.arange(rows.shape[1])
+    sizes = rows.sum(axis=1)
+    k = int(sizes.max())
+    if named is not None and named != "as_before":
+        choice = candidate(named, k, n, past.rows.sum(axis=0))
+        return _failures(rows, choice, singles, f"The policy is {choice.text}, as was said.")
+    if named is None and (batches := _batches(rows)) is not None:
+        return batches
+    if named is None and (halves := _halves(rows)) is not None:
+        return halves
+    if named is None and _everybody_fits(rows, sizes):
+        choice = PolicyChoice("all", singles, n)
+        why = "Sums vary in size as those of a policy do that takes everybody who is available."
+        return SeenPolicy(choice, singles, "all", n, 0, 0, why)
+    if named is None and (k == n or _binomial_fits(sizes, k)):
+        choice = PolicyChoice(f"random:k={k}", singles, k)
+        why = f"No client is bound to another one, and sums have up to {k} clients: taken to be uniform selection."
+        return _failures(rows, choice, singles, why)
+    text = "Sums differ in size by more than chance and failures; sizes and shares of the past are drawn again."
+    return SeenPolicy(PolicyChoice("as_before", singles, k), singles, "some", k, 0, 0, text)
+
+
+def _failures(rows: NDArray[np.bool_], choice: PolicyChoice, units: NDArray[np.int64], text: str) -> SeenPolicy:
+    """With sums that are smaller than the policy's counted as failures."""
+    members = max(1, len(units) // (int(units.max()) + 1))
+    sums = max(1, choice.k // members)
+    present = rows.sum(axis=1) // members
+    relation: Relation = "all" if choice.text.partition(":")[0] in ("all", "bernoulli") else "some"
+    missing = 0 if relation == "all" else int(np.maximum(sums - present, 0).sum())
+    return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text)
+
+
+def _batches(rows: NDArray[np.bool_]) -> SeenPolicy | None:
+    """Fixed batches: all clients have equal columns in classes of one size."""
+    n = rows.shape[1]
+    _, label, size = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
+    label = label.ravel()
+    seen = rows.any(axis=0)
+    sizes = np.unique(size[label[seen]])
+    unit = int(sizes[0]) if len(sizes) else 1
+    if len(rows) < ENOUGH or len(sizes) != 1 or unit < 2 or n % unit or unit == n or (~seen).sum() % unit:
+        return None
+    order = np.lexsort((np.arange(n), label, ~seen))
+    units = np.empty(n, dtype=np.int64)
+    units[order] = np.arange(n) // unit
+    k = int(rows.sum(axis=1).max())
+    text = f"Clients always take part in the same batches of {unit}: batch partitioning."
+    return _failures(rows, PolicyChoice(f"batch_partition:k={k},T={unit}", order, k), units, text)
+
+
+def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
+    """Pairs of neighbouring half-batches on the circle of all clients in the log's order."""
+    n = rows.shape[1]
+    for half in (size for size in range(n // 4, 0, -1) if n % (2 * size) == 0):
+        blocks = rows.reshape(len(rows), -1, half)
+        whole = blocks.all(axis=2)
+        if len(rows) < ENOUGH or (whole != blocks.any(axis=2)).any() or whole.all() or not _even_runs(whole):
+            continue
+        k = int(rows.sum(axis=1).max())
+        choice = PolicyChoice(f"half_partition:k={k},T={2 * half}", np.arange(n), k)
+        return _failures(rows, choice, np.arange(n) // half,
+                         f"Half-batches of {half} neighbours take part in pairs: half partitioning.")  # fmt: skip
+    return None
+
+
+def _even_runs(whole: Any) -> bool:
+    """Whether each row consists of runs of even length, closed to a circle."""
+    for row in whole:
+        if row.all():
+            continue
+        turned = np.roll(row, -int(np.argmin(row)))
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], turned.astype(np.int8), [0]])))
+        if ((edges[1::2] - edges[::2]) % 2).any():
+            return False
+    return True
+
+
+def _everybody_fits(rows: NDArray[np.bool_], sizes: NDArray[np.integer]) -> bool:
+    """Whether sizes vary as those of sets that everybody joins by chance of their own do, and no less."""
+    rates = rows.mean(axis=0)
+    expected = float((rates * (1 - rates)).sum())
+    k = int(sizes.max())
+    fewer = k * float(sizes.mean() / k) * (1 - float(sizes.mean() / k))
+    observed = float(sizes.var())
+    return observed > 0 and abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+
+
+def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:
+    """Whether sizes vary no more than k independent failures make them."""
+    rate = float(sizes.mean()) / k
+    return float(sizes.var()) <= 2 * k * rate * (1 - rate) + 0.5

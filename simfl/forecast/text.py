@@ -1,0 +1,87 @@
+"""A forecast in words and small tables."""
+
+import numpy as np
+
+from simfl.audit.log import plain
+from simfl.forecast.forecast import Forecast
+
+LISTED = 20
+"""Clients that the text lists; the CSV has all of them."""
+WORDS = {
+    "exposed": "exposed clients at the end",
+    "first_exposure": "rounds until the next exposure",
+    "cardinality": "clients in a sum, mean",
+    "skipped": "rounds without a sum",
+    "fairness_gap": "fairness gap at the end",
+}
+
+
+def text(of: Forecast) -> str:
+    """The forecast for a person at a terminal."""
+    return "\n".join([*summary(of), "", *_clients(of), *_differences(of), "", *(f"* {line}" for line in of.limits)])
+
+
+def summary(of: Forecast) -> list[str]:
+    """What was read, how it was understood, and what each policy leads to."""
+    plan, futures = of.plan, len(of.outcomes[0].rank)
+    lines = [
+        f"{plan.past_rounds} rounds of {plan.clients} clients; {futures} futures of {plan.horizon} rounds each.",
+        of.seen.sentence,
+        of.model.sentence,
+        "",
+        *(_verdict(of, policy) for policy in range(len(of.policies))),
+    ]
+    return lines
+
+
+def _verdict(of: Forecast, policy: int) -> str:
+    since = of.outcomes[policy].exposed
+    already = int((since[0] < 0).sum())
+    exposed = of.exposed(policy)[:, -1]
+    low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
+    any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
+    start = "as now" if policy == 0 else f"from {_from(of)} on"
+    return (
+        f"{of.policies[policy]}, {start}: {already} clients are exposed already; somebody else will be with "
+        f"probability {any_new:.2f}. At the end {middle} are, {low} to {high} in 80 of 100 futures."
+    )
+
+
+def _from(of: Forecast) -> str:
+    return f"round {of.past.label(of.plan.change_over)}"
+
+
+def _clients(of: Forecast) -> list[str]:
+    table = of.clients()
+    now = table[(table.policy == of.policies[0]) & (table["median"].fillna(of.plan.horizon) >= 0)]
+    now = now.sort_values(["probability", "median"], ascending=[False, True], kind="stable").head(LISTED)
+    if not len(now):
+        return ["Everybody is exposed already."]
+    form = "{:>16} {:>12} {:>10} {:>16} {:>16}"
+    rows = [form.format("client", "probability", "median", "80 %", "95 %")]
+    for row in now.itertuples():
+        rows.append(form.format(plain(row.client, 16), f"{row.probability:.2f}", _label(of, row.median),
+                                f"{_label(of, row.low_80)}..{_label(of, row.high_80)}",
+                                f"{_label(of, row.low_95)}..{_label(of, row.high_95)}"))  # fmt: skip
+    heading = "Exposed within the horizon, and from which round on (>: beyond the horizon)"
+    more = "; the first of them" if len(table) / len(of.policies) > LISTED else ""
+    return [f"{heading}{more}:", *rows, ""]
+
+
+def _label(of: Forecast, t: object) -> str:
+    if t is None or t != t:
+        return ">"
+    return "past" if int(t) < 0 else str(of.past.label(int(t)))  # type: ignore[call-overload]
+
+
+def _differences(of: Forecast) -> list[str]:
+    table = of.differences()
+    if not len(table):
+        return []
+    form = "{:>34} {:>32} {:>10} {:>10} {:>24}"
+    rows = [form.format("policy", "", "as now", "with it", "difference (95 %)")]
+    for row in table.itertuples():
+        name = plain(row.policy, 34)
+        change_by = f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})"
+        rows.append(form.format(name, WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}", change_by))
+    return ["What other policies change, by paired futures:", *rows]

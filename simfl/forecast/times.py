@@ -1,0 +1,91 @@
+"""When the rounds of a log ended."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.audit.delimited import DELIMITERS
+from simfl.audit.log import Log
+from simfl.core.errors import SimflError, suggestion
+
+NAMES = ("time", "timestamp", "date", "datetime", "time_s")
+ROUNDS = ("round",)
+CALENDAR_S = 10**8
+"""Plain numbers from here on are seconds since 1970."""
+
+
+def round_times(
+    path: Path, log: Log, round_column: str | None = None, time_column: str | None = None
+) -> tuple[NDArray[np.float64] | None, bool]:
+    """The last time of each round of a log in seconds, (J,), None where it has none; and whether they are dates.
+
+    Raises:
+        SimflError: the named column is not there, or holds no times.
+    """
+    import pandas
+
+    if path.is_dir():
+        table = pandas.read_csv(path / "rounds.csv")
+        times = table["time_s"].to_numpy(dtype=float)
+        return (times, False) if len(times) == len(log.rounds) and times[-1] > 0 else (None, False)
+    table = _table(path)
+    if table is None:
+        if time_column:
+            raise SimflError(f"{path}: a matrix has no column of times")
+        return None, False
+    time = _column(path, table.columns, time_column, NAMES)
+    rounds = _column(path, table.columns, round_column, ROUNDS)
+    if time is None or rounds is None:
+        return None, False
+    seconds, dated = _seconds(path, table[time])
+    last = pandas.Series(seconds).groupby(table[rounds].astype(str).str.strip().to_numpy()).max()
+    by_round = last.reindex([str(label) for label in log.rounds]).to_numpy(dtype=float)
+    if np.isnan(by_round).any():
+        raise SimflError(f"{path}: round {log.rounds[int(np.argmax(np.isnan(by_round)))]} has no time")
+    if (np.diff(by_round) < 0).any():
+        raise SimflError(f"{path}: round {log.rounds[int(np.argmax(np.diff(by_round) < 0)) + 1]} ends before the one "
+                         "before it; rounds must be in order of time")  # fmt: skip
+    return by_round, dated
+
+
+def _table(path: Path) -> Any:
+    """The log as a table of words; None where it is a matrix."""
+    import pandas
+
+    suffix = path.suffix.lower()
+    if suffix in (".npy", ".npz"):
+        return None
+    if suffix in (".parquet", ".pq"):
+        return pandas.read_parquet(path)
+    if suffix in (".jsonl", ".ndjson", ".json"):
+        return pandas.read_json(path, lines=True, dtype=False, convert_dates=False)
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+    delimiter = max(DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
+    return pandas.read_csv(path, sep=delimiter, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
+
+
+def _column(path: Path, header: Any, name: str | None, usual: tuple[str, ...]) -> str | None:
+    names = [str(column) for column in header]
+    if name is not None:
+        if name not in names:
+            raise SimflError(f"{path}:1: no column '{name}'{suggestion(name, names)}")
+        return name
+    return next((column for column in names if column.strip().lower() in usual), None)
+
+
+def _seconds(path: Path, column: Any) -> tuple[NDArray[np.float64], bool]:
+    import pandas
+
+    numbers = pandas.to_numeric(column, errors="coerce")
+    if numbers.notna().all():
+        return numbers.to_numpy(dtype=float), bool(numbers.min() >= CALENDAR_S)
+    try:
+        dates = pandas.to_datetime(column, utc=True, format="ISO8601")
+    except (ValueError, TypeError, OverflowError):
+        raise SimflError(f"{path}: the column '{column.name}' holds neither seconds nor dates such as "
+                         "2026-03-01T14:30:00Z") from None  # fmt: skip
+    return (dates - pandas.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(dtype=float), True

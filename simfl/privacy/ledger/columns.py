@@ -1,0 +1,66 @@
+"""What a run's tables say of the ledger: a value a round for the worst client, and one for each client at the end."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.columns import Column
+from simfl.privacy.accountant import History
+from simfl.privacy.ledger.ledger import COLLUDERS, ColluderCurve, NoiseLedger, ledger
+from simfl.privacy.ledger.observed import sums_and_noise
+
+LEDGER_COLUMNS = (
+    Column("mu_alone", "μ alone", "number", "Largest signal to noise at which the sums so far tell of one client's "
+           "update; empty where it is infinite.", -1),
+    *(Column(f"mu_{c}_{end}", f"μ of {c}, {heading}", "number",
+             f"{sentence} what the worst {c} clients learn of another one's update; empty where infinite.", -1,
+             shown=False)
+      for c in COLLUDERS
+      for end, heading, sentence in (("lower", "at least", "Lower bound of"), ("upper", "at most", "Upper bound of"))),
+    Column("mu_all", "μ of all", "number", "Largest signal to noise at which all others together learn of one client's "
+           "update; empty where it is infinite.", -1),
+)  # fmt: skip
+"""What rounds.csv tells of the ledger, if the scenario asks for it."""
+
+Foreign = Callable[[Any, int], Any]
+"""The sums as they look to their aggregator."""
+
+
+def ledgers(
+    history: History, foreign: Foreign, every: int, budget: int, weak: NDArray[np.float64] | None = None
+) -> Iterator[NoiseLedger]:
+    """The ledger against each aggregator."""
+    for who, P in history.participation.items():
+        yield ledger(*sums_and_noise(history, who, foreign(P, who)), budget, every, weak=weak)
+
+
+def of_rounds(history: History, tables: list[NoiseLedger]) -> Mapping[str, list[float | None]]:
+    """The columns of rounds.csv, against the worst aggregator."""
+    if history.silent:
+        return {column.name: [None] * history.shape[0] for column in LEDGER_COLUMNS}
+    values = np.maximum.reduce([_rows(each.worst) for each in tables])
+    if history.single or history.exposing:
+        values = np.full_like(values, np.inf)
+    cells = [[float(value) if np.isfinite(value) else None for value in row] for row in values]
+    return dict(zip([column.name for column in LEDGER_COLUMNS], cells, strict=True))
+
+
+def of_clients(history: History, tables: list[NoiseLedger]) -> Mapping[str, NDArray[np.generic]]:
+    """A value for each client after the last round, (clients,), infinite where nothing covers its update."""
+    values = np.maximum.reduce([_rows(each.last) for each in tables])
+    if history.silent:
+        values = np.zeros_like(values)
+    elif history.single or history.exposing:
+        took_part = np.zeros(history.shape[1], dtype=bool)
+        for P in history.participation.values():
+            took_part[P.indices] = True
+        values = np.where(took_part, np.inf, np.zeros_like(values))
+    return dict(zip([column.name for column in LEDGER_COLUMNS], values, strict=True))
+
+
+def _rows(curve: ColluderCurve) -> NDArray[np.float64]:
+    """In the order of the columns."""
+    between = np.stack([curve.lower, curve.upper], axis=1).reshape(-1, len(curve.alone))
+    return np.concatenate([curve.alone[None], between, curve.everybody[None]])

@@ -1,0 +1,214 @@
+"""The ledger: both ends against the columns that existed before, the middle against every coalition, directly."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pandas
+import pytest
+from click.testing import CliRunner
+from scipy.linalg import null_space
+from scipy.sparse import csr_array
+
+from simfl.audit import audit
+from simfl.cli import simfl
+from simfl.privacy.dp.mechanisms import gaussian
+from simfl.privacy.ledger.coalitions import Errors, greedy
+from simfl.privacy.ledger.ledger import ledger
+from simfl.runs.run import run
+from simfl.scenario import InvalidScenario, Scenario
+
+BUDGET = 10**9
+
+
+def direct(noised, exact, i, coalition):
+    """|A x| at its least over x with x_i = 1, x = 0 in the coalition and E x = 0: written for this test."""
+    others = [j for j in range(noised.shape[1]) if j != i and j not in coalition]
+    free, start = np.eye(len(others)), np.zeros(len(others))
+    if len(exact):
+        start, *_ = np.linalg.lstsq(exact[:, others], -exact[:, i], rcond=1e-11)
+        if np.abs(exact[:, others] @ start + exact[:, i]).max() > 1e-8:
+            return np.inf
+        free = null_space(exact[:, others], rcond=1e-11) if others else np.zeros((0, 0))
+    left = noised[:, i] + noised[:, others] @ start
+    ways = noised[:, others] @ free
+    ways[np.abs(ways) < 1e-12] = 0
+    best = np.linalg.lstsq(ways, -left, rcond=1e-11)[0] if free.size else np.zeros(free.shape[1])
+    distance = np.linalg.norm(left + ways @ best)
+    return 0.0 if distance < 1e-7 else distance
+
+
+def worst(noised, exact, i, most):
+    """What the worst coalitions of 0, 1, ... clients learn."""
+    others = [j for j in range(noised.shape[1]) if j != i]
+    found = [max(direct(noised, exact, i, c) for c in combinations(others, size)) for size in range(most + 1)]
+    return np.maximum.accumulate(found)
+
+
+def matrices(count, seed):
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        n, rounds = int(rng.integers(2, 7)), int(rng.integers(1, 8))
+        P = (rng.random((rounds, n)) < rng.uniform(0.3, 0.9)).astype(float)
+        if number % 3 == 1:
+            P *= rng.choice([1.0, 0.5, 2.0, 3.0], P.shape)
+        if number % 3 == 2:  # classes of some size
+            P = np.repeat(P, rng.integers(1, 4, n), axis=1)[:, :6]
+        yield P, rng.uniform(0.2, 2.0, rounds), rng
+
+
+@pytest.mark.parametrize("noise", ["all", "none", "some"])
+def test_every_coalition_of_small_matrices(noise):
+    loose = finite = 0
+    for P, mu, rng in matrices(36, {"all": 0, "none": 1, "some": 2}[noise]):
+        if noise != "all":
+            mu[rng.random(len(mu)) < (1.0 if noise == "none" else 0.4)] = np.inf
+        n = P.shape[1]
+        found = ledger(csr_array(P), mu, BUDGET, colluders=range(1, n))
+        covered = np.isfinite(mu)
+        for i in range(n):
+            truth = worst(P[covered] * mu[covered, None], P[~covered], i, n - 1)
+            assert found.last.alone[i] == pytest.approx(truth[0], abs=1e-6)
+            assert found.last.everybody[i] == pytest.approx(truth[-1], abs=1e-6)
+            for c in range(1, n):
+                low, high = found.last.lower[c - 1, i], found.last.upper[c - 1, i]
+                assert low <= truth[c] + 1e-6 and truth[c] <= high + 1e-6, (P.tolist(), mu.tolist(), i, c)
+                loose += high > low + 1e-6
+                finite += 0 < truth[c] < np.inf
+                if c in (1, 2, n - 1):  # computed exactly
+                    assert low == high
+    assert loose < finite / 2 or noise == "none"
+    assert finite or noise == "none"
+
+
+def test_what_is_kept_from_round_to_round_is_what_the_rounds_say():
+    """The factor that every sum updates gives, after each round, what the rounds so far give from scratch."""
+    for P, mu, _ in matrices(12, 5):
+        found = ledger(csr_array(P), mu, BUDGET)
+        for t in range(len(P)):
+            again = ledger(csr_array(P[: t + 1]), mu[: t + 1], BUDGET, every=0)
+            assert found.worst.alone[t] == pytest.approx(again.last.alone.max(), abs=1e-6)
+            assert found.worst.lower[0, t] == pytest.approx(again.last.lower[0].max(), abs=1e-6)
+            assert found.worst.everybody[t] == pytest.approx(again.last.everybody.max())
+
+
+def test_greedy_coalitions_learn_what_they_are_said_to_learn():
+    """Against the same elimination carried out on whole matrices, one coalition after the other."""
+    for P, mu, _ in matrices(30, 9):
+        A = P * mu[:, None]
+        gram, n = A.T @ A, P.shape[1]
+        hidden = np.eye(n) - np.linalg.pinv(A, rcond=1e-10) @ A
+        errors = Errors(hidden, np.linalg.pinv(gram, rcond=1e-10), np.zeros(n))
+        learned = greedy(errors, n - 1)
+        for i in range(n):
+            assert learned[-1, i] == pytest.approx(np.sqrt(gram[i, i]), abs=1e-6)
+            single = max([direct(A, A[:0], i, (j,)) for j in range(n) if j != i], default=0)
+            assert learned[1, i] <= single + 1e-6
+
+
+def test_without_noise_it_is_infinite_for_who_is_exposed_and_0_for_others():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        P = (rng.random((9, 10)) < 0.3).astype(float)
+        found = ledger(csr_array(P), np.full(9, np.inf), BUDGET)
+        exposed = {exposure.client for exposure in audit(P).exposed}
+        assert {i for i in range(10) if np.isinf(found.last.alone[i])} == exposed
+        assert set(np.unique(found.last.alone)) <= {0.0, np.inf}
+
+
+def test_who_always_take_part_together_are_hidden_from_fewer_colluders():
+    P = np.repeat(np.random.default_rng(0).random((40, 3)) < 0.7, 4, axis=1).astype(float)
+    found = ledger(csr_array(P), np.ones(40), BUDGET, colluders=(1, 2, 3))
+    assert (found.last.upper[:2] == 0).all() and (found.last.lower[2] > 0).all()
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+TEXT = """
+clients: 20
+selection: {name: random, k: 5}
+training: {name: TRAINING, weighting: equal}
+learning: {name: none, parameters: 4}
+devices:
+  availability: {name: bernoulli, dropout: 0.1}
+  computation: {name: random, distribution: {name: half_normal, sigma: 1}}
+"""
+FEDAVG = TEXT.replace("TRAINING", "fedavg, rounds: 40")
+
+
+def tables(text, out):
+    folder = run(Scenario.parse(text, "ledger"), out).path
+    return pandas.read_csv(folder / "rounds.csv"), pandas.read_csv(folder / "privacy.csv")
+
+
+@pytest.mark.parametrize("stage", ["central_gaussian, noise_multiplier: 2", "tree_gaussian, noise_multiplier: 3"])
+@pytest.mark.parametrize("training", ["fedavg, rounds: 40", "fedbuff, rounds: 40, concurrency: 10, buffer: 5"])
+def test_with_all_others_it_is_what_the_accountant_composes(tmp_path, stage, training):
+    text = TEXT.replace("TRAINING", training) + f"privacy: {{ledger: true, every: 10, stages: [{{name: {stage}}}]}}\n"
+    rounds, clients = tables(text, tmp_path)
+    assert np.allclose(gaussian.epsilon(clients["mu_all"].to_numpy(), 1e-5), clients["epsilon"], rtol=1e-6)
+    assert (clients["mu_alone"] <= clients["mu_1_lower"]).all() and (clients["mu_8_upper"] <= clients["mu_all"]).all()
+    assert clients["mu_alone"].max() == rounds["mu_alone"].iloc[-1] > 0
+    assert rounds["mu_all"].notna().sum() == 4, "every tenth round"
+
+
+def test_without_noise_the_columns_say_who_is_exposed(tmp_path):
+    rounds, clients = tables(FEDAVG + "privacy: {ledger: true}\n", tmp_path)
+    assert rounds["mu_all"].iloc[0] != rounds["mu_all"].iloc[0] or rounds["cardinality"].iloc[0] == 0  # infinite: empty
+    exposed = rounds["privacy_weak_upper"] == 1
+    assert exposed.any() and rounds["mu_alone"].isna().equals(exposed)
+    assert np.isinf(clients["mu_all"]).all()
+
+
+@pytest.mark.parametrize("change", [("weighting: equal", "weighting: equal, aggregate: median"),
+                                    ("fedavg, rounds: 40", "serverless, rounds: 6"),
+                                    ("fedavg, rounds: 40", "fedavg, rounds: 8, quorum: 3")])  # fmt: skip
+def test_beside_others(tmp_path, change):
+    text = FEDAVG.replace(*change)
+    text = text.replace("{name: random, k: 5}", "all") if "serverless" in text else text
+    _, clients = tables(text + "privacy: {ledger: true}\n", tmp_path)
+    assert (clients["mu_alone"] <= clients["mu_all"]).all()
+    if "median" in text:
+        assert np.isinf(clients["mu_alone"]).all()
+
+
+def test_noise_that_is_not_gaussian_in_the_sum_is_refused():
+    for stage in ("local_gaussian", "laplace_shares, epsilon: 1"):
+        with pytest.raises(InvalidScenario, match="speaks of one stage of Gaussian noise that is added to the sum"):
+            Scenario.parse(FEDAVG + f"privacy: {{ledger: true, stages: [{{name: {stage}}}]}}\n", "x")
+    two = "{name: central_gaussian}, {name: tree_gaussian}"
+    with pytest.raises(InvalidScenario, match="not of central_gaussian and tree_gaussian"):
+        Scenario.parse(FEDAVG + f"privacy: {{ledger: true, stages: [{two}]}}\n", "x")
+
+
+def test_without_it_a_scenario_keeps_its_digest():
+    plain, said, asked = (Scenario.parse(FEDAVG + f"privacy: {text}\n", "x") for text in
+                          ("multi_round", "{ledger: false}", "{ledger: true}"))  # fmt: skip
+    assert plain.digest == said.digest != asked.digest and "ledger" not in plain.to_yaml()
+
+
+# -- audit -----------------------------------------------------------------------------------------
+
+
+def test_the_audit_has_it_in_words_data_page_and_picture(tmp_path):
+    rng = np.random.default_rng(0)
+    P = np.zeros((30, 12))
+    for row in P:
+        row[rng.choice(12, 4, replace=False)] = 1
+    np.save(tmp_path / "log.npy", P)
+    asked = ["audit", str(tmp_path / "log.npy"), "--ledger", "--colluders", "3", "--every", "10"]
+    noisy = [*asked, "--noise", "central_gaussian:noise_multiplier=2"]
+    files = ["--html", str(tmp_path / "a.html"), "--figure", str(tmp_path / "a.svg")]
+    shown = CliRunner().invoke(simfl, [*noisy, *files])
+    assert shown.exit_code == 0 and "and any 3" in shown.output and "and all others" in shown.output
+    assert "Signal to noise" in (tmp_path / "a.html").read_text() and (tmp_path / "a.svg").exists()
+    data = json.loads(CliRunner().invoke(simfl, [*noisy, "--json"]).stdout)["ledger"]
+    assert data["colluders"] == [1, 2, 3, 4, 8]
+    assert data["clients"]["all"] == pytest.approx((np.sqrt(P.sum(axis=0)) / 2).tolist(), rel=1e-6)
+    silent = json.loads(CliRunner().invoke(simfl, [*asked, "--json"]).stdout)
+    exposed = {row["client"] for row in silent["exposed"]}
+    assert {i for i, open_ in enumerate(silent["ledger"]["infinite_alone"]) if open_} == exposed
+    for wrong, message in ((["--colluder", "3"], "leave out --colluder"),
+                           (["--noise", "local_gaussian"], "speaks of Gaussian noise")):  # fmt: skip
+        refused = CliRunner().invoke(simfl, [*asked[:3], *wrong])
+        assert refused.exit_code == 2 and message in refused.output
