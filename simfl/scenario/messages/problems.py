@@ -30,7 +30,7 @@ from simfl.scenario.messages.suggestions import (
     without_space,
 )
 from simfl.scenario.messages.unit_suffixes import as_number, key_in_unit
-from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
+from simfl.scenario.yaml.places import KeyPath, Problem, dotted_key, shown
 from simfl.scenario.yaml.reader import Document
 
 MISTYPED = 0.8
@@ -279,13 +279,3 @@ def _words_of(annotation: object) -> list[str]:
         elif get_origin(option) is not None:
             words += [part for part in get_args(option) if isinstance(part, str)]
     return words
-
-
-def in_order(problems_found: Iterable[Problem]) -> list[Problem]:
-    """Without repetitions, in the order of the file; overrides last."""
-
-    def position(problem: Problem) -> tuple[Any, ...]:
-        place: Place = problem.place
-        return (place.source.startswith("override "), place.line, place.column)
-
-    return sorted(dict.fromkeys(problems_found), key=position)
