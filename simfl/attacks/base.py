@@ -2,18 +2,20 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.context import AttackerKnowledge, GroundTruth
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Arrays, Job
+
+if TYPE_CHECKING:
+    from simfl.attacks.context import AttackerKnowledge, GroundTruth
 
 Label = Annotated[
     str, Field(pattern=r"^([a-z][a-z0-9_]*)?$", max_length=40, description="put before the names of its columns")
@@ -159,15 +161,15 @@ class Observer(Plugin, Protocol):
 
     # -- what becomes of it after the last aggregation ---------------------------------------------------
 
-    def challenge(self, truth: GroundTruth, streams: Streams) -> Any:
+    def challenge(self, truth: "GroundTruth", streams: Streams) -> Any:
         """The scorer's question, e.g. which of these samples were trained on."""
         return None
 
-    def answer(self, challenge: Any, state: Arrays, knowledge: AttackerKnowledge, streams: Streams) -> Any:
+    def answer(self, challenge: Any, state: Arrays, knowledge: "AttackerKnowledge", streams: Streams) -> Any:
         """The attacker's answer from all that it has observed; None = none."""
         return None
 
-    def score(self, answer: Any, truth: GroundTruth, knowledge: AttackerKnowledge, streams: Streams) -> Finding:
+    def score(self, answer: Any, truth: "GroundTruth", knowledge: "AttackerKnowledge", streams: Streams) -> Finding:
         """The scorer's measure of how right the answer is."""
         return Finding({})
 

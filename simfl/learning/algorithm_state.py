@@ -83,7 +83,7 @@ class AlgorithmState:
         self.common = {name: np.array(value) for name, value in under("common/").items()}
         self._reported = {name: np.array(value) for name, value in under("reported/").items()}
         self._clients = {}
-        holders = under("holders/")
-        for name, values in under("own/").items():
-            for client, value in zip(holders[name].tolist(), np.array(values), strict=True):
+        holders, own = under("holders/"), under("own/")
+        for name in {**holders, **own}:
+            for client, value in zip(holders[name].tolist(), np.array(own[name]), strict=True):
                 self._clients.setdefault(client, {})[name] = value

@@ -2,19 +2,21 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.attacks.context import AttackerKnowledge, GroundTruth
-from simfl.clients.local_values import RoundOutcome
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Predictions, Updates
+
+if TYPE_CHECKING:
+    from simfl.attacks.context import AttackerKnowledge, GroundTruth
+    from simfl.clients.local_values import RoundOutcome
 
 
 class Sizes(NamedTuple):
@@ -134,7 +136,7 @@ class Trainer(Protocol):
         """Training samples that each of the clients holds when it trains on this version, int64 (n,)."""
         ...
 
-    def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[RoundOutcome]) -> NDArray[np.bool_]:
+    def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence["RoundOutcome"]) -> NDArray[np.bool_]:
         """Tells the clients in a sum what became of their updates; whether each leaves for good, bool (n,)."""
         ...
 
@@ -160,7 +162,7 @@ class Learner(Trainer, Protocol):
         """Trains every client alone before the first round; None where the client algorithm has no such rounds."""
         return None
 
-    def attack_context(self) -> tuple[AttackerKnowledge, GroundTruth] | None:
+    def attack_context(self) -> "tuple[AttackerKnowledge, GroundTruth] | None":
         """The attacker's knowledge and the ground truth; None where nothing is learned."""
         return None
 

@@ -2,6 +2,8 @@
 what asynchronous jobs cost: staleness, concurrency, waste.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,9 +71,9 @@ class Tally:
         return float(self._most - self._least) / self.rounds
 
 
-def staleness_histogram(staleness: NDArray[np.integer]) -> list[int]:
-    """How many aggregated updates were 0, 1, 2, ... versions old."""
-    return np.bincount(np.asarray(staleness, dtype=np.int64)).tolist()
+def staleness_histogram(ages: Mapping[int, int]) -> list[int]:
+    """How many aggregated updates were 0, 1, 2, ... versions old, of how many there are of each age."""
+    return [ages.get(age, 0) for age in range(max(ages, default=-1) + 1)]
 
 
 def concurrency(
@@ -85,6 +87,9 @@ def concurrency(
     return times, np.cumsum(steps).astype(np.int64)
 
 
-def mean_concurrency(started_s: NDArray[np.float64], ended_s: NDArray[np.float64], until_s: float) -> float | None:
-    """Clients at work on average from time 0 to ``until_s``; None where no time passed."""
-    return float(np.sum(ended_s - started_s)) / until_s if until_s else None
+def mean_concurrency(occupied_s: NDArray[np.float64], until_s: float) -> float | None:
+    """Clients at work on average from time 0 to ``until_s``, of how long each job occupied a slot, seconds, (n,).
+
+    None where no time passed.
+    """
+    return float(np.sum(occupied_s)) / until_s if until_s else None

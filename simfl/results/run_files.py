@@ -133,22 +133,22 @@ def summarise_jobs(folder: Path, until_s: float) -> JsonObject:
     aggregated though its client holds no samples is in none.
     """
     outcomes: Counter[str] = Counter()
-    started_s, ended_s, staleness = [np.empty(0)], [np.empty(0)], [np.empty(0, np.int64)]
-    members = np.sort(np.concatenate([_places(rows) for rows in _pieces(folder / "participation.csv", _MEMBER)]))
+    ages: Counter[int] = Counter()
+    occupied_s = []  # the one number a job that is kept: there may be many million
+    members = np.concatenate([_places(rows) for rows in _pieces(folder / "participation.csv", _MEMBER)])
+    members.sort()
     for jobs in _pieces(folder / "jobs.csv", (*_MEMBER, "started_s", "ended_s", "outcome", "staleness")):
         outcomes.update(jobs.outcome)
-        started_s.append(jobs.started_s.to_numpy(np.float64))
-        ended_s.append(jobs.ended_s.to_numpy(np.float64))
+        occupied_s.append(jobs.ended_s.to_numpy(np.float64) - jobs.started_s.to_numpy(np.float64))
         aggregated = jobs[jobs.outcome == "aggregated"]
         ids = _places(aggregated)
         summed = np.searchsorted(members, ids, "right") > np.searchsorted(members, ids, "left")
-        staleness.append(aggregated.staleness.to_numpy()[summed].astype(np.int64))
-    ages = np.concatenate(staleness)
+        ages.update(aggregated.staleness.to_numpy()[summed].astype(np.int64).tolist())
     return {
-        "client_updates": len(ages),
+        "client_updates": ages.total(),
         "wasted_updates": outcomes.total() - outcomes["aggregated"] - outcomes["open"],
         "jobs": dict(sorted(outcomes.items())),
-        "mean_concurrency": mean_concurrency(np.concatenate(started_s), np.concatenate(ended_s), until_s),
+        "mean_concurrency": mean_concurrency(np.concatenate(occupied_s), until_s),
         "staleness_histogram": staleness_histogram(ages),
     }
 

@@ -109,10 +109,13 @@ class Simulation:
                 continue
             try:
                 server = self._server(float(state["time_s"]))
+                for lacking in sorted(server.state().keys() - state.keys()):
+                    if not lacking.startswith("version/"):  # the models that jobs under way begin with: others by now
+                        raise KeyError(lacking)
                 server.restore(state, self._tally(int(state["rounds"])))
                 self.measuring.restore(state)
             except KeyError as error:
-                message = f"{path}: has no {error}, it is of another version of simfl"
+                message = f"{path}: has no {error}, it is of another version of simfl or of a plugin"
                 raise IntegrityError(f"{message}; --force starts the run anew") from None
             return server
         if paths:

@@ -30,10 +30,9 @@ from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
 from simfl.scenario.digest import digest_of, origins_of
 from simfl.scenario.extends import merge_extended, read_scenario_file
-from simfl.scenario.messages.problems import in_order, problems
 from simfl.scenario.source import NotAKey, Source
 from simfl.scenario.trust import NAMED, Trust
-from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Problem, dotted_key
+from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Problem, dotted_key, in_order
 from simfl.scenario.yaml.reader import Document, read
 from simfl.scenario.yaml.scalars import LARGEST
 from simfl.scenario.yaml.writer import as_data, dump
@@ -196,6 +195,8 @@ class Scenario:
         try:
             scenario = validate(cls, data)
         except ValidationError as error:
+            from simfl.scenario.messages.problems import problems
+
             wrong = problems(error.errors(include_url=False), document, cls)
             raise InvalidScenario(in_order([*document.problems, *wrong])) from None
         scenario = replace(scenario, source=Source(folder, document.places))

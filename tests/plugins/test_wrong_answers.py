@@ -188,6 +188,16 @@ def test_a_wrong_answer_names_its_plugin(tmp_path, choice, code, change, message
     assert done.stderr.startswith(message.replace("{file}", str(tmp_path / "wrong.py")))
 
 
+def test_an_unknown_server_is_refused_when_the_scenario_is_checked(tmp_path):
+    (tmp_path / "wrong.py").write_text(HEAD + PEERS.replace('server = "wrong_peers"', 'server = "peers"'))
+    (tmp_path / "small.yaml").write_text(SMALL)
+    words = [tmp_path / "small.yaml", "training={name: wrong, rounds: 1}", "--plugin", tmp_path / "wrong.py"]
+    checked = CliRunner().invoke(command, ["validate", *map(str, words)])
+    assert checked.exit_code == 2 and len(checked.stderr.splitlines()) == 1
+    assert "training: training 'wrong': server is 'peers', and no server has that name (" in checked.stderr
+    assert "buffered" in checked.stderr and "wrong_peers" in checked.stderr
+
+
 @pytest.mark.parametrize(("choice", "code"), dict.fromkeys(case[:2] for case in CASES))
 def test_without_the_mistake_it_runs(tmp_path, choice, code):
     assert play(tmp_path, choice, code).exit_code == 0

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from simfl.api.result_objects import Result
 from simfl.cli import simfl as command
-from simfl.core.errors import IntegrityError, SimflError
+from simfl.core.errors import IntegrityError, SimflError, StopRun
 from simfl.results import checkpoint
 from simfl.runs.run import run, verify
 from simfl.scenario import Scenario
@@ -253,6 +253,42 @@ def test_hash_seed_and_thread_count_change_no_byte(tmp_path):
     assert found[0] == found[1] == found[2] and "model.npy" in found[0]
 
 
+ARRAYS = {
+    "attacks=[recorder]": ("observed/0/sum", "observed/0/seen"),
+    "training.server_optimiser={name: sgd, momentum: 0.9}": ("optimiser/velocity",),
+    "training.client=scaffold": ("learner/common/variate", "learner/holders/variate", "learner/own/variate"),
+    "selection={name: oort, k: 2}": ("records/client/loss_rms", "records/policy/percentile"),
+}
+
+
+@pytest.mark.parametrize("choice", ARRAYS)
+def test_a_checkpoint_without_a_plugins_array_is_refused_in_one_line(tmp_path, choice):
+    """Also where a plugin would only look for it later, or go on as if no client held anything."""
+    text = (
+        "clients: 6\nselection: {name: random, k: 2}\ntraining: {name: fedavg, rounds: 3}\n"
+        "learning: {data: digits, model: logistic}\n"
+    )
+    recorder = [HERE / "tests/support/plugins/recorder.py"]
+    scenario = Scenario.parse(text, "small", [choice], plugins=recorder)
+
+    def stop(row):
+        if int(row["round"]) == 1:
+            raise StopRun("enough")
+
+    with pytest.raises(StopRun):
+        run(scenario, tmp_path, on_round=stop)
+    newest, *older = checkpoint.checkpoint_files(next(tmp_path.glob("small/*/checkpoint")))
+    for file in older:
+        file.unlink()
+    arrays, marks = checkpoint.load(newest)
+    for key in ARRAYS[choice]:
+        checkpoint.save(newest.parent, int(newest.stem), {k: v for k, v in arrays.items() if k != key}, marks)
+        with pytest.raises(IntegrityError, match=f"has no '(.*/)?{key.rpartition('/')[2]}', it is of another version"):
+            run(scenario, tmp_path)
+    checkpoint.save(newest.parent, int(newest.stem), arrays, marks)
+    assert run(scenario, tmp_path).summary["rounds"] == 3
+
+
 def test_quickstart_reaches_ninety_percent(tmp_path):
     done = run(Scenario.load(HERE / "scenarios/quickstart.yaml"), tmp_path)
     assert done.summary["test_accuracy"] >= 0.90
@@ -280,6 +316,7 @@ def test_a_checkpoint_of_another_version_is_refused_in_one_line(tmp_path, rule):
         checkpoint.save(newest.parent, int(newest.stem), {k: v for k, v in arrays.items() if k != key}, marks)
         done = CliRunner().invoke(command, words)
         assert done.exit_code == 4 and len(done.stderr.splitlines()) == 1, (key, done.stderr)
-        assert f"{newest}: has no '{key.rpartition('/')[2]}', it is of another version of simfl; --force" in done.stderr
+        assert f"{newest}: has no '" in done.stderr
+        assert f"{key.rpartition('/')[2]}', it is of another version of simfl or of a plugin; --force" in done.stderr
     checkpoint.save(newest.parent, int(newest.stem), arrays, marks)
     assert CliRunner().invoke(command, words).exit_code == 0

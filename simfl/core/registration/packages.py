@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distribution, distributions
 from traceback import extract_tb
 
 loaded: dict[str, str] = {}
@@ -85,5 +85,10 @@ def raised_at(error: BaseException, file: str | None = None) -> str:
 @cache
 def _entry_points() -> dict[str, list[EntryPoint]]:
     """The entry points of all families by their groups."""
-    every = entry_points()
-    return {group: [*every.select(group=group)] for group in every.groups if group.startswith("simfl.")}
+    named = {package.name for package in distributions() if "[simfl." in (package.read_text("entry_points.txt") or "")}
+    groups: dict[str, list[EntryPoint]] = {}
+    for name in named:  # only their entry points are parsed; of a package that is there twice, the first on the path
+        for entry in distribution(name).entry_points:
+            if entry.group.startswith("simfl."):
+                groups.setdefault(entry.group, []).append(entry)
+    return groups

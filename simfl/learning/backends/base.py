@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import RuntimeOptions
-from simfl.learning.work import Work
+
+if TYPE_CHECKING:
+    from simfl.learning.work import Work
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class TrainingTask:
 class Engine(Protocol):
     """A backend built for one task."""
 
-    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def train(self, works: Sequence["Work"]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Deltas (n, d) and mean losses of the last pass (n,) of n >= 1 works, each with at least one step.
 
         The same works give the same bits. On a processor a work's result has the same bits whatever other works are
@@ -74,6 +76,7 @@ class Backend(Plugin, Protocol):
 
     >>> import torch
     >>> from simfl.learning.backends.choices import Sequential
+    >>> from simfl.learning.work import Work
     >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1, 2))
     >>> task = TrainingTask(module, x=torch.tensor([[1.0]]), y=torch.tensor([1]), batch_size=1, sgd=Sgd())
     >>> work = Work(np.zeros(4, dtype=np.float32), order=np.array([0]), bounds=(0, 1), last_pass=0, rate=0.1)

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
-
 if TYPE_CHECKING:
     from simfl.privacy.multiround.matrix_metrics import MultiRound
+    from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 
 
 class ColludedGuarantees(NamedTuple):
@@ -54,7 +53,7 @@ def against_any(metrics: "MultiRound", colluders: int) -> ColludedGuarantees:
     )
 
 
-def without_clients(matrix: ParticipationMatrix, colluding: NDArray[np.integer]) -> ParticipationMatrix:
+def without_clients(matrix: "ParticipationMatrix", colluding: NDArray[np.integer]) -> "ParticipationMatrix":
     """The sums after the colluders' own updates have been taken off: the columns of the others, in their order.
 
     Weights mean what they were read as beside all columns.

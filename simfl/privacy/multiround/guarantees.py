@@ -19,7 +19,6 @@ from simfl.privacy.ledger.observed import GAUSSIAN_IN_SUM, is_covered
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.colluders import reduce_by
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
-from simfl.privacy.multiround.participation_matrix import with_samples
 
 
 @PRIVACY("multi_round")
@@ -104,6 +103,7 @@ class Guarantees(Privacy):
             values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
         else:
             from simfl.privacy.multiround.analysis import trace
+            from simfl.privacy.multiround.participation_matrix import with_samples
 
             samples = history.samples if self.rows == "weights" else None
             columns = trace(P if samples is None else with_samples(P, samples), self.every, self.budget, doubles=True)

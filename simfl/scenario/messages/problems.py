@@ -40,7 +40,7 @@ from simfl.scenario.messages.suggestions import (
     without_space,
 )
 from simfl.scenario.messages.unit_suffixes import as_number, key_in_unit
-from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
+from simfl.scenario.yaml.places import KeyPath, Problem, dotted_key, shown
 from simfl.scenario.yaml.reader import Document
 
 MISTYPED = 0.8
@@ -286,13 +286,3 @@ class _Explained:
             annotation, _ = self.around(group[0].path)
             return name_suggestion(value, words_at(annotation))
         return ""
-
-
-def in_order(problems_found: Iterable[Problem]) -> list[Problem]:
-    """Without repetitions, in the order of the file; overrides last."""
-
-    def position(problem: Problem) -> tuple[Any, ...]:
-        place: Place = problem.place
-        return (place.source.startswith("override "), place.line, place.column)
-
-    return sorted(dict.fromkeys(problems_found), key=position)

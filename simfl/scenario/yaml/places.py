@@ -113,6 +113,12 @@ class Places:
             places[path] = place
 
 
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Without repetitions, in the order of the file; overrides last."""
+    places = {problem: problem.place for problem in problems}
+    return sorted(places, key=lambda p: (places[p].source.startswith("override "), places[p].line, places[p].column))
+
+
 def dotted_key(path: KeyPath) -> str:
     """The path as users write it: ``training.decay_at.0``."""
     parts = [str(part) if re.fullmatch(r"[\w-]{1,100}", str(part)) else shown(str(part)) for part in path]
