@@ -12,6 +12,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     inversion,
     labels,
     latency,
+    link_use,
     loss,
     membership,
     pareto,
@@ -31,7 +32,7 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 ORDER = (
     "effect", "heat_map",
     "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff", "pareto",
-    "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
+    "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency", "link_use",
     "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
