@@ -160,6 +160,12 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
     for name, count in sums["known"].items():
         yield name.replace("_", " "), f"{count:,}"
     yield "time", _time(sums)
+    if "transfer_s" in sums:
+        alone, shared = sums["transfer_s"]["alone"], sums["transfer_s"]["shared"]
+        yield (
+            "bandwidth",
+            f"{shared:.6g} s a round as equal clients share the server's link; {alone:.6g} s without others",
+        )
 
 
 def _time(sums: JsonObject) -> str:

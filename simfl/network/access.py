@@ -45,9 +45,9 @@ class AccessLines:
             paths = _behind(links.between(sources, destinations), latency[sources], up[sources])
             return _behind(paths, latency[destinations], down[destinations])
 
-        return replace(
-            links, down=_behind(links.down, latency, down), up=_behind(links.up, latency, up), between=between
-        )
+        to, back = _behind(links.down, latency, down), _behind(links.up, latency, up)
+        shared = links.shared and links.shared.along(to, back)
+        return replace(links, down=to, up=back, between=between, shared=shared)
 
 
 def _behind(paths: Paths, latency_s: Floats, s_per_byte: Floats) -> Paths:

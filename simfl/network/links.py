@@ -83,6 +83,12 @@ class SharedLinks(NamedTuple):
     up: SharedLink | None
     peers_bytes_per_s: float | None = None
 
+    def along(self, down: Paths, up: Paths) -> "SharedLinks":
+        """The same links, for clients whose messages take other paths."""
+        sides = ((self.down, down), (self.up, up))
+        ends = (link and link._replace(s_per_byte=paths.s_per_byte[:-1]) for link, paths in sides)
+        return SharedLinks(*ends, self.peers_bytes_per_s)
+
 
 @dataclass(frozen=True)
 class PathLinks:

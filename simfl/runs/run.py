@@ -12,6 +12,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.storage.cache import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
+from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder
@@ -145,9 +146,11 @@ def run(
 
 
 def _write_timeline(scenario: Scenario, folder: Path, timeline: Path) -> None:
-    names = scenario.network.build(scenario, Streams(scenario.seed)).names
+    links = scenario.network.build(scenario, Streams(scenario.seed))
     phases = folder / "phases.csv"
-    write_timeline(folder / "events.jsonl", timeline, names, phases if phases.exists() else None)
+    write_timeline(
+        folder / "events.jsonl", timeline, links.names, phases if phases.exists() else None, sharing(links) is not None
+    )
 
 
 def _finish_tidying(folder: Path) -> None:

@@ -48,7 +48,9 @@ def test_messages_that_come_and_go_one_by_one(cases):
         begins, alone, share = drawn(rng)
         n = len(begins)
         gone = np.where(rng.random(n) < 0.3, begins + rng.random(n) * 2, np.inf)
-        kinds = [UnequalLink] if (share != share[0]).any() else [UnequalLink, lambda one=share[0]: EqualLink(float(one))]
+        kinds = (
+            [UnequalLink] if (share != share[0]).any() else [UnequalLink, lambda one=share[0]: EqualLink(float(one))]
+        )
         for kind in kinds:
             whole, halved = (played(kind, begins, alone, share, gone, cut) for cut in (None, int(rng.integers(2 * n))))
             assert whole == halved

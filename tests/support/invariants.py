@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from tests.support.shared_link import link_problems, overfull
+
 SERVER = -1
 NOT_SUMMED = {"failed", "late", "forfeited", "stale", "unrecovered"}
 
@@ -45,6 +47,7 @@ class _Run:
         self.phases = _table(folder / "phases.csv") if (folder / "phases.csv").exists() else []
         self.jobs = _table(folder / "jobs.csv") if (folder / "jobs.csv").exists() else []
         self.samples = [row.get("samples", 1) for row in _table(folder / "clients.csv")]
+        self.latency_s = [row.get("latency_s", 0.0) for row in _table(folder / "clients.csv")]
         self.clients = self.scenario["clients"]
         self.training, self.selection = self.scenario["training"], self.scenario["selection"]
         self.learns = self.scenario["learning"]["name"] != "none"
@@ -98,6 +101,24 @@ def _time_never_goes_back(run: _Run) -> Iterator[str]:
         for first, second in (("sent_s", "arrives_s"), ("start_s", "end_s")):
             if first in event and event[first] > event[second]:
                 yield f"{event}"
+
+
+def _links_carry_what_they_can(run: _Run) -> Iterator[str]:
+    """Bytes on a shared link are conserved; without jitter every message ends exactly when fair sharing says."""
+    network = run.scenario["network"]
+    server = network.get("server")
+    sides = {side: server.get(f"{side}_bytes_per_s") for side in ("down", "up")} if isinstance(server, dict) else {}
+    capacity = {side: limit for side, limit in sides.items() if limit is not None}
+    if run.peers or run.drawn or not capacity:
+        return
+    yield from overfull(run.events, capacity)
+    known = network["name"] == "star" and network.get("jitter_s") is None
+    if known and not (run.phased and run.jobs):
+        width = network.get("bandwidth_bytes_per_s")
+        for side in capacity:
+            own = network.get("up_bandwidth_bytes_per_s") if side == "up" else None
+            most = [inf if (own or width) is None else float(own or width)] * run.clients
+            yield from link_problems(run.events, {side: capacity[side]}, most, run.latency_s)
 
 
 def _counts_follow_from_participation(run: _Run) -> Iterator[str]:
@@ -180,7 +201,7 @@ def _phases_add_up(run: _Run) -> Iterator[str]:
 
 EVERYWHERE: tuple[Callable[[_Run], Iterator[str]], ...] = (
     _time_never_goes_back, _counts_follow_from_participation, _summary_adds_up, _events_have_their_order,
-    _phases_add_up,
+    _phases_add_up, _links_carry_what_they_can,
 )  # fmt: skip
 
 

@@ -64,6 +64,9 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     late = _Draw(rng.spawn(1)[0])
     if training["name"] == "fedavg" and late.chance(0.4):
         training["quorum"] = late.one([0.3, 0.5, 0.8, 1.0, int(late.rng.integers(1, selection.get("k", n) + 1))])
+    shared = _Draw(rng.spawn(1)[0])
+    if shared.chance(0.3):
+        _share(shared, found)
     return json.dumps(found), tied
 
 
@@ -112,6 +115,16 @@ def _network(draw: _Draw, tied: bool, n: int) -> Any:
         case "ring" | "complete" as name:
             return {"name": name, "latency_s": _seconds(draw, tied)} | width | jitter
     return {"name": "star", "latency_s": latency} | width | draw.some(0.2, up_bandwidth_bytes_per_s=32.0) | jitter
+
+
+def _share(draw: _Draw, found: dict[str, Any]) -> None:
+    """Gives the server a link of its own, which messages share."""
+    limits = draw.some(0.7, up_bytes_per_s=float(draw.one([16, 50, 128, 1000])),
+                       down_bytes_per_s=float(draw.one([16, 50, 128, 1000])))  # fmt: skip
+    network = found["network"]
+    if network["name"] in ("graph", "cities"):
+        limits["name"] = network.get("server", "server")
+    network["server"] = limits
 
 
 def _availability(draw: _Draw, n: int) -> Any:

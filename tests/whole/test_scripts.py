@@ -86,6 +86,20 @@ def test_the_page_on_quorums_says_what_the_table_says():
         assert rows.fairness_gap.is_monotonic_increasing
 
 
+def test_the_page_on_shared_networks_says_what_the_table_says():
+    """Every number of the page's table; and what must be: a link that is wider than all lines changes nothing."""
+    table = pandas.read_csv(HERE / "results" / "links" / "links.csv", index_col=["way", "link"])
+    text = (HERE / "docs" / "how-to" / "network-sharing.md").read_text()
+    for way in table.index.unique("way").drop("plain"):
+        seconds = table.loc[way]["s_per_100_updates"]
+        use = round(100 * table.loc[way, "1 Gbit/s"]["use_down"] - 1e-9)
+        assert f"| {way} | {' | '.join(f'{value:.1f}' for value in seconds)} | {use} % |\n" in text
+        assert seconds["own"] == seconds["10 Gbit/s"] and seconds["0.3 Gbit/s"] > seconds["own"]
+    assert (table[["use_down", "use_up"]] <= 1).all(axis=None)
+    random, quorum = (table.loc[way]["s_per_100_updates"] for way in ("random", "random 130, quorum 100"))
+    assert quorum["own"] < 0.4 * random["own"] and quorum["0.3 Gbit/s"] > 1.2 * random["0.3 Gbit/s"]
+
+
 @pytest.mark.parametrize(
     "table", ["guarded/guarded.csv", "selection/mnist.csv", "selection/cifar10.csv"], ids=lambda table: table[:-4]
 )

@@ -19,10 +19,12 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     Returns:
         Besides: ``clients`` whose updates are summed (a mean where ``sure`` is false: the policy sizes its selections
         itself), and ``unit`` of those that stand together; ``elements`` of an update; ``known``, see
-        :meth:`simfl.secagg.base.Protocol.known`; ``one_by_one``, whether units are prepared one by one; ``latency_s``,
-        where it is the same for all clients in both directions, and then ``round_s``: the time of the ways and of the
-        protocol's computation, without training, bandwidth and jitter. Where policy or rule say nothing of a sum's
-        size, ``clients`` is None and stands alone.
+        :meth:`simfl.secagg.base.Protocol.known`; ``one_by_one``, whether units are prepared one by one;
+        ``latency_s``, where it is the same for all clients in both directions, and then ``round_s``: the time of the
+        ways and of the protocol's computation, without training, bandwidth and jitter. Where the server's link is
+        shared, a round is synchronous, and all clients have equal lines, ``transfer_s``: what bandwidth adds to a
+        round, if messages had the link for themselves (``alone``), and as they share it (``shared``), all of a phase
+        at once. Where policy or rule say nothing of a sum's size, ``clients`` is None and stands alone.
     """
     rule, policy, protocol = parts.rule, parts.policy, parts.protocol
     one_by_one = rule.asynchronous
@@ -51,7 +53,28 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
         **session_costs,
         "latency_s": latency_s,
         "round_s": _time(session_costs, latency_s),
+        **({} if one_by_one else _transfer(parts, session_costs)),
     }
+
+
+def _transfer(parts: Components[Rule], session_costs: JsonObject) -> JsonObject:
+    """``transfer_s``, if it is known."""
+    links = parts.sharing
+    if links is None or links.shared is None or "refused" in session_costs:
+        return {}
+    alone_s = shared_s = 0.0
+    for side, paths, link in (("down", links.down, links.shared.down), ("up", links.up, links.shared.up)):
+        s_per_byte = paths.s_per_byte[: parts.clients]
+        if (s_per_byte != s_per_byte[0]).any():
+            return {}
+        for row in session_costs["phases"]:
+            if row["times"]:
+                own_s = row[f"bytes_{side}"] * float(s_per_byte[0])
+                alone_s += own_s
+                shared_s += (
+                    own_s if link is None else max(own_s, row["asked"] * row[f"bytes_{side}"] / link.bytes_per_s)
+                )
+    return {"transfer_s": {"alone": alone_s, "shared": shared_s}}
 
 
 def _latency_s(parts: Components[Rule]) -> float | None:

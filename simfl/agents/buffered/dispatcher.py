@@ -142,8 +142,7 @@ class Dispatcher:
             for task in members:
                 task.unit = unit
             if phases:
-                self.serial += 1
-                unit.serial = self.serial
+                unit.serial = self.next_serial()
                 self._begin(unit)
             else:
                 self._depart(unit)

@@ -13,6 +13,7 @@ from simfl.report.figures import (  # noqa: F401  (registers them)
     labels,
     latency,
     ledger,
+    link_use,
     loss,
     membership,
     pareto,
@@ -33,6 +34,7 @@ ORDER = (
     "effect", "heat_map",
     "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "ledger", "tradeoff", "pareto",
     "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
+    "link_use",
     "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
