@@ -191,3 +191,13 @@ def test_a_name_is_short_for_the_servers_mapping():
     )
     found = Scenario.parse(text, "s", ["network.server.up_bytes_per_s=5e6"]).network.server
     assert (found.name, found.up_bytes_per_s, found.down_bytes_per_s) == ("Oslo", 5e6, None)
+
+
+@pytest.mark.parametrize("kind", [[], BUFFERED], ids=["fedavg", "fedbuff"])
+def test_lines_of_profiles_bound_messages_as_those_of_the_network_do(tmp_path, kind):
+    widths = json.loads(SLOWER.partition("=")[2])
+    rows = "".join(f"{client},{width},{width}\n" for client, width in enumerate(widths))
+    (tmp_path / "lines.csv").write_text("client,down_bytes_per_s,up_bytes_per_s\n" + rows)
+    profiled = [*kind, "network.bandwidth_bytes_per_s=null", f"devices.profiles={tmp_path / 'lines.csv'}"]
+    one, other = (run(scenario(over), tmp_path / name) for name, over in (("a", [*kind, SLOWER]), ("b", profiled)))
+    assert events(one) == events(other)
