@@ -46,6 +46,9 @@ from simfl.scenario import Scenario
 from tests.conftest import CHOICES, SEEDS, WORLD
 from tests.support.damages import reseal, seal_begun
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 HERE = Path(__file__).resolve().parents[2]
 
 EPSILON = Column("epsilon_max", "Largest ε", "number", "Largest privacy loss of a client so far.", -1)
