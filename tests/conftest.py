@@ -1,9 +1,12 @@
 """What several test modules share: a small comparison and a single run, played once."""
 
 import signal
+import threading
 from pathlib import Path
 
 import pytest
+
+from simfl.experiments.sweep import run_status
 
 WORLD = """
 name: sample
@@ -32,6 +35,36 @@ def played(out, overrides):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class SlotHere:
+    """A place for a sweep's runs without a process of its own, which takes a second to start; one run at a time."""
+
+    lock = threading.Lock()
+
+    def __init__(self, time_limit_s=None):
+        pass
+
+    def play(self, task):
+        from simfl.experiments.sweep.worker import _attempt
+
+        with self.lock:
+            if "error" in (reply := _attempt(task)):
+                run_status.note_failure(task.path, **reply)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def sweeps_here():
+    """Sweeps, comparisons and searches of a module's tests execute their runs in this process.
+
+    For tests of what they find; how worker processes start, die and hang is tested in ``tests/experiments/test_sweep``.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simfl.experiments.sweep.processes.Slot", SlotHere)
+        yield
+
+
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Pages whose figures are not drawn, for tests of their words: drawing is two thirds of a page's time."""
@@ -54,6 +87,15 @@ def comparison(tmp_path_factory) -> Path:
             played(out, [f"seed={seed}", f"selection={choice}"])
     plan = plan_sweep(file, axes([f"selection={','.join(CHOICES)}"]), len(SEEDS))
     return compare(plan, out, How(jobs=1)).path
+
+
+@pytest.fixture(scope="session")
+def comparison_page(comparison) -> str:
+    """The HTML report of that comparison, with its figures."""
+    from simfl.report import read_study
+    from simfl.report.html_page import page
+
+    return page(read_study([comparison]))
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 from click.shell_completion import BashComplete, CompletionItem, ZshComplete, add_completion_class, split_arg_string
 
-Completions = Callable[[list[str], str], list[CompletionItem]]
-
 BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n' line kind value

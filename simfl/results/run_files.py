@@ -10,6 +10,7 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,17 +47,26 @@ def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
 
 def participation_matrices(path: Path, rounds: int, clients: int) -> dict[int, Any]:
     """The participation matrix of each aggregator of a ``participation.csv``, scipy CSR arrays (rounds, clients)."""
-    import pandas
     from scipy.sparse import csr_array
 
-    table = pandas.read_csv(path)
-    whose = table.groupby("aggregator") if "aggregator" in table and len(table) else [(SERVER, table)]
+    table = _numbers(path)
+    round, client, weight = (table[name] for name in PARTICIPATION)
+    whose = table.get("aggregator", np.full(len(round), SERVER)).astype(np.int64)
+    order = np.argsort(whose, kind="stable")
+    aggregators, starts = np.unique(whose[order], return_index=True)
     matrices = {}
-    for who, rows in whose:
-        round, client, weight = (rows[name].to_numpy() for name in PARTICIPATION)
-        places = round.astype(np.int64), client.astype(np.int64)
-        matrices[int(who)] = csr_array((weight.astype(np.float64), places), shape=(rounds, clients))
+    for who, rows in zip(aggregators.tolist() or [SERVER], np.split(order, starts[1:]), strict=True):
+        places = round[rows].astype(np.int64), client[rows].astype(np.int64)
+        matrices[who] = csr_array((weight[rows], places), shape=(rounds, clients))
     return matrices
+
+
+def _numbers(path: Path) -> dict[str, NDArray[np.float64]]:
+    """The columns of a table of numbers only; without pandas, which takes longer to import than most runs to end."""
+    with path.open(encoding="utf-8") as file:
+        names, first = file.readline().rstrip("\n").split(","), file.readline()
+        table = np.loadtxt(chain([first], file), delimiter=",", ndmin=2) if first else np.empty((0, len(names)))
+    return dict(zip(names, table.T, strict=True))
 
 
 def read_table(path: Path) -> "DataFrame":

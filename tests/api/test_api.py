@@ -15,6 +15,9 @@ from simfl.cli import simfl as group
 from simfl.core.errors import SimflError
 from tests.support.damages import reseal_sweep
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 HERE = Path(__file__).resolve().parents[2]
 
 TINY = """

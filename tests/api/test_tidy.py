@@ -12,6 +12,9 @@ from simfl.core.columns import columns_by_name
 from simfl.report.study_reader import read_study
 from simfl.results.frames import as_printed
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 TEXT = """
 name: tidy
 clients: 8

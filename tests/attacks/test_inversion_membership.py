@@ -316,7 +316,7 @@ def test_an_overfitted_model_gives_its_members_away(members):
     assert members["asked"].summary["sha256"]["model.npy"] == members["left"].summary["sha256"]["model.npy"]
 
 
-def test_the_report_answers(members):
+def test_the_report_answers(members, no_pictures):
     html = page(read_study([members["asked"].path]))
     assert "honest-but-curious server recovers" in html and "Membership inference" in html
     both = page(read_study([members["random"].path, members["asked"].path]))

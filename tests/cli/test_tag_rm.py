@@ -16,6 +16,9 @@ from simfl.results.notes import Notes, read_notes
 from tests.support.damages import unfinish
 from tests.support.kills import files
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 SMALL = """
 name: small
 clients: 10

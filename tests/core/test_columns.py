@@ -46,6 +46,9 @@ from simfl.scenario import Scenario
 from tests.conftest import CHOICES, SEEDS, WORLD
 from tests.support.damages import reseal, seal_begun
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 HERE = Path(__file__).resolve().parents[2]
 
 EPSILON = Column("epsilon_max", "Largest ε", "number", "Largest privacy loss of a client so far.", -1)
@@ -241,12 +244,15 @@ def test_what_only_has_a_name_is_shown_by_it(single, tmp_path):
     "text", ["{", "{}x", "[1]", '[{"name": "a"}]', '[{"name": 3, "heading": "", "unit": "number", "sentence": ""}]',
              '[{"name": "a", "heading": "", "unit": "miles", "sentence": ""}]', "\xff"],
 )  # fmt: skip
-def test_a_damaged_description_is_refused_by_name(single, tmp_path, text):
-    folder = tmp_path / "run"
-    shutil.copytree(single, folder)
-    (folder / FILE).write_bytes(text.encode("latin-1"))
+def test_a_damaged_description_is_refused_by_name(text):
     with pytest.raises(IntegrityError, match=FILE):
         columns_by_name(text.encode("latin-1"))
+
+
+def test_a_report_refuses_a_damaged_description_by_name(single, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(single, folder)
+    (folder / FILE).write_text("{")
     done = CliRunner().invoke(group, ["report", str(folder)])
     assert done.exit_code == 4 and FILE in done.output and "Traceback" not in done.output
     assert not (folder / "report.html").exists()

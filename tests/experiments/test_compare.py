@@ -26,6 +26,9 @@ from simfl.runs.run import build
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import theory
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 DIGITS = """
 name: digits
 clients: 20

@@ -22,6 +22,9 @@ from simfl.report.page_tables import group_table, run_table
 from simfl.report.study_reader import read_study
 from tests.support.damages import growing, seal_begun
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 NAMES = [column.name for column in ROUND_COLUMNS]
 
 

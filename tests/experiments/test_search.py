@@ -25,11 +25,15 @@ from simfl.experiments.search.objectives import Goal, Objective, Requirement
 from simfl.experiments.search.preparation import prepare
 from simfl.experiments.search.space import space_of
 from simfl.experiments.search.trials import Trial, best, nearest
+from simfl.experiments.sweep import processes
 from simfl.experiments.sweep.stop_rule import Reached, StopRule
+from simfl.experiments.sweep.worker_process import Slot
 from simfl.results.file_names import PRUNED
 from simfl.results.sealed_files import write_sealed
 
 optuna = pytest.importorskip("optuna", reason="the extra search is not installed")
+
+pytestmark = pytest.mark.usefixtures("sweeps_here")
 
 HERE = Path(__file__).resolve().parents[2]
 TINY = """
@@ -181,9 +185,12 @@ WORDS = ["devices.availability.dropout=0..0.5", "selection.k=4..20:4", "training
          "--maximise", "mean_cardinality", "--minimise", "time_s", "--require", "mean_cardinality<=12"]  # fmt: skip
 
 
-def test_workers_change_nothing_and_more_runs_go_on(tiny, tmp_path):
-    for name, jobs, runs in (("one", 1, 8), ("two", 2, 8), ("less", 1, 4)):
-        assert call("search", tiny, *WORDS, "--runs", runs, "--jobs", jobs, "--out", tmp_path / name).exit_code == 0
+def test_workers_change_nothing_and_more_runs_go_on(tiny, tmp_path, monkeypatch):
+    for name, jobs, runs in (("one", 1, 8), ("less", 1, 4), ("two", 2, 8)):
+        with monkeypatch.context() as patch:
+            if jobs == 2:
+                patch.setattr(processes, "Slot", Slot)
+            assert call("search", tiny, *WORDS, "--runs", runs, "--jobs", jobs, "--out", tmp_path / name).exit_code == 0
     one = table(tmp_path / "one").read_bytes()
     assert one == table(tmp_path / "two").read_bytes()
     before = table(tmp_path / "less")
@@ -198,7 +205,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_been(tiny, tmp_path):
     words = [sys.executable, "-m", "simfl", "search", str(tiny), *WORDS, "--runs", "9", "--jobs", "1", "--out"]
     environment = os.environ | {"PYTHONPATH": str(HERE)}
     calm, killed = tmp_path / "calm", tmp_path / "killed"
-    subprocess.run([*words, str(calm)], env=environment, check=True, capture_output=True)
+    assert call(*words[3:], calm).exit_code == 0
     for least in (1, 5):
         process = subprocess.Popen([*words, str(killed)], env=environment, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)  # fmt: skip
@@ -368,12 +375,15 @@ def test_a_rule_that_looks_after_every_round_stops_where_it_stops_a_complete_run
 
 
 @pytest.mark.parametrize("by", ["rounds", "time"])
-def test_a_pruned_run_says_so_and_can_go_on(tmp_path, by):
+def test_a_pruned_run_says_so_and_can_go_on(tmp_path, by, monkeypatch):
     (tmp_path / "learns.yaml").write_text(LEARNS.replace("rounds: 4", "rounds: 10"))
     words = ["search", tmp_path / "learns.yaml", "training.learning_rate=0.001,0.002,0.003,0.1,0.2,0.3,0.4,0.5",
              "--maximise", "test_accuracy", "--runs", 8, "--batch", 5, "--prune", by]  # fmt: skip
     for name, jobs in (("one", 1), ("two", 2))[: 2 if by == "rounds" else 1]:
-        assert call(*words, "--jobs", jobs, "--out", tmp_path / name).exit_code == 0
+        with monkeypatch.context() as patch:
+            if jobs == 2:
+                patch.setattr(processes, "Slot", Slot)
+            assert call(*words, "--jobs", jobs, "--out", tmp_path / name).exit_code == 0
         assert table(tmp_path / "one").read_bytes() == table(tmp_path / name).read_bytes()
     found = rows(tmp_path / "one")
     pruned = [row for row in found if row["state"] == "pruned"]

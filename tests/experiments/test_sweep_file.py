@@ -18,6 +18,8 @@ from simfl.scenario import Scenario
 from simfl.scenario.separators import split_fields, split_values
 from tests.experiments.test_sweep_grid import TINY
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 
 @pytest.fixture
 def tiny(tmp_path):

@@ -25,6 +25,8 @@ from simfl.scenario import InvalidScenario, Scenario
 from tests.plugins.test_public_interface import BASE, FEDAVG, FEDBUFF, rows
 from tests.privacy.test_dp_stages import scenario
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 
 def central(z):
     return STAGES.of({"name": "central_gaussian", "noise_multiplier": z})

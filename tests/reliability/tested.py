@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.reliability.check import Check, NotMeasured, Outcome, Plan
+from tests.support.sizes import WHOLE_SEARCHES
 
 HERE = Path(__file__).resolve().parent.parent.parent
 
@@ -17,7 +18,7 @@ def tested(bar: int, name: str, what: str, *nodes: str, nightly: tuple[str, ...]
     Args:
         bar, name, what: of the check.
         nodes: of pytest, below tests/.
-        nightly: further ones for the nightly size.
+        nightly: further ones for the nightly size, in which random searches are whole (``tests/support/sizes.py``).
         slow: also those that are marked slow, in every size.
     """
 
@@ -28,7 +29,8 @@ def tested(bar: int, name: str, what: str, *nodes: str, nightly: tuple[str, ...]
             found = plan.scratch / "found.xml"
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", marks,
                        f"--junitxml={found}", f"--basetemp={plan.scratch / 'tests'}", *chosen]  # fmt: skip
-            about = os.environ | {"PYTHONPATH": str(HERE)}
+            whole = {WHOLE_SEARCHES: "1"} if plan.size == "nightly" else {}
+            about = os.environ | {"PYTHONPATH": str(HERE)} | whole
             ended = subprocess.run(command, cwd=HERE, env=about, capture_output=True, text=True)
             if ended.returncode not in (0, 1):
                 raise RuntimeError(f"pytest ended with {ended.returncode}: {ended.stdout[-300:]}{ended.stderr[-300:]}")

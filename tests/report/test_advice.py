@@ -16,6 +16,7 @@ from simfl.report.page_tables import group_table
 from simfl.report.study import Group
 from simfl.report.study_reader import _shorten_labels
 from tests.support.known_truth import Truth, simulated
+from tests.support.sizes import repeats
 
 STUDIES = 200
 MOST_WRONG = 0.05 + 3 * np.sqrt(0.05 * 0.95 / STUDIES)
@@ -210,7 +211,8 @@ def test_who_knows_the_weak_guarantee_only_knows_more_than_who_knows_that_there_
 def test_the_advice_agrees_with_its_printed_rule_about_every_pair():
     """The rule of docs/how-to/report.md, read once more: for each other choice some criterion names the pick."""
     rng, picked, unsettled, decided = np.random.default_rng(5), 0, 0, set()
-    for number in range(400):
+    studies = repeats(160, 400)
+    for number in range(studies):
         study = _any_study(rng)
         advice = advise(study)
         if advice.pick is None:
@@ -223,7 +225,7 @@ def test_the_advice_agrees_with_its_printed_rule_about_every_pair():
                 assert why, (number, advice.pick.label, other.label)
                 decided.add(why)
                 assert why not in PRINTED or PRINTED[why] in advice.rule, (why, advice.rule)
-    assert picked > 100 and unsettled > 50
+    assert picked > studies / 4 and unsettled > studies / 8
     assert decided == {"accuracy", "seeds", "sums", "known", "guarantee", "observed", "time", "mean"}
 
 
@@ -408,7 +410,7 @@ def dominates(ours, theirs):
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=repeats(40, 150), deadline=None)
 @given(tables())
 def test_the_recommended_configuration_is_never_dominated(groups):
     study = hand_made(groups)
@@ -429,7 +431,7 @@ def test_who_is_only_uncertain_is_not_chosen_over_who_is_surely_better():
     assert advise(study).pick.label == "group_0"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=repeats(25, 100), deadline=None)
 @given(tables(), st.randoms(use_true_random=False))
 def test_the_order_of_the_configurations_changes_nothing(groups, random):
     study = hand_made(groups)
@@ -444,14 +446,14 @@ def test_the_order_of_the_configurations_changes_nothing(groups, random):
         assert sorted(first.reason.replace(",", "").split()) == sorted(second.reason.replace(",", "").split())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=repeats(20, 50), deadline=None)
 @given(tables(), st.booleans())
 def test_with_two_seeds_nothing_is_settled(groups, accuracies):
     advice = advise(hand_made(groups, seeds=2, accuracies=accuracies))
     assert advice.pick is None and not advice.changes and "shared seeds" in advice.reason
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=repeats(25, 100), deadline=None)
 @given(tables())
 def test_no_unknown_guarantee_is_chosen_over_a_known_one_of_equal_accuracy(groups):
     alike = [

@@ -10,6 +10,9 @@ from simfl.report.html_page import page
 from simfl.report.study_reader import read_study
 from tests.support.chromium import chromium, executable
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 SCENARIO = {
     "name": "large",
     "clients": 24,
@@ -48,11 +51,11 @@ def test_a_study_of_many_groups_has_no_table_of_budgets(study):
 
 
 @pytest.mark.skipif(executable() is None, reason="there is no Chromium on this machine")
-@pytest.mark.parametrize("width", [360, 1024, 1440])
-def test_nothing_is_wider_than_the_page(study, tmp_path_factory, width):
-    path = tmp_path_factory.mktemp("page") / "report.html"
+def test_nothing_is_wider_than_the_page(study, tmp_path):
+    path = tmp_path / "report.html"
     path.write_text(page(study), encoding="utf-8")
     with chromium() as window:
-        window.open(path.as_uri(), width=width)
-        assert not window.errors
-        assert json.loads(window.js(WIDER)) == [0, []]
+        for width in (360, 1024, 1440):
+            window.open(path.as_uri(), width=width)
+            assert not window.errors
+            assert json.loads(window.js(WIDER)) == [0, []], width

@@ -33,9 +33,9 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attributes)))
 
 
-@pytest.fixture(scope="module")
-def html(comparison):
-    return page(read_study([comparison]))
+@pytest.fixture(scope="session")
+def html(comparison_page):
+    return comparison_page
 
 
 def test_the_page_refers_to_nothing_outside(html):
@@ -110,13 +110,13 @@ def test_numbers_are_written_for_readers():
     assert Scale(1.0, "s", 1).text(float("nan")) == "–"
 
 
-def test_a_run_alone_has_a_page_of_its_rounds(single):
+def test_a_run_alone_has_a_page_of_its_rounds(single, no_pictures):
     text = page(read_study([single]))
     assert "of simulated time" in text and 'id="all-rows"' in text
     assert text.count("<tr>") == 14 + 1
 
 
-def test_report_writes_beside_the_results_and_says_where(single, tmp_path):
+def test_report_writes_beside_the_results_and_says_where(single, tmp_path, no_pictures):
     folder = tmp_path / "run"
     shutil.copytree(single, folder)
     done = CliRunner().invoke(simfl, ["report", str(folder)])

@@ -10,7 +10,7 @@ import pytest
 
 from simfl.report import draw, read_study, style
 from simfl.report.figures.latency import _histogram
-from simfl.report.html_page import _key, page
+from simfl.report.html_page import _key
 from simfl.report.page_tables import group_table
 from simfl.report.svg import inline
 from tests.conftest import played
@@ -134,8 +134,8 @@ def test_markers_on_the_border_are_drawn_whole(comparison):
     assert len(markers) == 3 * len(fig.axes) and len(fig.axes) == 3 and not any(line.get_clip_on() for line in markers)
 
 
-def test_the_page_warns_of_skipped_rounds_and_explains_missing_seeds(comparison):
-    text = page(read_study([comparison]))
+def test_the_page_warns_of_skipped_rounds_and_explains_missing_seeds(comparison, comparison_page):
+    text = comparison_page
     found = pandas.read_csv(comparison / "index.csv").groupby("selection").skipped.sum()
     for choice, skipped in found.items():
         assert (f"{choice} skipped {skipped} of 42 rounds" in text) == (skipped >= 4.2)

@@ -17,6 +17,9 @@ from simfl.runs.tracking import TRACKERS
 from tests.support.fake_trackers import FakeMlflow, FakeWandb
 from tests.support.kills import files
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
+
 SMALL = """
 name: small
 clients: 10

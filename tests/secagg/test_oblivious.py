@@ -19,6 +19,8 @@ from simfl.secagg.sessions import Cohort, PreparedUnits, SessionFailure
 from tests.plugins.test_public_interface import killed_and_resumed, rows, tables
 from tests.secagg.test_sums import drive
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 
 def plan(n, d, scale=200.0, kept_share=False, number=0):
     return ObliviousPlan(number, np.arange(n, dtype=np.int32), d, Noise(1 / n, scale), kept_share)

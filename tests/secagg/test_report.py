@@ -21,6 +21,8 @@ from tests.plugins.test_public_interface import tables
 from tests.secagg.test_world import PROTOCOLS, REAL, real
 from tests.support.chromium import chromium, executable
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):

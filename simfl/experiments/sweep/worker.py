@@ -33,11 +33,7 @@ def main() -> None:
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(tasks,), daemon=True).start()
-    for slow in (
-        "simfl.runs.tracking.tracked_run",
-        "pandas",
-        "scipy.sparse",
-    ):  # every run needs them; importing is no part of a run
+    for slow in ("simfl.runs.tracking.tracked_run", "scipy.sparse"):  # most runs need them; importing is no part of one
         import_module(slow)
 
     print(json.dumps({"ready": True}), file=replies)
