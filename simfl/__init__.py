@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["StopRun", "__version__", "compare", "load", "open", "run", "search", "sweep", "verify"]
 
 
+PACKAGES = ("audit", "plugins", "report")
+"""Public packages, imported when they are asked for: ``simfl.audit.audit``."""
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("simfl.api.functions"), name)
+    if name in PACKAGES:
+        return import_module(f"simfl.{name}")
     raise AttributeError(f"module 'simfl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*(name for name in globals() if name.startswith("__")), *__all__})
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, *PACKAGES})

@@ -19,6 +19,8 @@ exclude_patterns = ["site"]
 html_theme = "furo"
 html_title = f"simfl {VERSION}"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 myst_heading_anchors = 3
 nb_execution_mode = "force"

@@ -37,18 +37,10 @@ ABOUT = (
 
 def page(report: Report, title: str) -> str:
     """The audit as HTML; the same bytes for the same log."""
-    from simfl.report import style
     from simfl.report.html_page import TEMPLATES as STYLES
     from simfl.report.html_page import page_environment
-    from simfl.report.svg import inline
 
     metrics = report.metrics
-    with style.settings(svg_fonttype="none"):
-        about = "Guarantees, rank and exposed clients over the rounds."
-        drawings = [
-            (f"for-{name}", inline(drawing(report, wide=wide), f"audit-{name}", about))
-            for name, wide in (("pages", True), ("phones", False))
-        ]
     values = (
         value(metrics.strong),
         value(metrics.semi_strong),
@@ -70,7 +62,7 @@ def page(report: Report, title: str) -> str:
             noise=" ".join(noise(report)),
             ledger=[] if report.ledger is None else ledger_words(report.ledger, lambda i: plain(report.clients[i])),
             unused=", ".join(plain(name) for name in report.unused[:LISTED]),
-            drawings=drawings,
+            drawings=_drawings(report),
             headings=COURSE,
             timeline=timeline(report),
             exposed=[
@@ -81,3 +73,16 @@ def page(report: Report, title: str) -> str:
             style=(STYLES / "report.css").read_text(encoding="utf-8"),
         )
     )
+
+
+def _drawings(report: Report) -> list[tuple[str, str]]:
+    """The figure for wide screens and for phones: the class that shows it there, and its SVG."""
+    from simfl.report import style
+    from simfl.report.svg import inline
+
+    about = "Guarantees, rank and exposed clients over the rounds."
+    with style.settings(svg_fonttype="none"):
+        return [
+            (f"for-{name}", inline(drawing(report, wide=wide), f"audit-{name}", about))
+            for name, wide in (("pages", True), ("phones", False))
+        ]

@@ -166,14 +166,20 @@ def _last(
     return Advice(pick, "", ties, tuple(c for c in changes if c), ", ".join(rule))
 
 
+TIMELESS = "No simulated time passes but in skipped rounds: give network.latency_s or devices.computation."
+"""Of scenarios in which nothing takes time."""
+
+
 def fewest_pairs(level: float) -> int:
     """The fewest pairs that can give a p value up to a level."""
     return next(pairs for pairs in count(FEWEST_PAIRS) if least(pairs) <= level)
 
 
 def cautions(study: Study) -> list[str]:
-    """What a reader of a study must know before its numbers: runs that diverged, rounds that were skipped, in words."""
-    sentences = []
+    """What a reader of a study must know before its numbers: no time passed, runs diverged, rounds were skipped."""
+    finals = [run.finals for run in study.runs]
+    timeless = bool(finals) and all(each.get("time_s") == each.get("skipped", 0) for each in finals)  # 1 s each
+    sentences = [TIMELESS] if timeless else []
     for group in study.groups:
         if rounds_diverged := sorted(run.diverged_round for run in group.runs if run.diverged_round is not None):
             name = "The run" if study.single and len(group.runs) == 1 else group.label

@@ -9,10 +9,18 @@ from itertools import takewhile
 from pathlib import Path
 
 from simfl.core.errors import nearest
+from simfl.core.registration.family_index import FAMILIES
 
 INSTALLED = Path(__file__).parent / "builtin_files"
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[2] / "scenarios"
 SUFFIXES = (".yaml", ".yml")
+
+KEYS = {
+    **{family: family for family in ("selection", "training", "secagg", "network")},
+    **{family: f"learning.{family}" for family in ("data", "model", "partition")},
+    "client": "training.client", "personal": "training.personal", "availability": "devices.availability",
+}  # fmt: skip
+"""Families whose plugins may be taken for scenarios, and their keys."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,4 @@ def no_such(path: Path) -> str:
 
 def _key_of(word: str) -> str | None:
     """The key of a scenario whose value a word is, e.g. of a data set or a policy."""
-    from simfl.scenario.fields import homes
-    from simfl.scenario.model import Scenario
-
-    places = sorted(homes(Scenario, word), key=len)
-    return ".".join(map(str, places[0])) if places else None
+    return next((key for family, key in KEYS.items() if family in FAMILIES and word in FAMILIES[family]), None)

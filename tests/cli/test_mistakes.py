@@ -115,3 +115,10 @@ def test_a_mistake_in_python_is_one_line_that_names_the_right_way(script: Script
             {"simfl": simfl, "np": np, "pd": pandas, "torch": torch, "DONE": folder / "results" / "fl" / "DONE"},
         )
     assert _has(str(caught.value), script.words), repr(caught.value)
+
+
+def test_members_that_are_wrong_in_the_same_way_are_one_line(folder):
+    _laid(folder, {})
+    for values, said in (("13,14,15", "override selection.k=13"), ("4,13,14", "member selection.k=13 and 1 more")):
+        lines = CliRunner().invoke(command, ["sweep", "fl.yaml", f"selection.k={values}"]).output.splitlines()
+        assert len(lines) == 1 and lines[0].startswith(said) and "there are 12 clients" in lines[0], lines

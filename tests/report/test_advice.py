@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import simfl
 from simfl.experiments.compare.significance import FEWEST_PAIRS, p_value
-from simfl.report.advice import advise, cautions, family_level, fewest_pairs
+from simfl.report.advice import TIMELESS, advise, cautions, family_level, fewest_pairs
 from simfl.report.html_page import _tiles
 from simfl.report.measures import measures
 from simfl.report.page_tables import group_table
 from simfl.report.study import Group
-from simfl.report.study_reader import _shorten_labels
+from simfl.report.study_reader import _shorten_labels, read_study
 from tests.support.known_truth import Truth, simulated
 from tests.support.sizes import repeats
 
@@ -481,3 +482,11 @@ def test_equal_means_are_no_reason_to_choose():
     row = ((1, NOISE[0]), (1, NOISE[1]), SEEDS, False, True, 3, 0)
     advice = advise(hand_made([(*row[:5], 1, 0), row, row]))
     assert advice.pick is None and advice.reason == "group_1, group_2 have the same means"
+
+
+@pytest.mark.parametrize(("extra", "said"), [({}, True), ({"network": {"name": "star", "latency_s": 0.1}}, False)])
+def test_a_study_in_which_no_time_passes_says_so(extra, said, tmp_path):
+    scenario = {"name": "plain", "clients": 4, "selection": {"name": "random", "k": 2}, "learning": "none",
+                "training": {"name": "fedavg", "rounds": 2}}  # fmt: skip
+    study = read_study([simfl.run(scenario | extra, out=tmp_path).path])
+    assert (TIMELESS in cautions(study)) == said

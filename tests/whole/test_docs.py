@@ -155,9 +155,18 @@ def test_the_python_of_the_readme_runs_and_learns(tmp_path, monkeypatch, capsys)
 
 def test_links_between_pages_lead_somewhere():
     for path in (*WRITTEN, *(HERE / name for name in ("README.md", "CONTRIBUTING.md", "results/README.md"))):
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):
+        for target, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", path.read_text()):
             if "://" not in target and "generated/" not in target:
-                assert (path.parent / target).exists(), (str(path), target)
+                file = path.parent / target if target else path
+                assert file.exists(), (str(path), target)
+                assert not heading or heading in anchors(file), (str(path), target, heading)
+
+
+def anchors(page):
+    """What may stand behind the ``#`` of a link to a page: its headings, as GitHub and the site write them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.M)
+    texts = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-") for text in texts}
 
 
 def test_the_page_on_the_architecture_has_the_layers():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,6 +165,10 @@ MOST = 100_000
 """Runs of a sweep; each is read and checked before the first one begins, at a few hundred a second."""
 
 
+_NUMBER = re.compile(r"\d[\d.,]*")
+"""Problems that differ in their numbers only are told once, for the first member that has them."""
+
+
 class _Reading:
     """Reads members and collects what is wrong with them."""
 
@@ -190,10 +195,12 @@ class _Reading:
             member = Member(values, scenario.seed, scenario.digest, scenario.to_yaml())
         except InvalidScenario as error:
             for problem in error.problems:
-                self.wrong[problem.key, problem.message].append((" ".join(overrides), str(problem)))
+                self.wrong[problem.key, _NUMBER.sub("N", problem.message)].append((" ".join(overrides), str(problem)))
             return None
         except ScenarioError as error:
-            self.wrong[error.key, error.message].append((" ".join(overrides), str(scenario.locate(error))))
+            self.wrong[error.key, _NUMBER.sub("N", error.message)].append(
+                (" ".join(overrides), str(scenario.locate(error)))
+            )
             return None
         if member.digest in self.by_digest:
             same = _label(self.axes, self.by_digest[member.digest].values, self.by_digest[member.digest].seed)
