@@ -3,9 +3,10 @@
     SIMFL_DATA=FOLDER python results/guarded/guarded.py [--out results]
 
 Runs scenarios/guarded.yaml (MNIST) under random selection and, for T = 3, 4, 6, 12, under batches, half-batches (T
-even) and guarded selection with either family reserved, five seeds each: 75 runs of 20 s (finished ones are used
-again). Writes beside this file guarded.csv, one row a policy and T with means and standard deviations over the seeds,
-curves.csv (accuracy and mean cardinality over rounds and simulated time, mean over the seeds) and guarded.svg.
+even) and guarded selection with either family reserved, where random sets are proposed or, beside half-batches, any
+half-batches: five seeds each, 90 runs of 20 s (finished ones are used again). Writes beside this file guarded.csv, one
+row a policy and T with means and standard deviations over the seeds, curves.csv (accuracy and mean cardinality over
+rounds and simulated time, mean over the seeds) and guarded.svg.
 """
 
 import argparse
@@ -41,6 +42,15 @@ def policies() -> dict[tuple[str, int], dict[str, object]]:
         for reserve in ("batch", "half") if T % 2 == 0 else ("batch",):
             inner = {"name": "random", "k": 12}
             chosen[f"guarded, {reserve}", T] = {"name": "guarded", "inner": inner, "T": T, "reserve": reserve}
+        if T % 2 == 0:
+            halves = {"name": "batch_partition", "k": 12, "T": T // 2}
+            chosen["guarded, any halves", T] = {
+                "name": "guarded",
+                "inner": halves,
+                "T": T,
+                "reserve": "half",
+                "tries": 20,
+            }
     return chosen
 
 

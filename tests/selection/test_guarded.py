@@ -21,7 +21,7 @@ from simfl.selection.guard import certificates
 from simfl.selection.guard.certificates import Certificates
 from simfl.selection.guard.light_vectors import keeps_weak
 from simfl.selection.guard.row_guard import Guard
-from simfl.selection.guard.span import Span
+from simfl.selection.guard.span import Form, Span
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import privacy_brute
 from tests.support.kills import counted, files, killed_at
@@ -166,22 +166,24 @@ def test_what_the_solver_does_not_certify_is_not_admitted(monkeypatch, answer):
     assert guard.with_row(row) is None
 
 
-def test_one_client_that_is_not_certified_is_enough_to_refuse_a_row(monkeypatch):
-    """Whoever it is: the solver's answer for each client in turn is no certificate, and for the others it is."""
+@pytest.mark.parametrize("excess", [1e6, 1e-4, 1e-7])
+def test_one_client_that_is_not_certified_is_enough_to_refuse_a_row(monkeypatch, excess):
+    """Whoever it is, and be its weights too large by a ten-millionth: the solver spoils one client's in each turn."""
     guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
     rng, solve, asked = np.random.default_rng(0), certificates._Programme.solve, []
 
     def spoiled(programme, i, basis):
         asked.append(i)
         weights, after = solve(programme, i, basis)
-        weights[(i + 1) % 24] += 1e6 * (i == spoiled.client)
+        others = np.where(np.arange(24) == i, -np.inf, weights)
+        weights[others.argmax()] += excess * (i == spoiled.client)
         return weights, after
 
     monkeypatch.setattr(certificates._Programme, "solve", spoiled)
     spoiled.client, wider = None, None
-    while wider is None or not {0, 23} < set(asked):  # the first and the last of all clients, too
+    while wider is None or not {0, 23} < set(asked):  # the first and the last of all, whose columns are nobody else's
         asked.clear()
-        row = np.sort(rng.choice(24, 8, replace=False))
+        row = np.array([0, *np.sort(rng.choice(np.arange(4, 20), 6, replace=False)), 23])
         wider = guard.with_row(row)
     for spoiled.client in sorted(set(asked)):
         assert guard.with_row(row) is None
@@ -209,6 +211,67 @@ def test_weak_by_exhaustion(seed, n, rows):
     least = privacy_brute.weak(privacy_brute.exact(P))
     assert span.rank == privacy_brute.rank(privacy_brute.exact(P))
     assert [keeps_weak(span, T) for T in (1, 2, 3, 4)] == [least >= T for T in (1, 2, 3, 4)]
+
+
+def span_modulo(primes, rows):
+    """The span of rows, (n, clients), with primes that nobody would draw."""
+    nothing = np.zeros((0, rows.shape[1]), dtype=np.uint64), np.zeros(0, dtype=np.int64)
+    span = Span(tuple(Form(prime, *nothing) for prime in primes))
+    for row in rows:
+        span = span.with_row(row)
+    return span
+
+
+@pytest.mark.parametrize("primes", [(3, 4294967291), (4294967291, 3)])
+def test_a_row_on_which_two_primes_disagree_is_refused(primes):
+    """All but one of four clients, in turn: the determinant is -3, so that the last row is dependent modulo 3 only."""
+    rows = ~np.eye(4, dtype=bool)
+    span = span_modulo(primes, rows[:3])
+    assert span.rank == 3 and span.with_row(rows[3]) is None
+    assert span.with_row(rows[0]) is span
+    assert Guard(2, "weak", span).with_row(np.flatnonzero(rows[3])) is None
+
+
+@pytest.mark.parametrize("T", [2, 3, 4])
+def test_one_prime_is_enough_to_prove_the_weak_notion(T):
+    """Modulo 3 the random images of columns vanish or are parallel by chance; the other prime knows better."""
+    rows = np.repeat(np.eye(3, dtype=bool), 4, axis=1)
+    assert not keeps_weak(span_modulo((3, 3), rows), T)
+    assert keeps_weak(span_modulo((3, 4294967291), rows), T) and keeps_weak(span_modulo((4294967291, 3), rows), T)
+
+
+# -- any half-batches ---------------------------------------------------------------------------------
+
+
+def test_of_half_batches_the_balanced_sets_are_admitted_and_tell_nothing_new():
+    """As many at even as at odd places of the circle lie in the span of the neighbours; the others are refused."""
+    halves = np.arange(24, dtype=np.int32).reshape(12, 2)
+    guard = Guard.of(guarded(24, 8, 4, "half").reserved.family(24).units(), 24, 4, "semi_strong", None)
+    assert guard.span.rank == 11
+    for size in (1, 2, 4):
+        for chosen in itertools.islice(itertools.combinations(range(12), size), 0, None, size):
+            wider = guard.with_row(halves[list(chosen)].ravel())
+            assert wider is (guard if 2 * sum(half % 2 for half in chosen) == size else None)
+
+
+@pytest.mark.parametrize(("n", "k", "T"), [(48, 12, 6), (48, 8, 8)])
+def test_any_half_batches_have_the_guarantees_of_half_partition(n, k, T):
+    """Strong, semi-strong, weak and rank, also after failures; where neighbours are there it skips no round, and fewer
+    rounds in all.
+    """
+    inner = {"name": "batch_partition", "k": k, "T": T // 2, "mode": "fair"}
+    policy = guarded(n, k, T, "half", inner=inner, tries=20)
+    rows, refused = play(policy, n, 80, seed=1, dropout=0.3, failing=0.02)
+    found = multi_round(matrix(rows, n))
+    assert found.strong >= T // 2 and found.semi_strong >= T and found.weak_lower >= T and refused
+    assert np.linalg.matrix_rank(matrix(rows, n)) <= 2 * n // T - 1
+    rng, both, more = np.random.default_rng(2), 0, 0
+    for t in range(60):
+        view = View(t, rng.random(n) >= 0.3, np.zeros(n, dtype=np.int64), history=())
+        neighbours, any_halves = (each.select(view, k, rng).size for each in (policy.reserved, policy))
+        assert any_halves >= neighbours
+        both, more = both + (neighbours > 0), more + (any_halves > neighbours)
+    assert both > 10 and more > 5
 
 
 # -- degenerate cases ---------------------------------------------------------------------------------

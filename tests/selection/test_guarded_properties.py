@@ -123,11 +123,13 @@ def test_a_few_larger_random_runs_keep_the_notion_by_programmes():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("notion", ["semi_strong", "weak"])
 def test_thousands_of_random_runs_keep_the_notion_by_exhaustion(notion):
     assert sum(judge_small(notion, seed) for seed in range(1000, 4000)) > 600
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_hundreds_of_larger_random_runs_keep_the_notion_by_programmes():
     assert sum(judge_large(seed) for seed in range(100, 500)) > 200
