@@ -64,6 +64,10 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     late = _Draw(rng.spawn(1)[0])
     if training["name"] == "fedavg" and late.chance(0.4):
         training["quorum"] = late.one([0.3, 0.5, 0.8, 1.0, int(late.rng.integers(1, selection.get("k", n) + 1))])
+    profiled = _Draw(rng.spawn(1)[0])
+    if plugins and profiled.chance(0.15):
+        found["devices"] = {"profiles": "devices.csv", "failure": found["devices"]["failure"]}
+        tied = False
     return json.dumps(found), tied
 
 
