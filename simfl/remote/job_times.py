@@ -84,7 +84,7 @@ class JobTimes:
                 upload_s = max(0.0, now_s - handed_s - download_s - work_s)
             row = JobTime(job.id, job.client, job.version, request.samples, size, size, requested_s, handed_s,
                           download_s, work_s, upload_s, now_s)  # fmt: skip
-            self._append(csv_bytes([["" if cell is None else cell for cell in row]]))
+            self._append(job_times_bytes([row], header=False))
 
     def _append(self, line: bytes) -> None:
         if not self._open:  # of a run that goes on; a line that a kill has torn is left behind
@@ -146,6 +146,7 @@ def _cell(where: str, name: str, cells: list[str], places: dict[str, int]) -> fl
     return value
 
 
-def job_times_bytes(rows: list[JobTime]) -> bytes:
-    """Rows as a log."""
-    return HEADER + b"".join(csv_bytes([["" if cell is None else cell for cell in row]]) for row in rows)
+def job_times_bytes(rows: list[JobTime], header: bool = True) -> bytes:
+    """Rows as a log, to the microsecond."""
+    cells = [["" if cell is None else round(cell, 6) for cell in row] for row in rows]
+    return (HEADER if header else b"") + csv_bytes(cells)
