@@ -12,12 +12,12 @@ from simfl.core.errors import SimflError
 @click.argument("log", type=click.Path(exists=True, path_type=Path))
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.csv",
               help="Write the profiles here, for devices.profiles.")  # fmt: skip
-@click.option("--drawn", is_flag=True,
+@click.option("--drawn", "draw_devices", is_flag=True,
               help="Leave out the column client: clients of a scenario draw their devices from the rows.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
               show_default=True, help="Of the intervals.")  # fmt: skip
 @as_json
-def command(log: Path, out: Path | None, drawn: bool, confidence: float, as_json: bool) -> None:
+def command(log: Path, out: Path | None, draw_devices: bool, confidence: float, as_json: bool) -> None:
     """Fit a device profile, with intervals, to each client of LOG: job_times.csv, or the folder of a served run.
 
     It says what the log could not tell apart: latency and bandwidth where every message has one size, speed and a fixed
@@ -42,7 +42,7 @@ def command(log: Path, out: Path | None, drawn: bool, confidence: float, as_json
         raise SimflError(f"{log}: no job has durations of download, work and upload")
     calibration = calibrate(rows, confidence, silent)
     if out is not None:
-        write_atomically(out, profiles_bytes(calibration, drawn))
+        write_atomically(out, profiles_bytes(calibration, draw_devices))
         click.echo(f"Profiles: {out}", err=True)
     if as_json:
         print_json(asdict(calibration) | {"unresolved": calibration.unresolved})

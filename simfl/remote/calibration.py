@@ -128,7 +128,7 @@ def _fit(client: int, rows: list[JobTime], confidence: float) -> ClientFit:
     if not len(samples):
         raise SimflError(f"client {client}: no job has samples and a work time above 0")
     one_count = len(set(samples.tolist())) < 2
-    fixed = None if one_count or len(samples) < 3 else _fixed(samples, work_s, confidence)
+    fixed = None if one_count or len(samples) < 3 else _intercept(samples, work_s, confidence)
     return ClientFit(client, len(rows), _speed(samples, work_s, confidence) | line, one_size, one_count, fixed)
 
 
@@ -196,7 +196,7 @@ def _bandwidth(s_per_byte: float, half: float) -> Estimate:
     return Estimate(value, 1 / (s_per_byte + half) if s_per_byte + half > 0 else inf, high)
 
 
-def _fixed(samples: Floats, work_s: Floats, confidence: float) -> Estimate:
+def _intercept(samples: Floats, work_s: Floats, confidence: float) -> Estimate:
     """The work time of no samples, by a line through the work times."""
     value, half = _least_squares(np.stack([np.ones(len(samples)), samples], axis=1), work_s, confidence)
     return Estimate(float(value[0]), float(value[0] - half[0]), float(value[0] + half[0]))

@@ -11,20 +11,20 @@ MOST_ROWS = 40
 """Clients that a table in the terminal shows."""
 
 
-def profiles_bytes(calibration: Calibration, drawn: bool = False) -> bytes:
+def profiles_bytes(calibration: Calibration, draw_devices: bool = False) -> bytes:
     """The file that ``devices.profiles`` reads: each column, then the ends of its interval.
 
     Args:
         calibration: what was fitted.
-        drawn: leave out the column ``client``, so that every client of a scenario draws one of the devices.
+        draw_devices: leave out the column ``client``, so that every client of a scenario draws one of the devices.
     """
     assert set(FITTED) < set(COLUMNS)
     named = [f"{name}{end}" for name in FITTED for end in ("", "_low", "_high")]
-    rows: list[list[object]] = [[*([] if drawn else ["client"]), "jobs", *named]]
+    rows: list[list[object]] = [[*([] if draw_devices else ["client"]), "jobs", *named]]
     for fit in calibration.clients:
         ends = (fit.columns[name] for name in FITTED)
         cells = [number for each in ends for number in (each.value, each.low, each.high)]
-        rows.append([*([] if drawn else [fit.client]), fit.jobs, *cells])
+        rows.append([*([] if draw_devices else [fit.client]), fit.jobs, *cells])
     return csv_bytes(rows)
 
 

@@ -26,7 +26,7 @@ from simfl.core.errors import SimflError
 from simfl.core.types import Job
 from simfl.core.version import RESULTS
 from simfl.remote.throttle import Throttle
-from simfl.remote.wall_clock import Clock, WallClock
+from simfl.remote.wall_clock import ClockSource, WallClock
 
 WAIT_S = 20.0
 """How long the server is asked to wait for a job before it says that there is none."""
@@ -112,7 +112,7 @@ class RemoteClient:
     project: Mapping[str, Any]
     opener: OpenerDirector = field(repr=False)
     throttle: Throttle | None = None
-    clock: Clock = field(default_factory=WallClock, repr=False)
+    clock: ClockSource = field(default_factory=WallClock, repr=False)
     _moments: dict[int, list[float]] = field(default_factory=dict, init=False, repr=False)
 
     def jobs(self) -> Iterator[ClientJob]:
@@ -174,7 +174,7 @@ class RemoteClient:
         """Tells numbers about itself; they are shown where the run is watched, and kept with the update sent next."""
         self._call("POST", "/scores", json.dumps(values).encode())
 
-    def local_training(self) -> "LocalTraining":
+    def local_training(self) -> "RemoteTraining":
         """simfl's own local training on the samples that the scenario gives this client.
 
         The function that it returns makes of a job and its model what the simulator itself would make of it, bit for
@@ -185,14 +185,14 @@ class RemoteClient:
                 another results version of simfl.
             SimflError: the scenario cannot be built here.
         """
-        return LocalTraining(self.slot, self.project)
+        return RemoteTraining(self.slot, self.project)
 
     def _call(self, method: str, path: str, body: bytes | None = None, throttled: bool = False) -> bytes:
         throttle = self.throttle if throttled else None
         return _call(self.opener, self.address, self.token, method, path, body, throttle, self.clock)
 
 
-class LocalTraining:
+class RemoteTraining:
     """simfl's own local training of one client: called with a job and its model, it gives the update and the loss."""
 
     def __init__(self, client: int, project: Mapping[str, Any]) -> None:
@@ -243,7 +243,7 @@ def _call(
     path: str,
     body: bytes | None = None,
     throttle: Throttle | None = None,
-    clock: Clock | None = None,
+    clock: ClockSource | None = None,
 ) -> bytes:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
     data: Any = body

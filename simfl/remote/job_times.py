@@ -17,7 +17,7 @@ from typing import NamedTuple
 from simfl.core.errors import SimflError
 from simfl.core.remote_clients import JobRequest
 from simfl.core.storage.disk import naming, open_own, write_atomically
-from simfl.remote.wall_clock import Clock, WallClock
+from simfl.remote.wall_clock import ClockSource, WallClock
 from simfl.results.file_names import JOB_TIMES
 from simfl.results.tables import csv_bytes
 
@@ -50,24 +50,24 @@ class JobTimes:
         clock: of the server.
     """
 
-    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
+    def __init__(self, folder: Path, clock: ClockSource | None = None) -> None:
         self.path, self.clock = folder / JOB_TIMES, clock or WallClock()
         self._requested: dict[int, float] = {}
         self._handed: dict[int, float] = {}
         self._lock = Lock()
         self._open = False
 
-    def requested(self, job: int) -> None:
+    def note_request(self, job: int) -> None:
         """The run wants a job."""
         with self._lock:
             self._requested[job] = self.clock.now_s()
 
-    def handed(self, job: int) -> None:
+    def note_handover(self, job: int) -> None:
         """A client is told of a job: the last time counts, since a client that was killed begins again."""
         with self._lock:
             self._handed[job] = self.clock.now_s()
 
-    def received(self, request: JobRequest, download_s: float | None, work_s: float | None) -> None:
+    def note_update(self, request: JobRequest, download_s: float | None, work_s: float | None) -> None:
         """The update of a job has been accepted.
 
         Args:
@@ -84,7 +84,7 @@ class JobTimes:
                 upload_s = max(0.0, now_s - handed_s - download_s - work_s)
             row = JobTime(job.id, job.client, job.version, request.samples, size, size, requested_s, handed_s,
                           download_s, work_s, upload_s, now_s)  # fmt: skip
-            self._append(csv_bytes([["" if cell is None else cell for cell in row]]))
+            self._append(job_times_bytes([row], header=False))
 
     def _append(self, line: bytes) -> None:
         if not self._open:  # of a run that goes on; a line that a kill has torn is left behind
@@ -117,15 +117,15 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
     if missing := [name for name in needed if name not in header]:
         raise SimflError(f"{file}:1: is no log of jobs: it has no column {', '.join(missing)}")
     places = {name: header.index(name) for name in JobTime._fields if name in header}
-    found, silent = [], 0
+    reported, silent = [], 0
     for where, cells in rows[1:]:
         if len(cells) != len(header):
             raise SimflError(f"{where}: {len(cells)} values for {len(header)} columns")
         if any(cells[places[name]] == "" for name in needed[-3:]):
             silent += 1
             continue
-        found.append(JobTime._make(_cell(where, name, cells, places) for name in JobTime._fields))
-    return found, silent
+        reported.append(JobTime._make(_cell(where, name, cells, places) for name in JobTime._fields))
+    return reported, silent
 
 
 def _cell(where: str, name: str, cells: list[str], places: dict[str, int]) -> float:
@@ -146,6 +146,7 @@ def _cell(where: str, name: str, cells: list[str], places: dict[str, int]) -> fl
     return value
 
 
-def job_times_bytes(rows: list[JobTime]) -> bytes:
-    """Rows as a log."""
-    return HEADER + b"".join(csv_bytes([["" if cell is None else cell for cell in row]]) for row in rows)
+def job_times_bytes(rows: list[JobTime], header: bool = True) -> bytes:
+    """Rows as a log, to the microsecond."""
+    cells = [["" if cell is None else round(cell, 6) for cell in row] for row in rows]
+    return (HEADER if header else b"") + csv_bytes(cells)

@@ -102,7 +102,7 @@ class RemoteJobs:
                     self._done[request.job.id] = record
                 else:
                     self._open[request.job.id] = request
-                    self._times.requested(request.job.id)
+                    self._times.note_request(request.job.id)
             self._changed.notify_all()
 
     def collect(self, requests: Sequence[JobRequest]) -> list[JobResult]:
@@ -187,7 +187,7 @@ class RemoteJobs:
                 self._changed.notify_all()
             waiting = self._jobs_of(client) if self._state == "running" else []
             for request in waiting[:1]:
-                self._times.handed(request.job.id)
+                self._times.note_handover(request.job.id)
             jobs = [{"job": request.job.id, "version": request.job.version} for request in waiting]
             return {"state": self._state, "why": self._why, "jobs": jobs}
 
@@ -249,7 +249,7 @@ class RemoteJobs:
             scores = json.dumps(dict(sorted(joined.new_scores.items()))) if joined.new_scores else ""
             request = self._open.pop(job)
             self._done[job] = self.updates.add(request, JobResult(delta, loss), scores)
-            self._times.received(request, *durations_s)
+            self._times.note_update(request, *durations_s)
             joined.updates, joined.new_scores = joined.updates + 1, {}
             self._changed.notify_all()
         self._write_status(joined)

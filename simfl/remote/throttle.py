@@ -12,7 +12,7 @@ from pathlib import Path
 
 from simfl.core.errors import SimflError, suggestion
 from simfl.core.rng import Streams
-from simfl.remote.wall_clock import Clock
+from simfl.remote.wall_clock import ClockSource
 
 PIECES_PER_S = 50
 """Pieces in which a second's bytes pass: their sleeps are long against the clock's resolution."""
@@ -33,7 +33,7 @@ class TokenBucket:
         clock: that the tokens come by.
     """
 
-    def __init__(self, rate: float, depth: float, clock: Clock) -> None:
+    def __init__(self, rate: float, depth: float, clock: ClockSource) -> None:
         self.rate, self.depth, self.clock = rate, depth, clock
         self.tokens = 0.0
         self.filled_s = clock.now_s()
@@ -69,7 +69,7 @@ class Throttle:
     up_bytes_per_s: float = inf
     latency_s: float = 0.0
 
-    def receive(self, read: Callable[[int], bytes], clock: Clock) -> bytes:
+    def receive(self, read: Callable[[int], bytes], clock: ClockSource) -> bytes:
         """Reads a whole answer, as slowly as the client's line lets it in.
 
         Args:
@@ -84,7 +84,7 @@ class Throttle:
             parts.append(part)
         return b"".join(parts)
 
-    def pieces(self, data: bytes, clock: Clock) -> Iterator[bytes]:
+    def pieces(self, data: bytes, clock: ClockSource) -> Iterator[bytes]:
         """A message in pieces, each as soon as the client's line lets it out."""
         clock.sleep(self.latency_s)
         rate = self.up_bytes_per_s

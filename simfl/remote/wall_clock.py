@@ -8,7 +8,7 @@ from time import monotonic, sleep, time  # noqa: TID251  the one module that may
 from typing import Protocol
 
 
-class Clock(Protocol):
+class ClockSource(Protocol):
     """A clock that can be waited for; tests have one that no real second passes on."""
 
     def now_s(self) -> float:

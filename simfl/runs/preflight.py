@@ -60,7 +60,7 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
         from simfl.agents.servers import server_of
 
         attempt(lambda: server_of(scenario.training))
-    from simfl.runs.links import build_links
+    from simfl.runs.client_links import build_links
 
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:

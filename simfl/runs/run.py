@@ -20,8 +20,8 @@ from simfl.results.notes import Notes, add_notes
 from simfl.results.perfetto import write_timeline
 from simfl.results.round_rows import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
+from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
-from simfl.runs.links import build_links
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
 from simfl.scenario.trust import Trust

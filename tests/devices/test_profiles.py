@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from simfl.cli import simfl
+from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.types import SERVER
 from simfl.devices.profiles import client_profiles
+from simfl.runs.client_links import build_links
 from simfl.runs.run import build, run, verify
 from simfl.scenario import InvalidScenario, Scenario
 
@@ -171,6 +174,16 @@ def test_two_sources_of_the_same_number_are_refused(tmp_path):
     assert "needs devices.profiles" in refusal(tmp_path, "x", "devices={availability: profile}")
     made = scenario(tmp_path, "latency_s\n0.5\n", "devices.computation=3.0")
     assert made.devices.computation.seconds == 3
+
+
+def test_a_network_with_delays_of_its_own_takes_no_lines_before_it(tmp_path):
+    made = scenario(tmp_path)
+    foreign = SimpleNamespace(network=SimpleNamespace(name="mine", build=lambda setting, streams: object()), clients=3,
+                              devices=made.devices, file=made.file, seed=0)  # fmt: skip
+    with pytest.raises(ScenarioError, match="network 'mine' of a plugin has delays of its own"):
+        build_links(foreign, Streams(0))
+    (tmp_path / "devices.csv").write_text("availability\n0.5\n")
+    assert type(build_links(foreign, Streams(0))) is object
 
 
 def test_simfl_data_shows_what_the_clients_got(tmp_path):

@@ -50,9 +50,9 @@ def test_a_run_that_goes_on_continues_the_log_without_the_line_that_a_kill_has_t
     for job in range(2):
         clock = FakeClock(1000 * (job + 1))
         times = JobTimes(tmp_path, clock)
-        times.handed(job)
+        times.note_handover(job)
         clock.time_s += 5
-        times.received(WHOLE[job], 1.0, 2.0)
+        times.note_update(WHOLE[job], 1.0, 2.0)
         with open(times.path, "a") as file:
             file.write("7,0,1,3")
     text = times.path.read_text()

@@ -18,15 +18,17 @@ from shutil import copytree, rmtree
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from pandas import read_csv
 
 from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, ScenarioError
 from simfl.core.remote_clients import JobRequest, JobResult, RemoteClientError
 from simfl.core.types import Job
-from simfl.remote.client import ClientError, join
+from simfl.remote.client import ClientError, ClientJob, RemoteTraining, join
 from simfl.remote.job_server import serve_jobs
+from simfl.remote.job_times import read_job_times
 from simfl.remote.jobs import HEADER_BYTES, RemoteJobs
-from simfl.remote.serve import serve
+from simfl.remote.serve import project, serve
 from simfl.results.client_updates import UpdateReplay, UpdateStore, npy_bytes
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run, verify
@@ -218,6 +220,43 @@ def test_updates_are_kept_by_their_digest_and_damage_is_seen(finished, tmp_path)
             with pytest.raises(IntegrityError, match=victim.stem):
                 reader(copy)
     assert run(scenario("training.rounds=2"), finished.parent.parent).reused  # complete results need nobody
+
+
+def test_how_long_jobs_really_took_lies_beside_the_results_and_is_compared_with_nothing(finished, tmp_path):
+    rows, silent = read_job_times(finished)
+    names = [line.split(",")[0] for line in (finished / "updates.csv").read_text().splitlines()[1:]]
+    assert sorted(str(row.job) for row in rows) == sorted(names) and silent == 0
+    samples = read_csv(finished / "clients.csv").samples
+    known = {client: RemoteTraining(client, project(scenario("training.rounds=2"))) for client in (0, 1, 4)}
+    for row in rows:
+        assert row.samples == samples[row.client] == known[row.client].samples(ClientJob(row.job, row.version))
+        parts_s = row.download_s + row.work_s + row.upload_s
+        assert row.work_s > 0 and parts_s == pytest.approx(row.received_s - row.handed_s, abs=1e-4)
+        assert row.requested_s <= row.handed_s
+    assert "job_times.csv" not in ResultsFolder.open(finished).files
+    copy = copytree(finished, tmp_path / "served" / finished.name)
+    (copy / "job_times.csv").write_text("what a clock says is no result\n")
+    ResultsFolder.open(copy).check()
+    compared = verify(copy)
+    assert all(compared.values()) and "job_times.csv" not in compared
+
+
+def test_the_command_client_even_throttled_gives_the_bytes_of_the_internal_run(finished, tmp_path):
+    (tmp_path / "token").write_text(TOKEN)
+    slot = read_job_times(finished)[0][0].client
+    options = ["--token-file", str(tmp_path / "token"), "--slot", str(slot)]
+    options += ["--throttle", "latency_s=0.01,samples_per_s=5e3"]
+    said = []
+
+    def command(address):
+        return lambda: said.append(CliRunner().invoke(group, ["client", address, *options]))
+
+    folder = served(scenario("training.rounds=2"), tmp_path, command, *(pod(i) for i in (0, 1, 4) if i != slot))
+    assert tables(folder) == tables(finished)
+    (done,) = said
+    assert done.exit_code == 0 and re.fullmatch(rf"client {slot}: [1-9] updates\n", done.stdout), done.output
+    rows = [row for row in read_job_times(folder)[0] if row.client == slot]
+    assert rows and all(row.download_s >= 0.01 and row.work_s >= row.samples / 5e3 for row in rows)
 
 
 def test_a_replay_of_another_run_names_the_job(finished, tmp_path):

@@ -67,6 +67,10 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     shared = _Draw(rng.spawn(1)[0])
     if shared.chance(0.3):
         _share(shared, found)
+    profiled = _Draw(rng.spawn(1)[0])
+    if plugins and profiled.chance(0.15):
+        found["devices"] = {"profiles": "devices.csv", "failure": found["devices"]["failure"]}
+        tied = False
     return json.dumps(found), tied
 
 

@@ -128,3 +128,16 @@ def test_the_readmes_picture_is_current(monkeypatch, tmp_path):
     assert (again.privacy_semi_strong == stored.privacy_semi_strong).all()
     assert (again.test_accuracy - stored.test_accuracy).abs().max() < 0.02
     assert (again.time_s / stored.time_s - 1).abs().max() < 1e-6
+
+
+def test_simulated_against_real_rounds_follows_from_the_issued_rounds():
+    folder = HERE / "results" / "reality"
+    rounds, summary = (pandas.read_csv(folder / name) for name in ("reality.csv", "summary.csv"))
+    assert len(summary) == 6 and set(summary["rule"]) == {"fedavg", "fedbuff"}
+    compared = rounds[~rounds["calibrated_on"]].groupby(["rule", "repeat"])[["real_s", "simulated_s"]]
+    for row in summary.itertuples():
+        part = compared.get_group((row.rule, row.repeat))
+        mean, upper = part.mean(), part.quantile(0.9)
+        assert len(part) == row.rounds == 40
+        assert mean["simulated_s"] / mean["real_s"] - 1 == pytest.approx(row.mean_error, abs=2e-3)
+        assert upper["simulated_s"] / upper["real_s"] - 1 == pytest.approx(row.p90_error, abs=2e-3)
