@@ -64,6 +64,9 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     late = _Draw(rng.spawn(1)[0])
     if training["name"] == "fedavg" and late.chance(0.4):
         training["quorum"] = late.one([0.3, 0.5, 0.8, 1.0, int(late.rng.integers(1, selection.get("k", n) + 1))])
+    coding = _Draw(rng.spawn(1)[0])
+    if coding.chance(0.3):
+        found["compression"] = _compression(coding)
     return json.dumps(found), tied
 
 
@@ -112,6 +115,14 @@ def _network(draw: _Draw, tied: bool, n: int) -> Any:
         case "ring" | "complete" as name:
             return {"name": name, "latency_s": _seconds(draw, tied)} | width | jitter
     return {"name": "star", "latency_s": latency} | width | draw.some(0.2, up_bandwidth_bytes_per_s=32.0) | jitter
+
+
+def _compression(draw: _Draw) -> dict[str, Any]:
+    name = draw.one(["quantise", "random_k", "random_k", "sign", "top_k"])
+    if name in ("random_k", "top_k"):
+        return {"name": name, "share": float(draw.one([0.1, 0.5, 1.0]))}
+    bits = {"bits": int(draw.one([2, 4, 16]))} if name == "quantise" else {}
+    return {"name": name} | bits | draw.some(0.5, bucket=int(draw.one([1, 3, 8])))
 
 
 def _availability(draw: _Draw, n: int) -> Any:

@@ -46,7 +46,7 @@ class CompressionStep:
         feedback = self.compression.error_feedback
         if feedback:
             vectors = np.stack([self._with_residual(row, job) for row, job in zip(vectors, jobs, strict=True)])
-        sound: NDArray[np.bool_] = np.isfinite(vectors).all(axis=1)
+        sound = np.asarray(np.isfinite(vectors).all(axis=1))
         finite = vectors if sound.all() else np.where(sound[:, None], vectors, np.float32(0))
         sent = self._compress(finite, jobs)
         if feedback:
