@@ -64,17 +64,17 @@ class CompressionStep:
 
     def pack(self, vectors: Vectors, number: int) -> Vectors:
         """The coordinates of (..., d) that are added up in round ``number``, (..., d')."""
-        return vectors if (summed := self._summed(vectors, number)) is None else vectors[..., summed]
+        return vectors if (sent := self._sum_coordinates(vectors, number)) is None else vectors[..., sent]
 
     def unpack(self, vectors: Vectors, number: int) -> Vectors:
         """Undoes :meth:`pack`: all others are 0."""
-        if (summed := self._summed(vectors, number)) is None:
+        if (sent := self._sum_coordinates(vectors, number)) is None:
             return vectors
         whole = np.zeros((*vectors.shape[:-1], self.dimension), dtype=vectors.dtype)
-        whole[..., summed] = vectors
+        whole[..., sent] = vectors
         return whole
 
-    def _summed(self, vectors: Vectors, number: int) -> NDArray[np.int64] | None:
+    def _sum_coordinates(self, vectors: Vectors, number: int) -> NDArray[np.int64] | None:
         """The coordinates that are added up; None = all, or vectors are empty since nothing is learned."""
         return None if self.length == self.dimension or not vectors.shape[-1] else self.coordinates(number)
 
