@@ -50,7 +50,8 @@ class CompressionStep:
         finite = vectors if sound.all() else np.where(sound[:, None], vectors, np.float32(0))
         sent = self._compress(finite, jobs)
         if feedback:
-            self.residuals |= zip((job.client for job in jobs), finite - sent, strict=True)
+            left_out = finite - sent
+            self.residuals |= {job.client: row.copy() for job, row in zip(jobs, left_out, strict=True)}
         return sent if sound.all() else np.where(sound[:, None], sent, vectors)
 
     def _compress(self, vectors: Vectors, jobs: tuple[Job, ...]) -> Vectors:
