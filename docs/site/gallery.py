@@ -36,6 +36,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...]]] = {
     "privacyfl_serverless": ("accuracy_time", ()),
     "paper003_basecagg": ("staleness", ("training.rounds=30", *DIGITS)),
     "privacyfl_latency": ("timeline", ("trace=events",)),
+    "compression": ("accuracy_time", ("clients=40", "training.rounds=20", *DIGITS)),
     "quorum": ("participation", ("training.rounds=20",)),
     "guarded": ("privacy", ("clients=60", "training.rounds=40", "privacy.every=1", *DIGITS)),
     "selection": ("accuracy_time", ("clients=60", "training.rounds=20", *DIGITS)),

@@ -84,7 +84,7 @@ COMPRESSIONS = Registry[Compression](
 """The scenario's ``compression``."""
 
 
-def kept(share: float, dimension: int) -> int:
+def count_share(share: float, dimension: int) -> int:
     """k: a share of d coordinates, rounded up; 0 of none."""
     return min(dimension, ceil(round(share * dimension, 6)))
 

@@ -58,7 +58,7 @@ class Quantise(Compression):
 
 def _uniform(jobs: tuple[Job, ...], dimension: int, streams: Streams) -> NDArray[np.float64]:
     """A uniform number for each coordinate of each job's update, float64 (n, d)."""
-    drawn = np.empty((len(jobs), dimension))
-    for row, job in zip(drawn, jobs, strict=True):
+    uniform = np.empty((len(jobs), dimension))
+    for row, job in zip(uniform, jobs, strict=True):
         streams("compression/quantise", job.id).random(out=row)
-    return drawn
+    return uniform

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.compression.base import COMPRESSIONS, COORDINATES, Compression, Share, Vectors, kept
+from simfl.compression.base import COMPRESSIONS, COORDINATES, Compression, Share, Vectors, count_share
 from simfl.core.payload import VALUE_BYTES, PayloadPart
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
@@ -30,24 +30,26 @@ class RandomK(Compression):
     example: ClassVar[dict[str, object]] = {"share": 0.5}
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
-        own = COORDINATES._replace(instead="compression: none")
-        return (own,) if setting.training.asynchronous and self.share < 1 else ()
+        part = COORDINATES._replace(instead="compression: none")
+        return (part,) if setting.training.asynchronous and self.share < 1 else ()
 
     def size_bytes(self, dimension: int) -> int:
-        return VALUE_BYTES * kept(self.share, dimension)
+        return VALUE_BYTES * count_share(self.share, dimension)
 
     def length(self, dimension: int) -> int:
-        return kept(self.share, dimension)
+        return count_share(self.share, dimension)
 
     def coordinates(self, dimension: int, number: int, streams: Streams) -> NDArray[np.int64]:
-        chosen = streams("compression/random_k", number).choice(dimension, kept(self.share, dimension), replace=False)
+        chosen = streams("compression/random_k", number).choice(
+            dimension, count_share(self.share, dimension), replace=False
+        )
         return np.sort(chosen)
 
     def client(self, vectors: Vectors, jobs: tuple[Job, ...], streams: Streams) -> Vectors:
         d = vectors.shape[1]
         if not d:
             return vectors
-        sent, factor = np.zeros_like(vectors), np.float32(d / kept(self.share, d))
+        sent, factor = np.zeros_like(vectors), np.float32(d / count_share(self.share, d))
         selections = np.array([job.selection for job in jobs], dtype=np.int64)
         for selection in np.unique(selections).tolist():
             cells = np.ix_(selections == selection, self.coordinates(d, selection, streams))

@@ -13,7 +13,7 @@ from simfl.compression.base import (
     Share,
     Vectors,
     at_most_dense,
-    kept,
+    count_share,
 )
 from simfl.core.payload import VALUE_BYTES, PayloadPart
 from simfl.core.rng import Streams
@@ -40,16 +40,16 @@ class TopK(Compression):
         return (COORDINATES,)
 
     def size_bytes(self, dimension: int) -> int:
-        k, bits = kept(self.share, dimension), max(dimension - 1, 0).bit_length()
+        k, bits = count_share(self.share, dimension), max(dimension - 1, 0).bit_length()
         return at_most_dense(VALUE_BYTES * k + -(-k * bits // 8), dimension)
 
     def client(self, vectors: Vectors, jobs: tuple[Job, ...], streams: Streams) -> Vectors:
         d = vectors.shape[1]
-        k = kept(self.share, d)
+        k = count_share(self.share, d)
         if k == d:
             return vectors
         size = np.abs(vectors)
         least = np.partition(size, d - k, axis=1)[:, d - k, None]  # the k-th largest, the same on every machine
-        larger, equal = size > least, size == least
+        larger, ties = size > least, size == least
         missing = k - larger.sum(axis=1, keepdims=True)
-        return np.where(larger | equal & (equal.cumsum(axis=1) <= missing), vectors, np.float32(0))
+        return np.where(larger | ties & (ties.cumsum(axis=1) <= missing), vectors, np.float32(0))

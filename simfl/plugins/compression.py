@@ -8,11 +8,11 @@ from simfl.compression.base import (
     ErrorFeedback,
     Share,
     at_most_dense,
-    kept,
+    count_share,
 )
 from simfl.core.payload import VALUE_BYTES
 
 __all__ = [
     "COMPRESSIONS", "COORDINATES", "LEVELS", "VALUE_BYTES", "Compression", "ErrorFeedback", "Share", "at_most_dense",
-    "kept",
+    "count_share",
 ]  # fmt: skip

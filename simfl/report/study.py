@@ -12,7 +12,7 @@ COLOURED = 14
 
 EMPHASISED = 6
 
-CHOICES = {"selection", "training", "secagg", "privacy"}
+CHOICES = {"selection", "training", "compression", "secagg", "privacy"}
 """Top-level keys of a scenario that its server decides."""
 
 

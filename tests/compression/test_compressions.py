@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from simfl.compression import COMPRESSIONS
-from simfl.compression.base import kept
+from simfl.compression.base import count_share
 from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
 from simfl.compression.sign import Sign
@@ -87,13 +87,13 @@ def test_sizes(compression, dimension, size):
 
 @given(share=st.floats(1e-6, 1), d=st.integers(0, 10**6))
 def test_a_share_is_rounded_up_to_a_whole_k(share, d):
-    k = kept(share, d)
+    k = count_share(share, d)
     assert 0 <= k <= d and (k >= 1 or not d)
     assert share * d - 1e-5 <= k < share * d + 1
 
 
 def test_shares_that_floats_do_not_hold_exactly_are_no_coordinate_more():
-    assert [kept(share, 1000) for share in (0.07, 0.29, 0.57, 0.1, 0.001)] == [70, 290, 570, 100, 1]
+    assert [count_share(share, 1000) for share in (0.07, 0.29, 0.57, 0.1, 0.001)] == [70, 290, 570, 100, 1]
 
 
 # -- quantise -----------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_random_k_takes_every_coordinate_equally_often_and_all_clients_of_a_roun
 @settings(max_examples=100, deadline=None)
 def test_top_k_keeps_the_largest_and_leaves_out_at_most_its_share(data, d, share):
     row = data.draw(arrays(np.float32, d, elements=st.integers(-3, 3).map(float) | numbers))
-    compression, k = TopK(share=share), kept(share, d)
+    compression, k = TopK(share=share), count_share(share, d)
     (sent,) = compression.client(row[None], jobs(1), STREAMS)
     order = sorted(range(d), key=lambda i: (-abs(row[i]), i))[:k]
     expected = np.zeros_like(row)

@@ -48,7 +48,7 @@ def last(folder):
 def test_the_registries_have_parts_of_every_kind():
     """Else the tests below would pass over something."""
     kinds = set().union(*map(parts_of, ALGORITHMS))
-    assert kinds == KINDS - {"samples", "count"}
+    assert kinds == KINDS - {"samples", "count", "levels"}  # the last are of compressions
 
 
 @pytest.mark.parametrize("algorithm, other", [*itertools.product(ALGORITHMS, NOISE + HIDING)], ids=ids)

@@ -71,6 +71,9 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     if plugins and profiled.chance(0.15):
         found["devices"] = {"profiles": "devices.csv", "failure": found["devices"]["failure"]}
         tied = False
+    coding = _Draw(rng.spawn(1)[0])
+    if coding.chance(0.3):
+        found["compression"] = _compression(coding)
     return json.dumps(found), tied
 
 
@@ -129,6 +132,12 @@ def _share(draw: _Draw, found: dict[str, Any]) -> None:
     if network["name"] in ("graph", "cities"):
         limits["name"] = network.get("server", "server")
     network["server"] = limits
+def _compression(draw: _Draw) -> dict[str, Any]:
+    name = draw.one(["quantise", "random_k", "random_k", "sign", "top_k"])
+    if name in ("random_k", "top_k"):
+        return {"name": name, "share": float(draw.one([0.1, 0.5, 1.0]))}
+    bits = {"bits": int(draw.one([2, 4, 16]))} if name == "quantise" else {}
+    return {"name": name} | bits | draw.some(0.5, bucket=int(draw.one([1, 3, 8])))
 
 
 def _availability(draw: _Draw, n: int) -> Any:

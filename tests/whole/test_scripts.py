@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas
 import pytest
 
+from simfl.compression import COMPRESSIONS
 from simfl.core.registration.family_index import undone
 
 HERE = Path(__file__).resolve().parents[2]
@@ -98,6 +99,18 @@ def test_the_page_on_shared_networks_says_what_the_table_says():
     assert (table[["use_down", "use_up"]] <= 1).all(axis=None)
     random, quorum = (table.loc[way]["s_per_100_updates"] for way in ("random", "random 130, quorum 100"))
     assert quorum["own"] < 0.4 * random["own"] and quorum["0.3 Gbit/s"] > 1.2 * random["0.3 Gbit/s"]
+@pytest.mark.parametrize(("data", "dimension"), [("mnist", 50890), ("cifar10", 62006)])
+def test_the_page_on_compression_shows_its_tables(data, dimension, monkeypatch):
+    """Line by line; updates are as long as their code says, and guarantees stay where codes tell nothing."""
+    script = imported(HERE / "results" / "compression" / "compression.py", monkeypatch)
+    table = pandas.read_csv(HERE / "results" / "compression" / f"{data}.csv")
+    assert script.markdown(table) in (HERE / "docs" / "how-to" / "compression.md").read_text()
+    curves = pandas.read_csv(HERE / "results" / "compression" / f"{data}_curves.csv").groupby("compression").last()
+    for row in table.itertuples():
+        size = COMPRESSIONS.of(script.COMPRESSIONS[row.compression]).size_bytes(dimension)
+        assert abs(row.up_kb * 1000 - size) < 0.1
+        assert abs(row.up_mb - curves.up_mb[row.compression]) < 1e-3
+        assert row.semi_strong == (4 if row.compression.startswith(("none", "random_k")) else 1)
 
 
 @pytest.mark.parametrize(

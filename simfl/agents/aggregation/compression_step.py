@@ -46,11 +46,12 @@ class CompressionStep:
         feedback = self.compression.error_feedback
         if feedback:
             vectors = np.stack([self._with_residual(row, job) for row, job in zip(vectors, jobs, strict=True)])
-        sound: NDArray[np.bool_] = np.isfinite(vectors).all(axis=1)
+        sound = np.asarray(np.isfinite(vectors).all(axis=1))
         finite = vectors if sound.all() else np.where(sound[:, None], vectors, np.float32(0))
         sent = self._compress(finite, jobs)
         if feedback:
-            self.residuals |= zip((job.client for job in jobs), finite - sent, strict=True)
+            left_out = finite - sent
+            self.residuals |= {job.client: row.copy() for job, row in zip(jobs, left_out, strict=True)}
         return sent if sound.all() else np.where(sound[:, None], sent, vectors)
 
     def _compress(self, vectors: Vectors, jobs: tuple[Job, ...]) -> Vectors:
@@ -64,17 +65,17 @@ class CompressionStep:
 
     def pack(self, vectors: Vectors, number: int) -> Vectors:
         """The coordinates of (..., d) that are added up in round ``number``, (..., d')."""
-        return vectors if (summed := self._summed(vectors, number)) is None else vectors[..., summed]
+        return vectors if (sent := self._sum_coordinates(vectors, number)) is None else vectors[..., sent]
 
     def unpack(self, vectors: Vectors, number: int) -> Vectors:
         """Undoes :meth:`pack`: all others are 0."""
-        if (summed := self._summed(vectors, number)) is None:
+        if (sent := self._sum_coordinates(vectors, number)) is None:
             return vectors
         whole = np.zeros((*vectors.shape[:-1], self.dimension), dtype=vectors.dtype)
-        whole[..., summed] = vectors
+        whole[..., sent] = vectors
         return whole
 
-    def _summed(self, vectors: Vectors, number: int) -> NDArray[np.int64] | None:
+    def _sum_coordinates(self, vectors: Vectors, number: int) -> NDArray[np.int64] | None:
         """The coordinates that are added up; None = all, or vectors are empty since nothing is learned."""
         return None if self.length == self.dimension or not vectors.shape[-1] else self.coordinates(number)
 

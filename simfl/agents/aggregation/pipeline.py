@@ -132,8 +132,8 @@ class AggregationPipeline:
             return None
         total = self._add(done, client_updates)
         if not parts.changes_coordinates:
-            client_updates = client_updates._replace(vectors=self._received(client_updates.vectors, number))
-            total = total._replace(vector=self._received(total.vector, number))
+            client_updates = client_updates._replace(vectors=self._to_model(client_updates.vectors, number))
+            total = total._replace(vector=self._to_model(total.vector, number))
         in_sum &= total.weights != 0
         if not in_sum.any():
             return None
@@ -149,7 +149,7 @@ class AggregationPipeline:
         mask = factor.values if factor is not None and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         server_update, facts, row = self._server(
-            members, total.vector if parts.changes_coordinates else self._summed(total.vector, number), broken
+            members, total.vector if parts.changes_coordinates else self._to_sum(total.vector, number), broken
         )
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, row, mask)
@@ -240,12 +240,12 @@ class AggregationPipeline:
             checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
         return vectors if place < len(self.states) else self.compression.client(vectors, jobs)
 
-    def _received(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+    def _to_model(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
         """What was added up in aggregation ``number``, (..., d'), in the model's coordinates, (..., d)."""
         return self._whole(self.compression.unpack(values, number))
 
-    def _summed(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
-        """Undoes :meth:`_received`."""
+    def _to_sum(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+        """Undoes :meth:`_to_model`."""
         return self.compression.pack(self._sent(values), number)
 
     def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
