@@ -32,8 +32,8 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 ORDER = (
     "effect", "heat_map",
     "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "tradeoff", "pareto",
-    "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency", "link_use",
-    "concurrency", "staleness", "plugins",
+    "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
+    "link_use", "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 
