@@ -4,7 +4,8 @@
 
 Prints the ratio (the machine's speed cancels out), then processor time, its ratio to the bare timeouts of as many jobs,
 and peak memory of scenarios/million_clients.yaml and scenarios/fedbuff_scale.yaml (a million client updates each) at a
-tenth, a third and all of their rounds, each in a process of its own.
+tenth, a third and all of their rounds, each in a process of its own. Last, the processor time of both at all of their
+rounds with a shared link of the server over that without: the least of three, and with a link that is overloaded.
 """
 
 import json
@@ -19,12 +20,17 @@ import numpy as np
 import simpy
 
 HERE = Path(__file__).resolve().parent.parent
+SHARED = {"million_clients": ("2.5e+8",), "fedbuff_scale": ("2.5e+8", "1.0e+8")}
+"""Bytes per second of a server's link. FedBuff's jobs need 1.6e8 in each direction; less than that is overloaded."""
+
+PLAYED = 1000
+
 MEASURED = """
 import json, resource, sys, time
 from pathlib import Path
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-scenario = Scenario.load(sys.argv[1], [f"training.rounds={sys.argv[2]}"])
+scenario = Scenario.load(sys.argv[1], [f"training.rounds={sys.argv[2]}", *sys.argv[4:]])
 begin = time.process_time()
 run(scenario, Path(sys.argv[3]))
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -73,6 +79,22 @@ def ours(k: int, rounds: int) -> float:
         return time.perf_counter() - begin
 
 
+def measured(name: str, rounds: int, *overrides: str) -> dict[str, float]:
+    """Processor seconds and peak memory of a shipped scenario, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable,
+            "-c",
+            MEASURED,
+            str(HERE / f"scenarios/{name}.yaml"),
+            str(rounds),
+            folder,
+            *overrides,
+        ]
+        found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return found
+
+
 def main() -> None:
     k, rounds = (int(value) for value in (*sys.argv[1:], "1000", "100")[:2])
     ours(k, 2)
@@ -84,11 +106,15 @@ def main() -> None:
     per_job = alone / (k * rounds)
     for name in ("million_clients", "fedbuff_scale"):
         for played in (100, 300, 1000):
-            with tempfile.TemporaryDirectory() as folder:
-                command = [sys.executable, "-c", MEASURED, str(HERE / f"scenarios/{name}.yaml"), str(played), folder]
-                found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            found = measured(name, played)
             ratio = found["seconds"] / (1000 * played * per_job)
             print(f"{name}, {played} rounds: {found['seconds']:.1f} s, ratio {ratio:.2f}, {found['MB']:.0f} MB")
+    for name, widths in SHARED.items():
+        alone_s = min(measured(name, PLAYED)["seconds"] for _ in range(3))
+        for bytes_per_s in widths:
+            server = f"network.server={{down_bytes_per_s: {bytes_per_s}, up_bytes_per_s: {bytes_per_s}}}"
+            shared_s = min(measured(name, PLAYED, server)["seconds"] for _ in range(3))
+            print(f"{name}, {PLAYED} rounds, a shared link of {bytes_per_s} bytes/s: {shared_s / alone_s:.2f} times")
     print(f"(this process peaked at {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB)")
 
 

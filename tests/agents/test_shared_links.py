@@ -65,7 +65,7 @@ def table(done, name="rounds.csv"):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_message_takes_what_fair_sharing_says(tmp_path, kind):
-    """All messages of the run are followed by a slow integrator: its ends are theirs, who is given up leaves at once."""
+    """All messages of a run are followed by a slow integrator: its ends are theirs; who is given up leaves at once."""
     played = scenario(KINDS[kind])
     done = run(played, tmp_path)
     width = played.network.bandwidth_bytes_per_s
@@ -83,11 +83,12 @@ def test_by_hand_downloads_together_and_uploads_as_work_ends(tmp_path):
     """Three models of 1,000 bytes at 1,000 bytes/s down: all at 3 s; updates at 500 bytes/s up from 3.1, 4.1, 9.1 s."""
     played = Scenario.parse(TEXT, "s", [
         "clients=3", "selection=all", "devices.failure=none", "training.rounds=1", "network.latency_s=0.05",
-        "network.bandwidth_bytes_per_s=null", "devices.computation={name: per_sample, seconds: 1, speed: [1.0e-12, 1, 6]}",
+        "network.bandwidth_bytes_per_s=null",
+        "devices.computation={name: per_sample, seconds: 1, speed: [1.0e-12, 1, 6]}",
         "network.server={down_bytes_per_s: 1000, up_bytes_per_s: 500}",
     ])  # fmt: skip
     (row,) = table(run(played, tmp_path))
-    # first alone 3.1..4.1 (500 sent), with the second till 5.1 + 1 = 6.1 s; the second alone from there: 500 left, 7.1 s
+    # first alone from 3.1 to 4.1 s (500 bytes), then with the second until 6.1 s; that has 500 left, alone till 7.1 s
     arrives = sorted(e["arrives_s"] for e in events_of(tmp_path) if e["event"] == "message" and e["kind"] == "update")
     assert arrives == pytest.approx([6.1, 7.1, 11.1])
     assert float(row["time_s"]) == pytest.approx(11.1)

@@ -62,6 +62,13 @@ class _Run:
         self.phased = (folder / "phases.csv").exists()
 
     @property
+    def capacity(self) -> dict[str, float]:
+        """Bytes/s of the server's link "down" and "up", where it is shared."""
+        server = self.scenario["network"].get("server")
+        sides = {side: server.get(f"{side}_bytes_per_s") for side in ("down", "up")} if isinstance(server, dict) else {}
+        return {side: limit for side, limit in sides.items() if limit is not None}
+
+    @property
     def unit_size(self) -> int:
         if self.selection["name"] == "partition":
             return int(self.selection["k"])
@@ -105,10 +112,7 @@ def _time_never_goes_back(run: _Run) -> Iterator[str]:
 
 def _links_carry_what_they_can(run: _Run) -> Iterator[str]:
     """Bytes on a shared link are conserved; without jitter every message ends exactly when fair sharing says."""
-    network = run.scenario["network"]
-    server = network.get("server")
-    sides = {side: server.get(f"{side}_bytes_per_s") for side in ("down", "up")} if isinstance(server, dict) else {}
-    capacity = {side: limit for side, limit in sides.items() if limit is not None}
+    network, capacity = run.scenario["network"], run.capacity
     if run.peers or run.drawn or not capacity:
         return
     yield from overfull(run.events, capacity)
@@ -217,6 +221,8 @@ class _Round:
         self.selected = events[setup].get("selected")
         messages = [event for event in events if event["event"] == "message"]
         self.messages = messages
+        announced = [m["sent_s"] for m in messages if m["kind"] == "announcement"]
+        self.heard_s = min(announced, default=self.end_s)  # over a shared link they take a while to leave
         self.asked = [m["to"] for m in messages if m["kind"] == "model"]
         self.sent = {m["from"]: m for m in messages if m["kind"] == "update"}
         self.work = {e["client"]: e for e in events if e["event"] == "compute"}
@@ -237,7 +243,7 @@ def _rounds(run: _Run) -> Iterator[tuple[int, _Round]]:
 def _work_ends(run: _Run, t: int, found: _Round) -> float:
     """When the server stopped waiting for updates: the round's end or, with phases, the last answer it waited for."""
     after = [phase for phase in run.phases if phase["round"] == t and phase["phase"] == "unmask"]
-    return after[0]["started_s"] if after else found.end_s
+    return after[0]["started_s"] if after else found.heard_s
 
 
 def _quorum(run: _Run, found: _Round) -> float:
@@ -314,8 +320,10 @@ def _a_round_ends_when_it_must(run: _Run) -> Iterator[str]:
         ends += [when for i, when in enumerate(_unit_ends(run, found), 1) if i * size >= _quorum(run, found)][:1]
         if run.training["on_failure"] == "abort":
             ends += [m["arrives_s"] for m in found.messages if m["kind"] == "failure"]
-        if not ends or found.end_s != min(ends):
-            yield f"round {t} ends at {found.end_s} s, not {ends}"
+        if not ends or found.heard_s != min(ends):
+            yield f"round {t} ends at {found.heard_s} s, not {ends}"
+        if found.heard_s < found.end_s and not run.capacity.get("down"):
+            yield f"round {t} waits from {found.heard_s} to {found.end_s} s"
 
 
 def _a_message_belongs_to_its_round(run: _Run) -> Iterator[str]:

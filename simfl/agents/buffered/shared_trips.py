@@ -151,10 +151,7 @@ class SharedTrips:
 
     def _arrives(self, trip: Trip) -> None:
         trip.leg = ARRIVES
-        if trip.arrives_s == self.world.now and self.world.settled:
-            self._arrived(trip)
-        else:
-            self.world.at(trip.arrives_s, self._arrived, trip, 0, trip.serial)
+        self.world.at(trip.arrives_s, self._arrived, trip, 0, trip.serial)
 
     def _arrived(self, trip: Trip) -> None:
         if trip.leg == ARRIVES:

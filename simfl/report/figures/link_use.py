@@ -49,8 +49,8 @@ def _table(group: Group) -> "DataFrame | None":
 
     run = group.first
     server = run.scenario["network"].get("server")
-    limits = {side: server.get(f"{side}_bytes_per_s") for side in SIDES} if isinstance(server, dict) else {}
-    limits = {side: limit for side, limit in limits.items() if limit is not None}
+    told = {side: server.get(f"{side}_bytes_per_s") for side in SIDES} if isinstance(server, dict) else {}
+    limits = {side: float(limit) for side, limit in told.items() if limit is not None}
     ends_s = run.rounds["time_s"].to_numpy(dtype=np.float64)
     if not limits or not len(ends_s) or not ends_s[-1]:
         return None
@@ -62,7 +62,7 @@ def _table(group: Group) -> "DataFrame | None":
     tables = []
     for side, limit in limits.items():
         if rates:
-            bounds_s, means = edges_s, mean_rates(*rates[side], edges_s)
+            bounds_s, means = edges_s, mean_rates(rates[side][0], rates[side][1], edges_s)
         else:
             longer = np.diff(ends_s, prepend=0.0) > 0
             bounds_s = np.append(0.0, ends_s[longer])
