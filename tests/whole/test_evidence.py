@@ -130,3 +130,10 @@ def test_the_page_has_the_best_accuracies_so_far():
     assert table.best_mean.is_monotonic_increasing and (table.best_mean >= table.trained_mean).all()
     last = table.iloc[-1]
     assert f"is {last.best_mean - last.trained_mean:.1f} points above the last after {last.rounds} rounds" in text
+
+
+def test_the_page_has_logistic_regression_of_the_thesis():
+    text = (HERE / "docs" / "how-to" / "learning.md").read_text()
+    for name, clients in (("convex_iid", "IID"), ("convex_skew", "two classes, 90 %")):
+        (row,) = pandas.read_csv(HERE / "results" / "masked_averaging" / f"{name}.csv").itertuples()
+        assert f"| {clients} | {row.mean:.1f} | {row.masked:.1f} | {row.mask_mean:.2f} |" in text
