@@ -1,12 +1,13 @@
 """Figure 9 of Multi-RoundSecAgg (arXiv 2106.03328): images out of what least squares recovers for T = 1, 2 and 4.
 
-    python results/attacks/figure9.py [--steps 800] [--seed 0]
+    python results/attacks/figure9.py [--steps 800] [--seeds 5]
 
 16 clients with one MNIST image each, 4 a round under secure aggregation, LeNet-5 that stands still at its initial
 weights (server learning rate 1e-6), so that the sums of 40 rounds tell all that the policy lets them tell. What least
 squares recovers of four clients is inverted by gradient matching, which looks for T images: a unit's sum is one client
-with T samples, and the image nearest to the client's own counts. Writes figure9.csv and
-figure9.svg, with medians over the clients.
+with T samples, and the image nearest to the client's own counts. Writes figure9.csv (one row a seed, T and client;
+seeds that are in it are not played again) and figure9.svg (of seed 0, with medians over the clients), and prints each
+seed's medians with their mean and its 95 % interval.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import numpy as np
 import pandas
 
 from simfl.attacks.image_similarity import psnr, ssim
+from simfl.experiments.compare.intervals import mean
 from simfl.runs.in_memory import play
 from simfl.runs.run import build
 from simfl.scenario import Scenario
@@ -36,40 +38,50 @@ BASE = {
 }  # fmt: skip
 
 
-def recovered(T: int, options: argparse.Namespace) -> tuple:
+def recovered(T: int, seed: int, steps: int) -> tuple:
     """The pictures of a policy."""
-    attack = {"name": "inversion", "samples": T, "steps": options.steps, "restarts": 2}
-    overrides = [f"selection.T={T}", f"seed={options.seed}"]
+    attack = {"name": "inversion", "samples": T, "steps": steps, "restarts": 2}
+    overrides = [f"selection.T={T}", f"seed={seed}"]
     return play(build(Scenario.of(BASE | {"attacks": [attack]}, overrides=overrides))).attack_results[0].pictures
 
 
-def main() -> None:
+def images(seed: int, steps: int) -> dict[str, list]:
+    """The true images, those recovered for each T, and the guess, client by client."""
+    shown = {T: recovered(T, seed, steps) for T in UNITS}
+    return {
+        "true image": [p.true for p in shown[1]],
+        **{f"T = {T}": [p.recovered for p in shown[T]] for T in UNITS},
+        "mean image": [p.guess for p in shown[1]],
+    }
+
+
+def scores(columns: dict[str, list], seed: int) -> pandas.DataFrame:
+    """Rows of figure9.csv: how like the true images the others are."""
+    true = columns["true image"]
+    rows = [
+        {"seed": seed, "shown": name, "client": i, "psnr": psnr(image, found), "ssim": ssim(image, found)}
+        for name, pictures in list(columns.items())[1:]
+        for i, (image, found) in enumerate(zip(true, pictures))
+    ]
+    return pandas.DataFrame(rows).round({"psnr": 2, "ssim": 4})
+
+
+def medians(table: pandas.DataFrame) -> pandas.DataFrame:
+    """Medians over the clients of each seed, and over the seeds the mean and its 95 % interval."""
+    of_seed = table.groupby(["shown", "seed"]).psnr.median().unstack()
+    intervals = [mean(values.to_numpy()) for _, values in of_seed.iterrows()]
+    return of_seed.assign(mean=[i.estimate for i in intervals], low=[i.lower for i in intervals],
+                          high=[i.upper for i in intervals])  # fmt: skip
+
+
+def draw(columns: dict[str, list], median: pandas.Series) -> None:
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "simfl", "font.size": 8})
     from matplotlib import pyplot
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=800)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    shown = {T: recovered(T, options) for T in UNITS}
-    columns = {
-        "true image": [p.true for p in shown[1]],
-        **{f"T = {T}": [p.recovered for p in shown[T]] for T in UNITS},
-        "mean image": [p.guess for p in shown[1]],
-    }
-    rows = [
-        {"shown": name, "client": i, "psnr": psnr(p.true, found), "ssim": ssim(p.true, found)}
-        for name, pictures in list(columns.items())[1:]
-        for i, (p, found) in enumerate(zip(shown[1], pictures))
-    ]
-    table = pandas.DataFrame(rows)
-    table.to_csv(HERE / "figure9.csv", index=False, float_format="%.4g")
-    median = table.groupby("shown").psnr.median()
-    print(median)
-    figure, axes = pyplot.subplots(len(shown[1]), len(columns), figsize=(5.6, 4.6), layout="constrained")
+    figure, axes = pyplot.subplots(len(columns["true image"]), len(columns), figsize=(5.6, 4.6), layout="constrained")
     for (row, column), axis in np.ndenumerate(axes):
         name = list(columns)[column]
         axis.imshow(columns[name][row][0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
@@ -77,6 +89,22 @@ def main() -> None:
         if row == 0:
             axis.set_title(name if name == "true image" else f"{name}\n{median[name]:.1f} dB")
     figure.savefig(HERE / "figure9.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    file = HERE / "figure9.csv"
+    table = pandas.read_csv(file) if file.exists() else pandas.DataFrame({"seed": []})
+    for seed in sorted(set(range(options.seeds)) - set(table.seed)):
+        columns = images(seed, options.steps)
+        table = pandas.concat([table, scores(columns, seed)], ignore_index=True).astype({"seed": int, "client": int})
+        table.to_csv(file, index=False)
+        if seed == 0:
+            draw(columns, table[table.seed == 0].groupby("shown").psnr.median())
+        print(medians(table).to_string(), flush=True)
 
 
 if __name__ == "__main__":

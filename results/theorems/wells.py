@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from rounding import on_grid
 
 from simfl.plugins import Arrays, Column, Job, ScenarioView, Streams, Updates
 from simfl.plugins.learning import LEARNING, IdleLearner
 from simfl.plugins.metrics import METRICS, Metric, RoundSnapshot
-from simfl.secagg.crypto.quantise import Grid, round_stochastically
 
 SMOOTHNESS, STEEPEST = 2.0, 27 / 64
-NOISE, CLIP = 0.5, 1.0
-"""Stochastic gradients have errors that are uniform within NOISE, independently in every coordinate; updates are within
-CLIP."""
+NOISE = 0.5
+"""Stochastic gradients have errors that are uniform within this, independently in every coordinate."""
 
 
 def centres(streams: Streams, clients: int, dimension: int) -> NDArray[np.float64]:
@@ -93,10 +92,8 @@ class WellsLearner(IdleLearner):
             model -= self.task.rate * (slope(model - centre) + errors[:, step])
         deltas = model - start
         if self.task.scale is not None:
-            grid = Grid(self.task.scale, CLIP)
             rngs = [self.streams("wells/rounding", job.id) for job in jobs]
-            rounded = [round_stochastically(*each) for each in zip(deltas, [grid] * len(jobs), rngs, strict=True)]
-            deltas = np.stack([each.values for each in rounded]) / grid.scale
+            deltas = np.stack([on_grid(delta, self.task.scale, rng) for delta, rng in zip(deltas, rngs, strict=True)])
         return Updates(deltas.astype(np.float32), np.ones(len(jobs), np.int64), np.zeros(len(jobs)))
 
 

@@ -118,3 +118,22 @@ def test_the_page_of_paper_003_has_its_theorem():
     assert last[8] < 1.2 * plain
     masks = pandas.read_csv(HERE / "results" / "theorems" / "masks.csv")
     assert (masks[(masks.late > 0) & (masks.stale < 10)].uniform_p > 0.05).all()
+
+
+def test_the_page_has_the_best_accuracies_so_far():
+    table = pandas.read_csv(HERE / "results" / "fedltn" / "high_lenet_best_400_rounds.csv")
+    text = (HERE / "docs" / "how-to" / "personal.md").read_text()
+    for row in table.itertuples():
+        cells = (row.best_mean, row.best_min, row.trained_mean, row.trained_min, row.before_mean)
+        found = re.search(rf"^\| {row.rounds} \| (.*) \|$", text, re.MULTILINE)[1].split(" | ")
+        assert [float(cell) for cell in found] == pytest.approx(cells, abs=0.051)
+    assert table.best_mean.is_monotonic_increasing and (table.best_mean >= table.trained_mean).all()
+    last = table.iloc[-1]
+    assert f"is {last.best_mean - last.trained_mean:.1f} points above the last after {last.rounds} rounds" in text
+
+
+def test_the_page_has_logistic_regression_of_the_thesis():
+    text = (HERE / "docs" / "how-to" / "learning.md").read_text()
+    for name, clients in (("convex_iid", "IID"), ("convex_skew", "two classes, 90 %")):
+        (row,) = pandas.read_csv(HERE / "results" / "masked_averaging" / f"{name}.csv").itertuples()
+        assert f"| {clients} | {row.mean:.1f} | {row.masked:.1f} | {row.mask_mean:.2f} |" in text
