@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from simfl.audit.reading import read
-from simfl.forecast.forecast import Forecast, forecast
+from simfl.forecast.forecast_result import Forecast, forecast
+from simfl.forecast.future_span import exposures, smallest_class
 from simfl.forecast.past import Past, past_of
-from simfl.forecast.span import exposures, smallest_class
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -114,7 +114,7 @@ def judge(number: int, futures: int = 100, model: str | None = None, wrong=None)
     came = exposures(made.plan.span, whole.rows[len(past.rows) :], rng)[0][hidden] < made.plan.horizon
     rates = np.clip(chance, 0.5 / futures, 1 - 0.5 / futures)
     loss = -float(np.where(came, np.log(rates), np.log1p(-rates)).mean()) if len(hidden) else None
-    return {"world": number, "policy": world(number)["selection"]["name"], "model": made.model.fitted.name,
+    return {"world": number, "policy": world(number)["selection"]["name"], "model": made.model.fitted.model,
             "places": places, "chance": chance.tolist(), "came": came.tolist(), "loss": loss}  # fmt: skip
 
 
@@ -122,8 +122,8 @@ def played(past: Past, horizon: int, futures: int, seed: int, model: str | None,
     """A forecast; with ``wrong``, of a changed plan."""
     if wrong is None:
         return forecast(past, horizon=horizon, futures=futures, seed=seed, model=model)
-    from simfl.forecast.plan import plan
-    from simfl.forecast.play import play_all
+    from simfl.forecast.future_plan import plan
+    from simfl.forecast.parts import play_all
 
     right, seen, chosen = plan(past, horizon=horizon, seed=seed, model=model)
     changed = wrong(right)

@@ -12,8 +12,8 @@ from simfl.core.errors import SimflError, suggestion
 
 if TYPE_CHECKING:
     from simfl.audit.audit_report import Report
-    from simfl.audit.ledger import LogLedger
     from simfl.audit.log import Log
+    from simfl.audit.log_ledger import LogLedger
 
 
 @click.command("audit")
@@ -88,11 +88,8 @@ def command(
     """
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.figure import draw
     from simfl.audit.noise import spent
-    from simfl.audit.page import page
     from simfl.audit.reading import read
-    from simfl.core.storage.disk import write_atomically
 
     if figure is not None:
         _check_output(figure, participation, picture=True)
@@ -107,13 +104,21 @@ def command(
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     if ledger:
         report = replace(report, ledger=_ledger(log, noise, every, colluders, report))
+    _write(report, figure, html, Path(participation).name or participation)
+    print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:
+    from simfl.audit.figure import draw
+    from simfl.audit.page import page
+    from simfl.core.storage.disk import write_atomically
+
     if figure is not None:
         draw(report, figure)
         click.echo(f"Figure: {figure}", err=True)
     if html is not None:
-        write_atomically(html, page(report, Path(participation).name or participation).encode())
+        write_atomically(html, page(report, title).encode())
         click.echo(f"Page: {html}", err=True)
-    print_json(report.to_json()) if as_json else click.echo(text(report))
 
 
 def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str | None, ledger: bool) -> None:
@@ -129,7 +134,7 @@ def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str |
 
 def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, report: "Report") -> "LogLedger":
     """The ledger of a log, for the usual numbers of colluders and the one that was asked for."""
-    from simfl.audit.ledger import COLLUDERS, ledger_of_log
+    from simfl.audit.log_ledger import COLLUDERS, ledger_of_log
 
     counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
     return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower)

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 DAY_S = 86_400.0
 BINS = 8
-"""Parts of a day at which availability may differ."""
+"""PartStore of a day at which availability may differ."""
 STRENGTHS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 4096.0])
 """Of the prior, in rounds: how alike units are."""
 MEMORIES = np.linspace(0.0, 0.96, 25)
@@ -49,7 +49,7 @@ class AvailabilityFit:
     """A model with what the log says of its parameters.
 
     Attributes:
-        name: ``constant``, ``per_client``, ``markov`` or ``time_of_day``.
+        model: ``constant``, ``per_client``, ``markov`` or ``time_of_day``.
         alpha, beta: of the Beta posteriors of the rates of taking part, (M, B) with one column a part of the day.
         memory: probability of each of :data:`MEMORIES`, (25,).
         sums: as of :class:`Observed`.
@@ -57,7 +57,7 @@ class AvailabilityFit:
         last: bool (M,): who took part in the last round.
     """
 
-    name: str
+    model: str
     alpha: Floats
     beta: Floats
     memory: Floats
@@ -68,7 +68,7 @@ class AvailabilityFit:
 
     def draw(self, rng: np.random.Generator) -> "AvailabilityDraw":
         """One set of parameters that the log allows."""
-        if self.name == "constant":
+        if self.model == "constant":
             rate = rng.beta(self.alpha[:1], self.beta[:1])
             rates = np.broadcast_to(rate, self.alpha.shape)
         else:
@@ -149,28 +149,28 @@ def parts_of_day(times_s: Floats) -> NDArray[np.int64]:
     return parts
 
 
-def fit(seen: Observed, name: str) -> AvailabilityFit:
+def fit(seen: Observed, model: str) -> AvailabilityFit:
     """What the log says of a model's parameters."""
-    rows, parts = seen.took_part, BINS if name == "time_of_day" else 1
+    rows, parts = seen.took_part, BINS if model == "time_of_day" else 1
     rounds = len(rows)
     counts = np.stack([rows[seen.bins == b].sum(axis=0) if parts > 1 else rows.sum(axis=0) for b in range(parts)], 1)
     of = np.array([(seen.bins == b).sum() if parts > 1 else rounds for b in range(parts)])
     total = rows.sum(axis=0)
     mean = (total.sum() + 0.5) / (rounds * rows.shape[1] + 1)
-    if name == "constant":
+    if model == "constant":
         alpha = np.full((rows.shape[1], 1), total.sum() + 0.5)
         beta = np.full((rows.shape[1], 1), rounds * rows.shape[1] - total.sum() + 0.5)
     else:
         strength = _strength(total[:, None], np.array([rounds]), np.full((len(total), 1), mean))
         alpha = strength * mean + total[:, None]
         beta = strength * (1 - mean) + (rounds - total)[:, None]
-    if name == "time_of_day":
+    if model == "time_of_day":
         usual = alpha / (alpha + beta)
         strength = _strength(counts, of, np.broadcast_to(usual, counts.shape))
         alpha, beta = strength * usual + counts, strength * (1 - usual) + of - counts
     memory = np.eye(len(MEMORIES))[0]
-    fitted = AvailabilityFit(name, alpha, beta, memory, seen.sums, seen.skipped, rounds + seen.skipped, rows[-1])
-    if name != "markov":
+    fitted = AvailabilityFit(model, alpha, beta, memory, seen.sums, seen.skipped, rounds + seen.skipped, rows[-1])
+    if model != "markov":
         return fitted
     memory = _memory(fitted, rows)
     worth = (1 - float(MEMORIES @ memory)) / (1 + float(MEMORIES @ memory))  # rounds that tell something new

@@ -33,7 +33,7 @@ class ModelChoice:
     def sentence(self) -> str:
         """What was chosen, and by what."""
         ranked = ", ".join(f"{name} {score:.2f}" for name, score in sorted(self.scores.items(), key=lambda s: -s[1]))
-        return f"Availability: {self.fitted.name}, by the mean log-likelihood of the last rounds ({ranked})."
+        return f"Availability: {self.fitted.model}, by the mean log-likelihood of the last rounds ({ranked})."
 
 
 def choose(seen: Observed, timed: bool, rng: np.random.Generator, model: str | None = None) -> ModelChoice:
@@ -59,7 +59,7 @@ def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> NDArray[np.f
     """Log-likelihood of each round from ``cut`` on, units taken one by one."""
     rates = fitted.mean_rates()
     rates = np.clip(rates[:, seen.bins[cut:] % rates.shape[1]].T, 1e-4, 1 - 1e-4)
-    if fitted.name == "markov":
+    if fitted.model == "markov":
         memory = float(MEMORIES @ fitted.memory)
         before = seen.took_part[cut - 1 : -1]
         again = pair_rate(rates, memory, fitted.sums)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
+from simfl.core.registration.plugin_data import required_fields
 from simfl.forecast.past import Past
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection.base import Policy
+from simfl.selection.base import POLICIES, Policy
 
 Relation = Literal["all", "some"]
 """Whether all available clients (or units) take part, or some of them."""
@@ -92,10 +93,11 @@ def candidate(text: str, k: int, clients: int, participation: NDArray[np.int64])
     unit = int(words["T"]) if words.get("T", "").isdigit() and int(words["T"]) > 0 else 1
     n = clients - clients % unit
     size = max(unit, int(words["k"]) if words.get("k", "").isdigit() else round(min(k, n) / unit) * unit)
-    if name == "guarded" and "inner" not in keys:
+    required = required_fields(POLICIES[name]) if name in POLICIES else []
+    if "inner" in required and "inner" not in keys:
         text = f"{text},inner={{name: random, k: {size}}}"
-    elif "k" not in words and "{" not in keys:
-        text = f"{text}{',' if keys else ':'}k={size}" if name != "all" else text
+    elif "k" in required and "k" not in words and "{" not in keys:
+        text = f"{text}{',' if keys else ':'}k={size}"
     order = np.sort(np.argsort(-participation, kind="stable")[:n])
     choice = PolicyChoice(text, order, size)
     choice.policy()
@@ -136,7 +138,7 @@ def _failures(rows: NDArray[np.bool_], choice: PolicyChoice, units: NDArray[np.i
     members = max(1, len(units) // (int(units.max()) + 1))
     sums = max(1, choice.k // members)
     present = rows.sum(axis=1) // members
-    relation: Relation = "all" if choice.text.partition(":")[0] in ("all", "bernoulli") else "some"
+    relation: Relation = "some" if choice.policy().fixed_size else "all"
     missing = 0 if relation == "all" else int(np.maximum(sums - present, 0).sum())
     return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
-from simfl.forecast.figure import drawing
-from simfl.forecast.forecast import Forecast
-from simfl.forecast.text import WORDS, summary
+from simfl.forecast.fans import drawing
+from simfl.forecast.forecast_result import Forecast
+from simfl.forecast.forecast_text import WORDS, summary
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simfl.audit.log import plain
-from simfl.forecast.forecast import Forecast
+from simfl.forecast.forecast_result import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
+from simfl.forecast.future_plan import FuturePlan, plan
 from simfl.forecast.futures import CHECKPOINTS, Outcome, checkpoints
-from simfl.forecast.limits import limits_of
 from simfl.forecast.model_choice import ModelChoice
+from simfl.forecast.parts import play_all
 from simfl.forecast.past import Past
-from simfl.forecast.plan import Plan, plan
-from simfl.forecast.play import play_all
 from simfl.forecast.policies import SeenPolicy
+from simfl.forecast.unknowns import limits_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,7 +37,7 @@ class Forecast:
     """
 
     past: Past
-    plan: Plan
+    plan: FuturePlan
     seen: SeenPolicy
     model: ModelChoice
     outcomes: list[Outcome]
@@ -52,7 +52,7 @@ class Forecast:
         """What the forecast cannot know, in sentences."""
         return limits_of(self.past, self.plan, self.seen, self.model)
 
-    def exposed(self, policy: int) -> NDArray[np.int64]:
+    def exposed_counts(self, policy: int) -> NDArray[np.int64]:
         """Clients that are exposed after each coming round, those of the past included, (futures, H)."""
         since, horizon = self.outcomes[policy].exposed, self.plan.horizon
         counts = np.stack([np.bincount(np.maximum(row, 0)[row < horizon], minlength=horizon) for row in since])
@@ -101,7 +101,7 @@ class Forecast:
         ends, parts = checkpoints(self.plan.horizon), []
         for policy, text in enumerate(self.policies):
             outcome = self.outcomes[policy]
-            values = {"exposed": self.exposed(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
+            values = {"exposed": self.exposed_counts(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
             for name, table in values.items():
                 parts.append(_fan(text, name, np.arange(self.plan.horizon), table))
             for name in GUARANTEES:
@@ -136,7 +136,7 @@ class Forecast:
         outcome, horizon = self.outcomes[policy], self.plan.horizon
         since = np.where(outcome.exposed < 0, horizon, outcome.exposed)
         return {
-            "exposed": self.exposed(policy)[:, -1].astype(float),
+            "exposed": self.exposed_counts(policy)[:, -1].astype(float),
             "first_exposure": since.min(axis=1).astype(float),
             "cardinality": outcome.cardinality.mean(axis=1),
             "skipped": (outcome.cardinality == 0).sum(axis=1).astype(float),
@@ -149,7 +149,7 @@ class Forecast:
         rows = {name: table.astype(object).where(table.notna(), None).to_dict("records")
                 for name, table in tables.items()}  # fmt: skip
         about = {"horizon": self.plan.horizon, "futures": len(self.outcomes[0].rank), "seed": self.plan.seed}
-        model = {"name": self.model.fitted.name, "scores": self.model.scores, "drift": self.model.drift}
+        model = {"name": self.model.fitted.model, "scores": self.model.scores, "drift": self.model.drift}
         seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
         return {**about, "policy": seen, "availability": model, "limits": self.limits, **rows}
 

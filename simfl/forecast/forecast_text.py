@@ -3,7 +3,7 @@
 import numpy as np
 
 from simfl.audit.log import plain
-from simfl.forecast.forecast import Forecast
+from simfl.forecast.forecast_result import Forecast
 
 LISTED = 20
 """Clients that the text lists; the CSV has all of them."""
@@ -37,7 +37,7 @@ def summary(of: Forecast) -> list[str]:
 def _verdict(of: Forecast, policy: int) -> str:
     since = of.outcomes[policy].exposed
     already = int((since[0] < 0).sum())
-    exposed = of.exposed(policy)[:, -1]
+    exposed = of.exposed_counts(policy)[:, -1]
     low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
     start = "as now" if policy == 0 else f"from {_from(of)} on"
