@@ -39,7 +39,7 @@ def world(number: int) -> dict[str, object]:
     if policy == "random":
         selection["k"] = int(rng.integers(3, n // 4 + 1))
     if policy == "batch_partition":
-        selection |= {"k": 4, "T": 2}
+        selection |= {"k": 4, "T": 2, "mode": str(rng.choice(["uniform", "fair"]))}
         rates = np.repeat(rng.uniform(0.5, 0.98, n // 2), 2).round(3)
     availability: dict[str, object] = {"name": "bernoulli", "dropout": (1 - rates).round(3).tolist()}
     if policy == "all" and not markov:  # sums of few clients, so that not all is known at once

@@ -1,6 +1,7 @@
 """``simfl forecast``"""
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ def _play(past: "Past", against: tuple[str, ...], settings: dict[str, Any], outp
         folder = output / "parts"
         folder.mkdir(parents=True, exist_ok=True)
     length = settings["futures"] * (1 + len(against))
-    with click.progressbar(length=length, label="futures", file=click.get_text_stream("stderr")) as bar:
+    with click.progressbar(length=length, label="futures", file=sys.stderr) as bar:
         return forecast(past, against, **settings, folder=folder, step=bar.update)
 
 

@@ -17,6 +17,8 @@ Relation = Literal["all", "some"]
 
 ENOUGH = 8
 """Rounds with a sum below which no structure of units is believed."""
+USUALLY_THERE = 0.7
+"""How often a unit is taken to be available where modes are distinguished."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +119,10 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     if named is not None and named != "as_before":
         choice = candidate(named, k, n, past.rows.sum(axis=0))
         return _failures(rows, choice, singles, f"The policy is {choice.text}, as was said.")
-    if named is None and (batches := _batches(rows)) is not None:
-        return batches
     if named is None and (halves := _halves(rows)) is not None:
         return halves
+    if named is None and (batches := _batches(rows)) is not None:
+        return batches
     if named is None and _everybody_fits(rows, sizes):
         choice = PolicyChoice("all", singles, n)
         why = "Sums vary in size as those of a policy do that takes everybody who is available."
@@ -157,23 +159,37 @@ def _batches(rows: NDArray[np.bool_]) -> SeenPolicy | None:
     units = np.empty(n, dtype=np.int64)
     units[order] = np.arange(n) // unit
     k = int(rows.sum(axis=1).max())
-    text = f"Clients always take part in the same batches of {unit}: batch partitioning."
-    return _failures(rows, PolicyChoice(f"batch_partition:k={k},T={unit}", order, k), units, text)
+    mode = _mode(rows[:, order[::unit]], k // unit)
+    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {mode}."
+    choice = PolicyChoice(f"batch_partition:k={k},T={unit},mode={mode}", order, k)
+    return _failures(rows, choice, units, text)
 
 
 def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
     """Pairs of neighbouring half-batches on the circle of all clients in the log's order."""
     n = rows.shape[1]
-    for half in (size for size in range(n // 4, 0, -1) if n % (2 * size) == 0):
-        blocks = rows.reshape(len(rows), -1, half)
-        whole = blocks.all(axis=2)
-        if len(rows) < ENOUGH or (whole != blocks.any(axis=2)).any() or whole.all() or not _even_runs(whole):
-            continue
-        k = int(rows.sum(axis=1).max())
-        choice = PolicyChoice(f"half_partition:k={k},T={2 * half}", np.arange(n), k)
-        return _failures(rows, choice, np.arange(n) // half,
-                         f"Half-batches of {half} neighbours take part in pairs: half partitioning.")  # fmt: skip
-    return None
+    half = int(np.unique(rows, axis=1, return_counts=True)[1].min())
+    if len(rows) < ENOUGH or n % (2 * half) or n < 4 * half:
+        return None
+    blocks = rows.reshape(len(rows), -1, half)
+    whole = blocks.all(axis=2)
+    if (whole != blocks.any(axis=2)).any() or whole.all() or not _even_runs(whole):
+        return None
+    k = int(rows.sum(axis=1).max())
+    mode = _mode(rows[:, ::half], k // half)
+    choice = PolicyChoice(f"half_partition:k={k},T={2 * half},mode={mode}", np.arange(n), k)
+    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {mode}."
+    return _failures(rows, choice, np.arange(n) // half, why)
+
+
+def _mode(units: NDArray[np.bool_], sums: int) -> str:
+    """Whether rows hold the unit that has taken part least more often than chance puts it there: ``fair``."""
+    counts = np.cumsum(units, axis=0) - units
+    least = counts == counts.min(axis=1, keepdims=True)
+    included = float((units & least).any(axis=1).mean())
+    by_chance = float((1 - (1 - sums / units.shape[1]) ** least.sum(axis=1)).mean())
+    if_fair = float((1 - (1 - USUALLY_THERE) ** least.sum(axis=1)).mean())
+    return "fair" if included > (by_chance + if_fair) / 2 else "uniform"
 
 
 def _even_runs(whole: Any) -> bool:
@@ -195,7 +211,8 @@ def _everybody_fits(rows: NDArray[np.bool_], sizes: NDArray[np.integer]) -> bool
     k = int(sizes.max())
     fewer = k * float(sizes.mean() / k) * (1 - float(sizes.mean() / k))
     observed = float(sizes.var())
-    return observed > 0 and abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    within = expected / 2 < observed < 2 * expected
+    return within and abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
 
 
 def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:

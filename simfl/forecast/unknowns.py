@@ -26,6 +26,8 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     if seen.relation == "some":
         said.append("A log says who was selected, not who was available. How many were is known only as far as rounds "
                     "had too few; the futures differ in it, and other policies depend on it.")  # fmt: skip
+    if "mode=fair" in seen.choice.text:
+        said.append("Fair selection evens out who takes part, so that the log says little of who is available less.")
     if past.times_s is None:
         said.append("The log has no times: no dates, and no times of day.")
     if plan.span.generic:
