@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from simfl.audit.reading import read
-from simfl.forecast.forecast_result import Forecast, forecast
-from simfl.forecast.future_span import exposures, smallest_class
-from simfl.forecast.past import Past, past_of
+from simfl.forecasting.forecast_result import Forecast, forecast
+from simfl.forecasting.future_span import exposures, smallest_class
+from simfl.forecasting.past import Past, past_of
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -122,8 +122,8 @@ def played(past: Past, horizon: int, futures: int, seed: int, model: str | None,
     """A forecast; with ``wrong``, of a changed plan."""
     if wrong is None:
         return forecast(past, horizon=horizon, futures=futures, seed=seed, model=model)
-    from simfl.forecast.future_plan import plan
-    from simfl.forecast.parts import play_all
+    from simfl.forecasting.future_plan import plan
+    from simfl.forecasting.parts import play_all
 
     right, seen, chosen = plan(past, horizon=horizon, seed=seed, model=model)
     changed = wrong(right)

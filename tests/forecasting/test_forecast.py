@@ -15,15 +15,15 @@ from simfl.audit import audit
 from simfl.audit.log import Log
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
-from simfl.forecast.availability import Observed, fit, too_few
-from simfl.forecast.forecast_result import forecast
-from simfl.forecast.future_plan import plan
-from simfl.forecast.future_span import exposures, past_span, smallest_class
-from simfl.forecast.futures import play
-from simfl.forecast.model_choice import choose
-from simfl.forecast.parts import PartStore, PartTask, plan_digest, play_all
-from simfl.forecast.past import past_of, read_past
-from simfl.forecast.policies import candidate, recognise
+from simfl.forecasting.availability import Observed, fit, too_few
+from simfl.forecasting.forecast_result import forecast
+from simfl.forecasting.future_plan import plan
+from simfl.forecasting.future_span import exposures, past_span, smallest_class
+from simfl.forecasting.futures import play
+from simfl.forecasting.model_choice import choose
+from simfl.forecasting.parts import PartStore, PartTask, plan_digest, play_all
+from simfl.forecasting.past import past_of, read_past
+from simfl.forecasting.policies import candidate, recognise
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import forecast as truth  # noqa: E402
@@ -85,13 +85,15 @@ def test_a_client_whose_sums_are_known_but_for_one_is_exposed_by_that_one():
 
 def test_policies_are_recognised():
     from simfl.core.types import View
-    from simfl.forecast.policies import policy_of
+    from simfl.forecasting.policies import policy_of
 
     def rows(text, n, rounds=40, dropout=0.15):
         policy, rng = policy_of(text, n), np.random.default_rng(3)
         table, used = np.zeros((rounds, n)), np.zeros(n, dtype=np.int64)
         for t in range(rounds):
-            table[t, policy.select(View(t, rng.random(n) > dropout, used), policy.k, rng).ravel()] = 1
+            members = policy.select(View(t, rng.random(n) > dropout, used), policy.k, rng).ravel()
+            table[t, members] = 1
+            used[members] += 1
         return table
 
     for text, n in (("batch_partition:k=8,T=4,mode=uniform", 24), ("batch_partition:k=8,T=4,mode=fair", 24),
@@ -265,6 +267,23 @@ def without_past(whole):
     none = replace(whole.span, form=np.zeros((0, n), np.uint64), pivots=np.zeros(0, np.int64),
                    exposed=np.zeros(n, bool), keys=np.zeros(n, np.uint64))  # fmt: skip
     return replace(whole, span=none)
+
+
+# -- from Python -----------------------------------------------------------------------------------
+
+
+def test_a_frame_is_forecast_from_as_a_file_is(log):
+    import simfl
+
+    frame = pandas.read_csv(log)
+    one = simfl.forecast(frame, horizon=6, futures=4, against=["batch_partition:T=2"])
+    two = simfl.forecast(log, horizon=6, futures=4, against="batch_partition:T=2")
+    assert one.clients().equals(two.clients()) and one.differences().equals(two.differences())
+    renamed = frame.rename(columns={"round": "server_round", "client": "cid"})
+    names = {"round": "server_round", "client": "cid"}
+    assert simfl.forecast(renamed, columns=names, horizon=6, futures=4).rounds().equals(
+        simfl.forecast(frame, horizon=6, futures=4).rounds())  # fmt: skip
+    assert one.figure().axes and "<html" in one.html()
 
 
 # -- the command -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.forecast.policies import SeenPolicy
+from simfl.forecasting.policies import SeenPolicy
 
 Floats = NDArray[np.float64]
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from simfl.forecast.future_plan import FuturePlan
-from simfl.forecast.model_choice import ModelChoice
-from simfl.forecast.past import Past
-from simfl.forecast.policies import SeenPolicy
+from simfl.forecasting.future_plan import FuturePlan
+from simfl.forecasting.model_choice import ModelChoice
+from simfl.forecasting.past import Past
+from simfl.forecasting.policies import SeenPolicy
 
 DRIFT = 0.01
 """A p-value below which availability is said to drift."""

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.forecast.future_plan import FuturePlan, plan
-from simfl.forecast.futures import CHECKPOINTS, Outcome, checkpoints
-from simfl.forecast.model_choice import ModelChoice
-from simfl.forecast.parts import play_all
-from simfl.forecast.past import Past
-from simfl.forecast.policies import SeenPolicy
-from simfl.forecast.unknowns import limits_of
+from simfl.forecasting.future_plan import FuturePlan, plan
+from simfl.forecasting.futures import CHECKPOINTS, Outcome, checkpoints
+from simfl.forecasting.model_choice import ModelChoice
+from simfl.forecasting.parts import play_all
+from simfl.forecasting.past import Past
+from simfl.forecasting.policies import SeenPolicy
+from simfl.forecasting.unknowns import limits_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 QUANTILES = {"low_95": 0.025, "low_80": 0.1, "median": 0.5, "high_80": 0.9, "high_95": 0.975}
@@ -142,6 +143,20 @@ class Forecast:
             "skipped": (outcome.cardinality == 0).sum(axis=1).astype(float),
             "fairness_gap": outcome.fairness_gap[:, -1],
         }
+
+    def figure(self) -> "Figure":
+        """The fans of :meth:`rounds` as a matplotlib figure."""
+        from simfl.forecasting.fans import drawing
+        from simfl.report.style import settings
+
+        with settings():
+            return drawing(self.policies, self.rounds())
+
+    def html(self, title: str = "Forecast") -> str:
+        """The forecast as one page that needs nothing else."""
+        from simfl.forecasting.forecast_page import page
+
+        return page(self, title)
 
     def to_json(self) -> JsonObject:
         """As plain data; null where a client is not exposed within the horizon."""

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
-from simfl.forecast.availability import AvailabilityFit, observe, parts_of_day
-from simfl.forecast.future_span import PastSpan, past_span
-from simfl.forecast.model_choice import ModelChoice, choose
-from simfl.forecast.past import Past
-from simfl.forecast.policies import PolicyChoice, SeenPolicy, candidate, recognise
+from simfl.forecasting.availability import AvailabilityFit, observe, parts_of_day
+from simfl.forecasting.future_span import PastSpan, past_span
+from simfl.forecasting.model_choice import ModelChoice, choose
+from simfl.forecasting.past import Past
+from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
 from simfl.core.registration.plugin_data import required_fields
-from simfl.forecast.past import Past
+from simfl.forecasting.past import Past
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.base import POLICIES, Policy
 
@@ -184,8 +184,8 @@ def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
 
 def _mode(units: NDArray[np.bool_], sums: int) -> str:
     """Whether rows hold the unit that has taken part least more often than chance puts it there: ``fair``."""
-    counts = np.cumsum(units, axis=0) - units
-    least = counts == counts.min(axis=1, keepdims=True)
+    counts: NDArray[np.int64] = np.cumsum(units, axis=0) - units
+    least: NDArray[np.bool_] = counts == counts.min(axis=1, keepdims=True)
     included = float((units & least).any(axis=1).mean())
     by_chance = float((1 - (1 - sums / units.shape[1]) ** least.sum(axis=1)).mean())
     if_fair = float((1 - (1 - USUALLY_THERE) ** least.sum(axis=1)).mean())

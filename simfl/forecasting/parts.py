@@ -18,8 +18,8 @@ import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
-from simfl.forecast.future_plan import FuturePlan
-from simfl.forecast.futures import Outcome, play
+from simfl.forecasting.future_plan import FuturePlan
+from simfl.forecasting.futures import Outcome, play
 
 PART = 10
 """Futures that are played and stored together."""
@@ -111,7 +111,7 @@ def _play(
 def _start(place: "PartStore", tasks: list[PartTask]) -> "Popen[str]":
     """A fresh interpreter that plays some tasks and says which is ready; nothing of the caller is in it."""
     text = json.dumps([str(place.folder), place.key, tasks])
-    worker = Popen([sys.executable, "-m", "simfl.forecast.player"], stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
+    worker = Popen([sys.executable, "-m", "simfl.forecasting.player"], stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
     assert worker.stdin is not None
     worker.stdin.write(text)
     worker.stdin.close()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.forecast.availability import MEMORIES, AvailabilityFit, Observed, fit, pair_rate
+from simfl.forecasting.availability import MEMORIES, AvailabilityFit, Observed, fit, pair_rate
 
 PREFERRED = ("per_client", "constant", "markov", "time_of_day")
 """Rates of one a client, drawn towards their mean as the log says, go before equal ones, which they contain."""

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
 from simfl.core.types import View
-from simfl.forecast.future_plan import FuturePlan
-from simfl.forecast.future_span import exposures, smallest_class
-from simfl.forecast.policies import PolicyChoice
+from simfl.forecasting.future_plan import FuturePlan
+from simfl.forecasting.future_span import exposures, smallest_class
+from simfl.forecasting.policies import PolicyChoice
 from simfl.selection.base import Policy
 
 Floats = NDArray[np.float64]

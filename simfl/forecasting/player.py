@@ -1,11 +1,11 @@
-"""A process that plays some parts of a forecast, ``python -m simfl.forecast.player``; its standard input says which."""
+"""A process that plays parts of a forecast, ``python -m simfl.forecasting.player``; its input says which."""
 
 import json
 import pickle
 import sys
 from pathlib import Path
 
-from simfl.forecast.parts import PartStore, PartTask, play_part
+from simfl.forecasting.parts import PartStore, PartTask, play_part
 
 
 def main() -> None:

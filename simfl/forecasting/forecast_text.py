@@ -1,9 +1,10 @@
 """A forecast in words and small tables."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.audit.log import plain
-from simfl.forecast.forecast_result import Forecast
+from simfl.forecasting.forecast_result import Forecast, date
 
 LISTED = 20
 """Clients that the text lists; the CSV has all of them."""
@@ -43,8 +44,19 @@ def _verdict(of: Forecast, policy: int) -> str:
     start = "as now" if policy == 0 else f"from {_from(of)} on"
     return (
         f"{of.policies[policy]}, {start}: {already} clients are exposed already; somebody else will be with "
-        f"probability {any_new:.2f}. At the end {middle} are, {low} to {high} in 80 of 100 futures."
+        f"probability {any_new:.2f}{_when(of, since)}. At the end {middle} are, {low} to {high} in 80 of 100 futures."
     )
+
+
+def _when(of: Forecast, since: NDArray[np.int32]) -> str:
+    """When somebody else is exposed first, in half of the futures."""
+    horizon = of.plan.horizon
+    first = int(np.quantile(np.where(since < 0, horizon, since).min(axis=1), 0.5, method="inverted_cdf"))
+    if first >= horizon:
+        return ""
+    when = np.median(of.outcomes[0].time_s, axis=0)[first]
+    dated = f", {date(float(when))} UTC" if of.past.dated else ""
+    return f", in half of the futures by round {of.past.label(first)}{dated}"
 
 
 def _from(of: Forecast) -> str:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
-from simfl.forecast.fans import drawing
-from simfl.forecast.forecast_result import Forecast
-from simfl.forecast.forecast_text import WORDS, summary
+from simfl.forecasting.fans import drawing
+from simfl.forecasting.forecast_result import Forecast
+from simfl.forecasting.forecast_text import WORDS, summary
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -19,7 +19,11 @@ def page(of: Forecast, title: str) -> str:
     from simfl.report.svg import inline
 
     with style.settings(svg_fonttype="none"):
-        svg = inline(drawing(of), "forecast", "Medians with intervals of 80 and 95 percent over the coming rounds.")
+        svg = inline(
+            drawing(of.policies, of.rounds()),
+            "forecast",
+            "Medians with intervals of 80 and 95 percent over the coming rounds.",
+        )
     clients = of.clients()
     lines = summary(of)
     return (
