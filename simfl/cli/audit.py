@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simfl.cli import following
 from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError, suggestion
 
@@ -64,6 +65,23 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also say at which signal to noise each client's update is known, to the server and any number of clients.",
 )
+@click.option("--follow", is_flag=True, help="Audit the log whenever it has grown, until a guarantee is about to fall.")
+@click.option(
+    "--floor",
+    "least",
+    metavar="NOTION=NUMBER",
+    multiple=True,
+    help="With --follow: the least value of strong, semi_strong or weak; below it, end with 3.",
+)
+@click.option("--command", "action", metavar="COMMAND", help="With --follow: what to call then, too.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0.01),
+    default=5.0,
+    show_default=True,
+    help="With --follow: seconds between two looks at the log.",
+)
 @click.option("--dimension", type=click.IntRange(min=1), help="Coordinates of an update, where epsilon needs it.")
 def command(
     participation: str,
@@ -77,6 +95,10 @@ def command(
     names: tuple[str, ...],
     colluders: int | None,
     ledger: bool,
+    follow: bool,
+    least: tuple[str, ...],
+    action: str | None,
+    interval_s: float,
     dimension: int | None,
 ) -> None:
     """Say what a participation log gave away, and from which round on.
@@ -86,6 +108,8 @@ def command(
     run. A client is exposed when the server, adding and subtracting the sums it saw, can compute that client's own
     update.
     """
+    if follow:
+        return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.noise import spent

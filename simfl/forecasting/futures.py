@@ -56,6 +56,14 @@ def play(plan: FuturePlan, policy: int, future: int) -> Outcome:
     return Outcome(exposed, rank, strong, rows.sum(axis=1, dtype=np.int32), gap, times_s, semi, lower, upper)
 
 
+def one_round(plan: FuturePlan, future: int) -> NDArray[np.bool_]:
+    """Who is in the first coming sum of a future, bool (N,)."""
+    streams = Streams(plan.seed)
+    rows, _ = _rounds(plan, _World.of(plan, streams, future), 0, streams, future)
+    first: NDArray[np.bool_] = rows[0]
+    return first
+
+
 @dataclass
 class _World:
     """The devices of a future: parameters, and one uniform number for each client, round and purpose."""

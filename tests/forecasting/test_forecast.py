@@ -341,3 +341,43 @@ def test_times_in_other_forms_and_in_no_order(tmp_path):
     file.write_text("server_round,cid,when\n0,a,5\n0,b,6\n1,a,9\n")
     past = read_past(file, {"round": "server_round", "client": "cid", "time": "when"})
     assert past.times_s.tolist() == [6, 9] and not past.dated
+
+
+# -- watching a log --------------------------------------------------------------------------------
+
+
+def test_a_warning_comes_before_the_round_in_which_the_guarantee_falls(tmp_path):
+    file = tmp_path / "log.csv"
+    batches = "".join(f"{t},c{i}\n" for t in range(12) for i in (range(4) if t % 2 else range(4, 8)))
+    file.write_text("round,client\n" + batches)
+    watching = ["audit", "--follow", str(file), "--interval", "0.01"]
+    grown = CliRunner()
+    mixed = batches + "".join(f"12,c{i}\n" for i in (0, 1, 2, 4))
+    action = f"touch {tmp_path}/called-$SIMFL_ROUND"
+    file.write_text("round,client\n" + mixed)
+    below = grown.invoke(simfl, [*watching, "--floor", "strong=2", "--command", action])
+    assert below.exit_code == 3 and "stop before round 13" in below.output, below.output
+    assert (tmp_path / "called-13").exists()
+
+
+def test_next_rounds_are_drawn_from_the_policy_of_the_log():
+    from simfl.forecasting.next_round import outlook
+
+    rows = np.zeros((12, 8))
+    rows[::2, :4], rows[1::2, 4:] = 1, 1
+    safe = outlook(past_from(rows), {"strong": 4.0})
+    assert safe.now["strong"] == 4 and safe.below["strong"] == 0
+    loose = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
+    about_to_fall = outlook(past_from(loose), {"strong": 3.0})
+    assert about_to_fall.now["strong"] == 3 and about_to_fall.below["strong"] > 0.5
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ([], "name the least guarantee"),
+    (["--floor", "semistrong=3"], "semi_strong"),
+    (["--floor", "weak=x"], "not a number"),
+    (["--floor", "weak=1"], "above 1"),
+])  # fmt: skip
+def test_bad_bounds_are_one_line(log, words, message):
+    shown = CliRunner().invoke(simfl, ["audit", "--follow", str(log), *words])
+    assert shown.exit_code == 2 and message in shown.output
