@@ -92,7 +92,7 @@ class AvailabilityFit:
         share = weights / np.maximum(weights.sum(axis=0), 1e-12)
         most = 1 / float(share.max())
         grid = np.linspace(min(self.sums, most), most, LEVELS)
-        short = np.array([too_few(np.minimum(1, level * share.mean(axis=1)), self.sums) for level in grid])
+        short = too_few(np.minimum(1, grid[:, None] * share.mean(axis=1)), self.sums)
         short = np.clip(short, 1e-12, 1 - 1e-12)
         log = self.skipped * np.log(short) + (self.rounds - self.skipped) * np.log1p(-short)
         chance = np.exp(log - log.max())
@@ -125,15 +125,16 @@ class AvailabilityDraw:
         return next_on
 
 
-def too_few(rates: Floats, need: int) -> float:
-    """Probability that fewer than ``need`` of independent units are available."""
-    counts = np.zeros(need)
-    if need:
-        counts[0] = 1.0
-    for rate in rates.tolist():
-        shifted = np.append(0.0, counts[:-1])
-        counts = counts * (1 - rate) + shifted * rate
-    return float(counts.sum())
+def too_few(rates: Floats, need: int) -> Floats:
+    """Probability that fewer than ``need`` of independent units are available; rates (..., M)."""
+    counts = np.zeros((*rates.shape[:-1], max(need, 1)))
+    counts[..., 0] = need > 0
+    for rate in np.moveaxis(rates, -1, 0)[..., None]:
+        shifted = counts * rate
+        counts = counts - shifted
+        counts[..., 1:] += shifted[..., :-1]
+    below: Floats = counts.sum(axis=-1)
+    return below
 
 
 def observe(rows: NDArray[np.bool_], seen: SeenPolicy, times_s: Floats | None) -> Observed:

@@ -16,6 +16,7 @@ from simfl.forecasting.model_choice import ModelChoice
 from simfl.forecasting.parts import play_all
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import SeenPolicy
+from simfl.forecasting.times import date
 from simfl.forecasting.unknowns import limits_of
 
 if TYPE_CHECKING:
@@ -174,11 +175,6 @@ def _fan(policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.
 
     ends = {column: np.quantile(table, q, axis=0, method="inverted_cdf") for column, q in QUANTILES.items()}
     return DataFrame({"policy": policy, "quantity": name, "round": rounds, "mean": table.mean(axis=0), **ends})
-
-
-def date(seconds: float) -> str:
-    """Seconds since 1970 as a date and time of day, UTC."""
-    return str(np.datetime64(int(seconds), "s")).replace("T", " ")[:16]
 
 
 def rounds_ahead(past: Past, horizon: int | None, days: float | None) -> int:

@@ -1,10 +1,15 @@
 """A forecast in words and small tables."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import plain
-from simfl.forecasting.forecast_result import Forecast, date
+from simfl.forecasting.times import date
+
+if TYPE_CHECKING:
+    from simfl.forecasting.forecast_result import Forecast
 
 LISTED = 20
 """Clients that the text lists; the CSV has all of them."""
@@ -17,12 +22,12 @@ WORDS = {
 }
 
 
-def text(of: Forecast) -> str:
+def text(of: "Forecast") -> str:
     """The forecast for a person at a terminal."""
     return "\n".join([*summary(of), "", *_clients(of), *_differences(of), "", *(f"* {line}" for line in of.limits)])
 
 
-def summary(of: Forecast) -> list[str]:
+def summary(of: "Forecast") -> list[str]:
     """What was read, how it was understood, and what each policy leads to."""
     plan, futures = of.plan, len(of.outcomes[0].rank)
     lines = [
@@ -35,7 +40,7 @@ def summary(of: Forecast) -> list[str]:
     return lines
 
 
-def _verdict(of: Forecast, policy: int) -> str:
+def _verdict(of: "Forecast", policy: int) -> str:
     since = of.outcomes[policy].exposed
     already = int((since[0] < 0).sum())
     exposed = of.exposed_counts(policy)[:, -1]
@@ -48,7 +53,7 @@ def _verdict(of: Forecast, policy: int) -> str:
     )
 
 
-def _when(of: Forecast, since: NDArray[np.int32]) -> str:
+def _when(of: "Forecast", since: NDArray[np.int32]) -> str:
     """When somebody else is exposed first, in half of the futures."""
     horizon = of.plan.horizon
     first = int(np.quantile(np.where(since < 0, horizon, since).min(axis=1), 0.5, method="inverted_cdf"))
@@ -59,11 +64,11 @@ def _when(of: Forecast, since: NDArray[np.int32]) -> str:
     return f", in half of the futures by round {of.past.label(first)}{dated}"
 
 
-def _from(of: Forecast) -> str:
+def _from(of: "Forecast") -> str:
     return f"round {of.past.label(of.plan.change_over)}"
 
 
-def _clients(of: Forecast) -> list[str]:
+def _clients(of: "Forecast") -> list[str]:
     table = of.clients()
     now = table[(table.policy == of.policies[0]) & (table["median"].fillna(of.plan.horizon) >= 0)]
     now = now.sort_values(["probability", "median"], ascending=[False, True], kind="stable").head(LISTED)
@@ -80,13 +85,13 @@ def _clients(of: Forecast) -> list[str]:
     return [f"{heading}{more}:", *rows, ""]
 
 
-def _label(of: Forecast, t: object) -> str:
+def _label(of: "Forecast", t: object) -> str:
     if t is None or t != t:
         return ">"
     return "past" if int(t) < 0 else str(of.past.label(int(t)))  # type: ignore[call-overload]
 
 
-def _differences(of: Forecast) -> list[str]:
+def _differences(of: "Forecast") -> list[str]:
     table = of.differences()
     if not len(table):
         return []

@@ -1,6 +1,7 @@
 """Which policy a log shows, and which others it is compared with."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ class PolicyChoice:
 
     def policy(self) -> Policy:
         """The selection policy over the clients 0 .. n - 1."""
-        return policy_of(self.text, len(self.order))
+        return cached_policy_of(self.text, len(self.order))
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ def policy_of(text: str, clients: int) -> Policy:
     if policy.asks or policy.reads:
         raise SimflError(f"policy {text}: looks at what clients report, which a log does not say")
     return policy
+
+
+cached_policy_of = cache(policy_of)
+"""Policies are pure: one serves all futures."""
 
 
 def candidate(text: str, k: int, clients: int, participation: NDArray[np.int64]) -> PolicyChoice:
