@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from simfl.audit.reading import read
-from simfl.forecast.forecast import Forecast, forecast
-from simfl.forecast.past import Past, past_of
-from simfl.forecast.span import exposures, smallest_class
+from simfl.forecasting.forecast_result import Forecast, forecast
+from simfl.forecasting.future_span import exposures, smallest_class
+from simfl.forecasting.past import Past, past_of
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -39,7 +39,7 @@ def world(number: int) -> dict[str, object]:
     if policy == "random":
         selection["k"] = int(rng.integers(3, n // 4 + 1))
     if policy == "batch_partition":
-        selection |= {"k": 4, "T": 2}
+        selection |= {"k": 4, "T": 2, "mode": str(rng.choice(["uniform", "fair"]))}
         rates = np.repeat(rng.uniform(0.5, 0.98, n // 2), 2).round(3)
     availability: dict[str, object] = {"name": "bernoulli", "dropout": (1 - rates).round(3).tolist()}
     if policy == "all" and not markov:  # sums of few clients, so that not all is known at once
@@ -114,7 +114,7 @@ def judge(number: int, futures: int = 100, model: str | None = None, wrong=None)
     came = exposures(made.plan.span, whole.rows[len(past.rows) :], rng)[0][hidden] < made.plan.horizon
     rates = np.clip(chance, 0.5 / futures, 1 - 0.5 / futures)
     loss = -float(np.where(came, np.log(rates), np.log1p(-rates)).mean()) if len(hidden) else None
-    return {"world": number, "policy": world(number)["selection"]["name"], "model": made.model.fitted.name,
+    return {"world": number, "policy": world(number)["selection"]["name"], "model": made.model.fitted.model,
             "places": places, "chance": chance.tolist(), "came": came.tolist(), "loss": loss}  # fmt: skip
 
 
@@ -122,8 +122,8 @@ def played(past: Past, horizon: int, futures: int, seed: int, model: str | None,
     """A forecast; with ``wrong``, of a changed plan."""
     if wrong is None:
         return forecast(past, horizon=horizon, futures=futures, seed=seed, model=model)
-    from simfl.forecast.plan import plan
-    from simfl.forecast.play import play_all
+    from simfl.forecasting.future_plan import plan
+    from simfl.forecasting.parts import play_all
 
     right, seen, chosen = plan(past, horizon=horizon, seed=seed, model=model)
     changed = wrong(right)

@@ -2,7 +2,7 @@
 
 From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :func:`compare` configurations,
 :func:`search` for the best values, :func:`open` what they have left on disk, and :func:`verify` that it can be
-repeated.
+repeated. :func:`forecast` says what a real deployment's log leads to.
 """
 
 from importlib import import_module
@@ -12,9 +12,10 @@ from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from simfl.api.forecasts import forecast
     from simfl.api.functions import compare, load, open, run, search, sweep, verify
 
-__all__ = ["StopRun", "__version__", "compare", "load", "open", "run", "search", "sweep", "verify"]
+__all__ = ["StopRun", "__version__", "compare", "forecast", "load", "open", "run", "search", "sweep", "verify"]
 
 
 PACKAGES = ("audit", "plugins", "report")
@@ -22,6 +23,8 @@ PACKAGES = ("audit", "plugins", "report")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "forecast":
+        return import_module("simfl.api.forecasts").forecast
     if name in __all__:
         return getattr(import_module("simfl.api.functions"), name)
     if name in PACKAGES:

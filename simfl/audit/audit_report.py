@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.exposure import Exposure, exposures
-from simfl.audit.ledger import LogLedger
+from simfl.audit.log_ledger import LogLedger
 from simfl.audit.noise import Spent
 from simfl.audit.recovery import hidden
 from simfl.core.errors import SimflError

@@ -4,8 +4,8 @@ from typing import Any
 
 from simfl.audit.audit_report import Report
 from simfl.audit.exposure import Exposure
-from simfl.audit.ledger import words as ledger_words
 from simfl.audit.log import plain
+from simfl.audit.log_ledger import words as ledger_words
 
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""

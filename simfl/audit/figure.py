@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.audit.audit_report import Report
 from simfl.core.storage.disk import write_atomically
-from simfl.privacy.ledger.ledger import NoiseLedger
+from simfl.privacy.ledger.noise_ledger import NoiseLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 
 if TYPE_CHECKING:

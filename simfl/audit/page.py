@@ -18,8 +18,8 @@ from simfl.audit.audit_text import (
     way,
 )
 from simfl.audit.figure import drawing
-from simfl.audit.ledger import words as ledger_words
 from simfl.audit.log import plain
+from simfl.audit.log_ledger import words as ledger_words
 from simfl.core.version import VERSION
 
 if TYPE_CHECKING:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simfl.cli import following
 from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError, suggestion
 
 if TYPE_CHECKING:
     from simfl.audit.audit_report import Report
-    from simfl.audit.ledger import LogLedger
     from simfl.audit.log import Log
+    from simfl.audit.log_ledger import LogLedger
 
 
 @click.command("audit")
@@ -64,6 +65,23 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also say at which signal to noise each client's update is known, to the server and any number of clients.",
 )
+@click.option("--follow", is_flag=True, help="Audit the log whenever it has grown, until a guarantee is about to fall.")
+@click.option(
+    "--floor",
+    "least",
+    metavar="NOTION=NUMBER",
+    multiple=True,
+    help="With --follow: the least value of strong, semi_strong or weak; below it, end with 3.",
+)
+@click.option("--command", "action", metavar="COMMAND", help="With --follow: what to call then, too.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0.01),
+    default=5.0,
+    show_default=True,
+    help="With --follow: seconds between two looks at the log.",
+)
 @click.option("--dimension", type=click.IntRange(min=1), help="Coordinates of an update, where epsilon needs it.")
 def command(
     participation: str,
@@ -77,6 +95,10 @@ def command(
     names: tuple[str, ...],
     colluders: int | None,
     ledger: bool,
+    follow: bool,
+    least: tuple[str, ...],
+    action: str | None,
+    interval_s: float,
     dimension: int | None,
 ) -> None:
     """Say what a participation log gave away, and from which round on.
@@ -86,13 +108,12 @@ def command(
     run. A client is exposed when the server, adding and subtracting the sums it saw, can compute that client's own
     update.
     """
+    if follow:
+        return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.figure import draw
     from simfl.audit.noise import spent
-    from simfl.audit.page import page
     from simfl.audit.reading import read
-    from simfl.core.storage.disk import write_atomically
 
     if figure is not None:
         _check_output(figure, participation, picture=True)
@@ -107,13 +128,21 @@ def command(
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     if ledger:
         report = replace(report, ledger=_ledger(log, noise, every, colluders, report))
+    _write(report, figure, html, Path(participation).name or participation)
+    print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:
+    from simfl.audit.figure import draw
+    from simfl.audit.page import page
+    from simfl.core.storage.disk import write_atomically
+
     if figure is not None:
         draw(report, figure)
         click.echo(f"Figure: {figure}", err=True)
     if html is not None:
-        write_atomically(html, page(report, Path(participation).name or participation).encode())
+        write_atomically(html, page(report, title).encode())
         click.echo(f"Page: {html}", err=True)
-    print_json(report.to_json()) if as_json else click.echo(text(report))
 
 
 def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str | None, ledger: bool) -> None:
@@ -129,7 +158,7 @@ def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str |
 
 def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, report: "Report") -> "LogLedger":
     """The ledger of a log, for the usual numbers of colluders and the one that was asked for."""
-    from simfl.audit.ledger import COLLUDERS, ledger_of_log
+    from simfl.audit.log_ledger import COLLUDERS, ledger_of_log
 
     counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
     return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower)

@@ -1,6 +1,7 @@
 """``simfl forecast``"""
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError, suggestion
 
 if TYPE_CHECKING:
-    from simfl.forecast.forecast import Forecast
-    from simfl.forecast.past import Past
+    from simfl.forecasting.forecast_result import Forecast
+    from simfl.forecasting.past import Past
 
 
 @click.command("forecast")
@@ -73,9 +74,9 @@ def command(
     PARTICIPATION is a log as for `simfl audit`, with a column of times if there is one. Availability and failures are
     inferred from it; many futures are played from its end, with its sums still there.
     """
-    from simfl.forecast.forecast import rounds_ahead
-    from simfl.forecast.past import read_past
-    from simfl.forecast.text import text
+    from simfl.forecasting.forecast_result import rounds_ahead
+    from simfl.forecasting.forecast_text import text
+    from simfl.forecasting.past import read_past
 
     past = read_past(participation, _columns(columns))
     rounds = rounds_ahead(past, *_horizon(horizon))
@@ -90,7 +91,7 @@ def command(
 
 def _play(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
     """Plays all futures, with a bar that says how much time is left."""
-    from simfl.forecast.forecast import forecast
+    from simfl.forecasting.forecast_result import forecast
 
     folder = None
     if output is not None:
@@ -98,13 +99,13 @@ def _play(past: "Past", against: tuple[str, ...], settings: dict[str, Any], outp
         folder = output / "parts"
         folder.mkdir(parents=True, exist_ok=True)
     length = settings["futures"] * (1 + len(against))
-    with click.progressbar(length=length, label="futures", file=click.get_text_stream("stderr")) as bar:
+    with click.progressbar(length=length, label="futures", file=sys.stderr) as bar:
         return forecast(past, against, **settings, folder=folder, step=bar.update)
 
 
 def _write(of: "Forecast", folder: Path, title: str) -> None:
     from simfl.core.storage.disk import write_atomically
-    from simfl.forecast.page import page
+    from simfl.forecasting.forecast_page import page
 
     tables = {"clients": of.clients(), "rounds": of.rounds(), "differences": of.differences()}
     for name, table in tables.items():

@@ -14,7 +14,7 @@ from simfl.audit import audit
 from simfl.cli import simfl
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.coalitions import Errors, greedy
-from simfl.privacy.ledger.ledger import ledger
+from simfl.privacy.ledger.noise_ledger import ledger
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 

@@ -132,6 +132,8 @@ def _share(draw: _Draw, found: dict[str, Any]) -> None:
     if network["name"] in ("graph", "cities"):
         limits["name"] = network.get("server", "server")
     network["server"] = limits
+
+
 def _compression(draw: _Draw) -> dict[str, Any]:
     name = draw.one(["quantise", "random_k", "random_k", "sign", "top_k"])
     if name in ("random_k", "top_k"):

@@ -17,7 +17,7 @@ HOME = Path(simfl.__file__).parent
 LAYERS = (
     {"cli", "plugins"},
     {"api"},
-    {"forecast"},
+    {"forecasting"},
     {"audit"},
     {"report"},
     {"experiments", "remote"},

@@ -48,6 +48,7 @@ def player():
 def played(player, tmp_path):
     def play(page):
         (tmp_path / "scenarios").symlink_to(HERE / "scenarios")
+        (tmp_path / "docs").symlink_to(DOCS)
         print(DOCS / f"{page}.md", tmp_path, sep="\t", file=player.stdin, flush=True)
         status = player.stdout.readline()
         assert status == "0\n", f"{page}.md\n{(tmp_path / 'page.log').read_text()[-4000:]}"

@@ -99,6 +99,8 @@ def test_the_page_on_shared_networks_says_what_the_table_says():
     assert (table[["use_down", "use_up"]] <= 1).all(axis=None)
     random, quorum = (table.loc[way]["s_per_100_updates"] for way in ("random", "random 130, quorum 100"))
     assert quorum["own"] < 0.4 * random["own"] and quorum["0.3 Gbit/s"] > 1.2 * random["0.3 Gbit/s"]
+
+
 @pytest.mark.parametrize(("data", "dimension"), [("mnist", 50890), ("cifar10", 62006)])
 def test_the_page_on_compression_shows_its_tables(data, dimension, monkeypatch):
     """Line by line; updates are as long as their code says, and guarantees stay where codes tell nothing."""

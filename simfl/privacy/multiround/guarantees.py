@@ -14,7 +14,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
-from simfl.privacy.ledger.columns import LEDGER_COLUMNS, ledgers, of_clients, of_rounds
+from simfl.privacy.ledger.ledger_columns import LEDGER_COLUMNS, ledgers, of_clients, of_rounds
 from simfl.privacy.ledger.observed import GAUSSIAN_IN_SUM, is_covered
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.colluders import reduce_by

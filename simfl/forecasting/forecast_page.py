@@ -1,17 +1,20 @@
 """A forecast as one HTML file that needs nothing else."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
-from simfl.forecast.figure import drawing
-from simfl.forecast.forecast import Forecast
-from simfl.forecast.text import WORDS, summary
+from simfl.forecasting.fans import drawing
+from simfl.forecasting.forecast_text import WORDS, summary
+
+if TYPE_CHECKING:
+    from simfl.forecasting.forecast_result import Forecast
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def page(of: Forecast, title: str) -> str:
+def page(of: "Forecast", title: str) -> str:
     """The forecast as HTML; the same bytes for the same log and seed."""
     from simfl.report import style
     from simfl.report.html_page import TEMPLATES as STYLES
@@ -19,7 +22,11 @@ def page(of: Forecast, title: str) -> str:
     from simfl.report.svg import inline
 
     with style.settings(svg_fonttype="none"):
-        svg = inline(drawing(of), "forecast", "Medians with intervals of 80 and 95 percent over the coming rounds.")
+        svg = inline(
+            drawing(of.policies, of.rounds()),
+            "forecast",
+            "Medians with intervals of 80 and 95 percent over the coming rounds.",
+        )
     clients = of.clients()
     lines = summary(of)
     return (
@@ -44,7 +51,7 @@ def page(of: Forecast, title: str) -> str:
     )  # fmt: skip
 
 
-def _cells(of: Forecast, row: "object") -> tuple[str, ...]:
+def _cells(of: "Forecast", row: "object") -> tuple[str, ...]:
     values = row._asdict()  # type: ignore[attr-defined]  # a row of itertuples
     prefix = "date_" if of.past.dated else ""
 

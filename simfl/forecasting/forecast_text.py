@@ -1,9 +1,15 @@
 """A forecast in words and small tables."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.audit.log import plain
-from simfl.forecast.forecast import Forecast
+from simfl.forecasting.times import date
+
+if TYPE_CHECKING:
+    from simfl.forecasting.forecast_result import Forecast
 
 LISTED = 20
 """Clients that the text lists; the CSV has all of them."""
@@ -16,12 +22,12 @@ WORDS = {
 }
 
 
-def text(of: Forecast) -> str:
+def text(of: "Forecast") -> str:
     """The forecast for a person at a terminal."""
     return "\n".join([*summary(of), "", *_clients(of), *_differences(of), "", *(f"* {line}" for line in of.limits)])
 
 
-def summary(of: Forecast) -> list[str]:
+def summary(of: "Forecast") -> list[str]:
     """What was read, how it was understood, and what each policy leads to."""
     plan, futures = of.plan, len(of.outcomes[0].rank)
     lines = [
@@ -34,24 +40,35 @@ def summary(of: Forecast) -> list[str]:
     return lines
 
 
-def _verdict(of: Forecast, policy: int) -> str:
+def _verdict(of: "Forecast", policy: int) -> str:
     since = of.outcomes[policy].exposed
     already = int((since[0] < 0).sum())
-    exposed = of.exposed(policy)[:, -1]
+    exposed = of.exposed_counts(policy)[:, -1]
     low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
     start = "as now" if policy == 0 else f"from {_from(of)} on"
     return (
         f"{of.policies[policy]}, {start}: {already} clients are exposed already; somebody else will be with "
-        f"probability {any_new:.2f}. At the end {middle} are, {low} to {high} in 80 of 100 futures."
+        f"probability {any_new:.2f}{_when(of, since)}. At the end {middle} are, {low} to {high} in 80 of 100 futures."
     )
 
 
-def _from(of: Forecast) -> str:
+def _when(of: "Forecast", since: NDArray[np.int32]) -> str:
+    """When somebody else is exposed first, in half of the futures."""
+    horizon = of.plan.horizon
+    first = int(np.quantile(np.where(since < 0, horizon, since).min(axis=1), 0.5, method="inverted_cdf"))
+    if first >= horizon:
+        return ""
+    when = np.median(of.outcomes[0].time_s, axis=0)[first]
+    dated = f", {date(float(when))} UTC" if of.past.dated else ""
+    return f", in half of the futures by round {of.past.label(first)}{dated}"
+
+
+def _from(of: "Forecast") -> str:
     return f"round {of.past.label(of.plan.change_over)}"
 
 
-def _clients(of: Forecast) -> list[str]:
+def _clients(of: "Forecast") -> list[str]:
     table = of.clients()
     now = table[(table.policy == of.policies[0]) & (table["median"].fillna(of.plan.horizon) >= 0)]
     now = now.sort_values(["probability", "median"], ascending=[False, True], kind="stable").head(LISTED)
@@ -68,13 +85,13 @@ def _clients(of: Forecast) -> list[str]:
     return [f"{heading}{more}:", *rows, ""]
 
 
-def _label(of: Forecast, t: object) -> str:
+def _label(of: "Forecast", t: object) -> str:
     if t is None or t != t:
         return ">"
     return "past" if int(t) < 0 else str(of.past.label(int(t)))  # type: ignore[call-overload]
 
 
-def _differences(of: Forecast) -> list[str]:
+def _differences(of: "Forecast") -> list[str]:
     table = of.differences()
     if not len(table):
         return []

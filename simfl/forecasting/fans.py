@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from simfl.audit.log import plain
-from simfl.forecast.forecast import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 PANELS = {
     "exposed": "Exposed clients",
@@ -21,17 +21,16 @@ MOST = 4
 """Policies that are drawn with bands."""
 
 
-def drawing(of: Forecast) -> "Figure":
-    """The figure, in the style of the reports; call it under :func:`simfl.report.style.settings`."""
+def drawing(policies: list[str], table: "DataFrame") -> "Figure":
+    """The figure of some policies' rounds; call it under :func:`simfl.report.style.settings`."""
     from simfl.report import style
 
-    table = of.rounds()
     shown = [name for name in PANELS if (table.quantity == name).any()]
     rows = -(-len(shown) // 2)
     fig, panels = style.figure(rows, 2, wide=True, height_in=2.1 * rows, sharex=True)
     flat = [axes for row in panels for axes in row]
     for axes, name in zip(flat, shown, strict=False):
-        for number, policy in enumerate(of.policies):
+        for number, policy in enumerate(policies):
             part = table[(table.quantity == name) & (table.policy == policy)]
             look = style.look(number)
             axes.plot(part["round"], part["median"], drawstyle="steps-post", label=plain(policy, 40), **look)

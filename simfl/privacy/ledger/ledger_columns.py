@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.core.columns import Column
 from simfl.privacy.accountant import History
-from simfl.privacy.ledger.ledger import COLLUDERS, ColluderCurve, NoiseLedger, ledger
+from simfl.privacy.ledger.noise_ledger import COLLUDERS, ColluderCurve, NoiseLedger, ledger
 from simfl.privacy.ledger.observed import sums_and_noise
 
 LEDGER_COLUMNS = (

@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from simfl.forecast.model_choice import ModelChoice
-from simfl.forecast.past import Past
-from simfl.forecast.plan import Plan
-from simfl.forecast.policies import SeenPolicy
+from simfl.forecasting.future_plan import FuturePlan
+from simfl.forecasting.model_choice import ModelChoice
+from simfl.forecasting.past import Past
+from simfl.forecasting.policies import SeenPolicy
 
 DRIFT = 0.01
 """A p-value below which availability is said to drift."""
 
 
-def limits_of(past: Past, plan: Plan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
+def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
     """What is not known of this log's future."""
     said = [
         "A policy that looks at losses or durations leaves a log that may look like any other; if yours does, this is "
         "no forecast of it.",
-        f"Clients that join later are not in it; {_joined(past)} took part first in the last quarter of the log.",
+        f"Clients that join later are not in it; {_newcomers(past)} took part first in the last quarter of the log.",
     ]
     if model.drift < DRIFT:
         said.append(f"Who takes part has drifted: the two halves of the log differ (p = {model.drift:.3g}). Futures "
@@ -26,18 +26,20 @@ def limits_of(past: Past, plan: Plan, seen: SeenPolicy, model: ModelChoice) -> l
     if seen.relation == "some":
         said.append("A log says who was selected, not who was available. How many were is known only as far as rounds "
                     "had too few; the futures differ in it, and other policies depend on it.")  # fmt: skip
+    if "mode=fair" in seen.choice.text:
+        said.append("Fair selection evens out who takes part, so that the log says little of who is available less.")
     if past.times_s is None:
         said.append("The log has no times: no dates, and no times of day.")
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
-    if any("guarded" in choice.text for choice in plan.policies[1:]):
+    if any(choice.policy().reads_history for choice in plan.policies[1:]):
         said.append("Guarded selection answers for the sums from the change-over on; with those before it, clients may "
                     "be exposed all the same.")  # fmt: skip
     said.append("It is assumed that updates stay the same, as in the audit.")
     return said
 
 
-def _joined(past: Past) -> int:
+def _newcomers(past: Past) -> int:
     """Clients that took part first in the last quarter."""
     first = np.where(past.rows.any(axis=0), past.rows.argmax(axis=0), -1)
     return int((first >= len(past.rows) * 3 // 4).sum())

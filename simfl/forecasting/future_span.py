@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, drawn_prime, modulo, times
-from simfl.forecast.past import Past
+from simfl.forecasting.past import Past
 
 Rows = NDArray[np.bool_]
 

@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
-from simfl.forecast.availability import AvailabilityFit, observe, parts_of_day
-from simfl.forecast.model_choice import ModelChoice, choose
-from simfl.forecast.past import Past
-from simfl.forecast.policies import PolicyChoice, SeenPolicy, candidate, recognise
-from simfl.forecast.span import PastSpan, past_span
+from simfl.forecasting.availability import AvailabilityFit, observe, parts_of_day
+from simfl.forecasting.future_span import PastSpan, past_span
+from simfl.forecasting.model_choice import ModelChoice, choose
+from simfl.forecasting.past import Past
+from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
 
 
 @dataclass(frozen=True)
-class Plan:
+class FuturePlan:
     """What is played, without labels: everything that a worker process needs.
 
     Attributes:
@@ -74,7 +74,7 @@ def plan(
     model: str | None = None,
     seed: int = 0,
     guarantees: int = 0,
-) -> tuple[Plan, SeenPolicy, ModelChoice]:
+) -> tuple[FuturePlan, SeenPolicy, ModelChoice]:
     """What is played, what the log shows of its policy, and the model of availability.
 
     Args:
@@ -96,7 +96,7 @@ def plan(
     chosen = choose(observe(past.rows, seen, past.times_s), past.times_s is not None, streams("forecast/drift"), model)
     sizes = past.rows.sum(axis=1)
     steps = np.zeros(0) if past.times_s is None else np.diff(past.times_s)
-    whole = Plan(
+    whole = FuturePlan(
         (seen.choice, *candidates), seen.units, chosen.fitted, seen.failed, seen.worked,
         past_span(past, streams("forecast/prime")), participation, len(past.rows), horizon, change_over, seed, sizes,
         (participation + 0.5) / (len(past.rows) + 1), steps,

@@ -13,15 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.forecast.policies import SeenPolicy
+from simfl.forecasting.policies import SeenPolicy
 
 Floats = NDArray[np.float64]
 
 DAY_S = 86_400.0
 BINS = 8
-"""Parts of a day at which availability may differ."""
-STRENGTHS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 4096.0])
-"""Of the prior, in rounds: how alike units are."""
+"""PartStore of a day at which availability may differ."""
+STRENGTHS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
+"""Of the prior, in rounds: how alike units are; drawn anew in each future."""
 MEMORIES = np.linspace(0.0, 0.96, 25)
 """Correlations between two rounds."""
 LEVELS = 24
@@ -49,17 +49,20 @@ class AvailabilityFit:
     """A model with what the log says of its parameters.
 
     Attributes:
-        name: ``constant``, ``per_client``, ``markov`` or ``time_of_day``.
-        alpha, beta: of the Beta posteriors of the rates of taking part, (M, B) with one column a part of the day.
+        model: ``constant``, ``per_client``, ``markov`` or ``time_of_day``.
+        alpha, beta: of the Beta posteriors of the rates of taking part, for S strengths of the prior, (S, M, B) with
+            one column a part of the day.
+        strength: probability of each strength, (S,).
         memory: probability of each of :data:`MEMORIES`, (25,).
         sums: as of :class:`Observed`.
         skipped, rounds: rounds that summed nobody, and all.
         last: bool (M,): who took part in the last round.
     """
 
-    name: str
+    model: str
     alpha: Floats
     beta: Floats
+    strength: Floats
     memory: Floats
     sums: int
     skipped: int
@@ -68,11 +71,12 @@ class AvailabilityFit:
 
     def draw(self, rng: np.random.Generator) -> "AvailabilityDraw":
         """One set of parameters that the log allows."""
-        if self.name == "constant":
-            rate = rng.beta(self.alpha[:1], self.beta[:1])
-            rates = np.broadcast_to(rate, self.alpha.shape)
+        place = rng.choice(len(self.strength), p=self.strength)
+        alpha, beta = self.alpha[place], self.beta[place]
+        if self.model == "constant":
+            rates = np.broadcast_to(rng.beta(alpha[:1], beta[:1]), alpha.shape)
         else:
-            rates = rng.beta(self.alpha, self.beta)
+            rates = rng.beta(alpha, beta)
         memory = float(rng.choice(MEMORIES, p=self.memory))
         if not self.sums:
             return AvailabilityDraw(rates, memory, self.last.astype(float))
@@ -88,7 +92,7 @@ class AvailabilityFit:
         share = weights / np.maximum(weights.sum(axis=0), 1e-12)
         most = 1 / float(share.max())
         grid = np.linspace(min(self.sums, most), most, LEVELS)
-        short = np.array([too_few(np.minimum(1, level * share.mean(axis=1)), self.sums) for level in grid])
+        short = too_few(np.minimum(1, grid[:, None] * share.mean(axis=1)), self.sums)
         short = np.clip(short, 1e-12, 1 - 1e-12)
         log = self.skipped * np.log(short) + (self.rounds - self.skipped) * np.log1p(-short)
         chance = np.exp(log - log.max())
@@ -97,7 +101,7 @@ class AvailabilityFit:
 
     def mean_rates(self) -> Floats:
         """Expected rates of taking part, (M, B)."""
-        rates: Floats = self.alpha / (self.alpha + self.beta)
+        rates: Floats = np.tensordot(self.strength, self.alpha / (self.alpha + self.beta), 1)
         return rates
 
 
@@ -121,15 +125,16 @@ class AvailabilityDraw:
         return next_on
 
 
-def too_few(rates: Floats, need: int) -> float:
-    """Probability that fewer than ``need`` of independent units are available."""
-    counts = np.zeros(need)
-    if need:
-        counts[0] = 1.0
-    for rate in rates.tolist():
-        shifted = np.append(0.0, counts[:-1])
-        counts = counts * (1 - rate) + shifted * rate
-    return float(counts.sum())
+def too_few(rates: Floats, need: int) -> Floats:
+    """Probability that fewer than ``need`` of independent units are available; rates (..., M)."""
+    counts = np.zeros((*rates.shape[:-1], max(need, 1)))
+    counts[..., 0] = need > 0
+    for rate in np.moveaxis(rates, -1, 0)[..., None]:
+        shifted = counts * rate
+        counts = counts - shifted
+        counts[..., 1:] += shifted[..., :-1]
+    below: Floats = counts.sum(axis=-1)
+    return below
 
 
 def observe(rows: NDArray[np.bool_], seen: SeenPolicy, times_s: Floats | None) -> Observed:
@@ -149,43 +154,44 @@ def parts_of_day(times_s: Floats) -> NDArray[np.int64]:
     return parts
 
 
-def fit(seen: Observed, name: str) -> AvailabilityFit:
+def fit(seen: Observed, model: str) -> AvailabilityFit:
     """What the log says of a model's parameters."""
-    rows, parts = seen.took_part, BINS if name == "time_of_day" else 1
-    rounds = len(rows)
-    counts = np.stack([rows[seen.bins == b].sum(axis=0) if parts > 1 else rows.sum(axis=0) for b in range(parts)], 1)
-    of = np.array([(seen.bins == b).sum() if parts > 1 else rounds for b in range(parts)])
-    total = rows.sum(axis=0)
-    mean = (total.sum() + 0.5) / (rounds * rows.shape[1] + 1)
-    if name == "constant":
-        alpha = np.full((rows.shape[1], 1), total.sum() + 0.5)
-        beta = np.full((rows.shape[1], 1), rounds * rows.shape[1] - total.sum() + 0.5)
+    rows, rounds = seen.took_part, len(seen.took_part)
+    total = rows.sum(axis=0)[:, None].astype(float)
+    mean = (float(total.sum()) + 0.5) / (rounds * rows.shape[1] + 1)
+    each = np.full(total.shape, mean)
+    if model == "constant":
+        everything = total.sum() + 0.5, rounds * rows.shape[1] - total.sum() + 0.5
+        alpha, beta = (np.full((1, *total.shape), value) for value in everything)
+        strength = np.ones(1)
     else:
-        strength = _strength(total[:, None], np.array([rounds]), np.full((len(total), 1), mean))
-        alpha = strength * mean + total[:, None]
-        beta = strength * (1 - mean) + (rounds - total)[:, None]
-    if name == "time_of_day":
-        usual = alpha / (alpha + beta)
-        strength = _strength(counts, of, np.broadcast_to(usual, counts.shape))
-        alpha, beta = strength * usual + counts, strength * (1 - usual) + of - counts
-    memory = np.eye(len(MEMORIES))[0]
-    fitted = AvailabilityFit(name, alpha, beta, memory, seen.sums, seen.skipped, rounds + seen.skipped, rows[-1])
-    if name != "markov":
+        alpha, beta, strength = _posteriors(total, np.array([rounds]), each)
+    if model == "time_of_day":
+        usual = np.tensordot(strength, alpha / (alpha + beta), 1)
+        counts = np.stack([rows[seen.bins == b].sum(axis=0) for b in range(BINS)], 1)
+        of = np.array([(seen.bins == b).sum() for b in range(BINS)])
+        alpha, beta, strength = _posteriors(counts, of, np.broadcast_to(usual, counts.shape))
+    none = np.eye(len(MEMORIES))[0]
+    every = rounds + seen.skipped
+    fitted = AvailabilityFit(model, alpha, beta, strength, none, seen.sums, seen.skipped, every, rows[-1])
+    if model != "markov":
         return fitted
     memory = _memory(fitted, rows)
     worth = (1 - float(MEMORIES @ memory)) / (1 + float(MEMORIES @ memory))  # rounds that tell something new
-    alpha = strength * mean + worth * total[:, None]
-    beta = strength * (1 - mean) + worth * (rounds - total)[:, None]
-    return replace(fitted, alpha=alpha, beta=beta, memory=memory)
+    alpha, beta, strength = _posteriors(worth * total, np.array([worth * rounds]), each)
+    return replace(fitted, alpha=alpha, beta=beta, strength=strength, memory=memory)
 
 
-def _strength(counts: NDArray[np.integer], of: NDArray[np.integer], mean: Floats) -> float:
-    """How alike the rates are, by the likelihood of counts under Beta(s mean, s (1 - mean))."""
+def _posteriors(counts: Floats, of: Floats, mean: Floats) -> tuple[Floats, Floats, Floats]:
+    """Of rates about a mean, each (S, M, B), and the probability of each strength s of the prior Beta(s m, s (1 - m)),
+    by the likelihood of the counts.
+    """
     from scipy.special import betaln
 
     a, b = STRENGTHS[:, None, None] * mean, STRENGTHS[:, None, None] * (1 - mean)
-    likelihood = (betaln(a + counts, b + of - counts) - betaln(a, b)).sum(axis=(1, 2))
-    return float(STRENGTHS[np.argmax(likelihood)])
+    log = (betaln(a + counts, b + of - counts) - betaln(a, b)).sum(axis=(1, 2))
+    chance = np.exp(log - log.max())
+    return a + counts, b + of - counts, chance / chance.sum()
 
 
 def pair_rate(rates: Floats, memory: float | Floats, sums: int) -> Floats:

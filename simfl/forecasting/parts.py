@@ -18,14 +18,14 @@ import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
-from simfl.forecast.futures import Outcome, play
-from simfl.forecast.plan import Plan
+from simfl.forecasting.future_plan import FuturePlan
+from simfl.forecasting.futures import Outcome, play
 
 PART = 10
 """Futures that are played and stored together."""
 
 
-class Task(NamedTuple):
+class PartTask(NamedTuple):
     """Some futures under one policy."""
 
     policy: int
@@ -34,7 +34,11 @@ class Task(NamedTuple):
 
 
 def play_all(
-    plan: Plan, futures: int, folder: Path | None = None, processes: int = 1, step: Callable[[int], None] | None = None
+    plan: FuturePlan,
+    futures: int,
+    folder: Path | None = None,
+    processes: int = 1,
+    step: Callable[[int], None] | None = None,
 ) -> list[Outcome]:
     """All futures under each policy, stacked: each array of an outcome gets a first axis of futures.
 
@@ -49,8 +53,8 @@ def play_all(
         SimflError: a process failed.
     """
     with TemporaryDirectory() as scratch:
-        place = Parts(folder or Path(scratch), plan_digest(plan))
-        tasks = [Task(policy, first, min(first + PART, futures))
+        place = PartStore(folder or Path(scratch), plan_digest(plan))
+        tasks = [PartTask(policy, first, min(first + PART, futures))
                  for first in range(0, futures, PART) for policy in range(len(plan.policies))]  # fmt: skip
         parts = {task: part for task in tasks if (part := place.load(task)) is not None}
         for task in parts:
@@ -68,7 +72,9 @@ def _ignore(ready: int) -> None:
     """Nobody watches."""
 
 
-def _play(plan: Plan, tasks: list[Task], processes: int, place: "Parts") -> Iterator[tuple[Task, Outcome]]:
+def _play(
+    plan: FuturePlan, tasks: list[PartTask], processes: int, place: "PartStore"
+) -> Iterator[tuple[PartTask, Outcome]]:
     """Each task's outcome as soon as it is ready."""
     if processes < 2 or len(tasks) < 2:
         for task in tasks:
@@ -87,7 +93,7 @@ def _play(plan: Plan, tasks: list[Task], processes: int, place: "Parts") -> Iter
             while selector.get_map():
                 for key, _ in selector.select():
                     if line := key.fileobj.readline():  # type: ignore[union-attr]  # a file
-                        task = Task(*map(int, line.split()))
+                        task = PartTask(*map(int, line.split()))
                         ready = place.load(task)
                         assert ready is not None
                         yield task, ready
@@ -102,17 +108,17 @@ def _play(plan: Plan, tasks: list[Task], processes: int, place: "Parts") -> Iter
         place.plan_file.unlink(missing_ok=True)
 
 
-def _start(place: "Parts", tasks: list[Task]) -> "Popen[str]":
+def _start(place: "PartStore", tasks: list[PartTask]) -> "Popen[str]":
     """A fresh interpreter that plays some tasks and says which is ready; nothing of the caller is in it."""
     text = json.dumps([str(place.folder), place.key, tasks])
-    worker = Popen([sys.executable, "-m", "simfl.forecast.worker"], stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
+    worker = Popen([sys.executable, "-m", "simfl.forecasting.player"], stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
     assert worker.stdin is not None
     worker.stdin.write(text)
     worker.stdin.close()
     return worker
 
 
-def play_part(plan: Plan, task: Task) -> Outcome:
+def play_part(plan: FuturePlan, task: PartTask) -> Outcome:
     """Some futures under one policy."""
     from simfl.core.one_thread import one_thread
 
@@ -131,7 +137,7 @@ def _concatenate(parts: list[Outcome]) -> Outcome:
 # -- parts on disk -----------------------------------------------------------------------------------
 
 
-def plan_digest(plan: Plan) -> str:
+def plan_digest(plan: FuturePlan) -> str:
     """A digest of all that decides the futures."""
     digest = sha256()
     for field in fields(plan):
@@ -148,7 +154,7 @@ def plan_digest(plan: Plan) -> str:
 
 
 @dataclass(frozen=True)
-class Parts:
+class PartStore:
     """Finished parts of a plan in a folder.
 
     Attributes:
@@ -163,13 +169,13 @@ class Parts:
         """Where worker processes find the plan."""
         return self.folder / f"{self.key}.plan"
 
-    def store(self, task: Task, part: Outcome) -> None:
+    def store(self, task: PartTask, part: Outcome) -> None:
         """Writes a part."""
         data = BytesIO()
         np.savez_compressed(data, **part._asdict())
         write_atomically(self._file(task), data.getvalue())
 
-    def load(self, task: Task) -> Outcome | None:
+    def load(self, task: PartTask) -> Outcome | None:
         """A part that is there and whole."""
         try:
             with np.load(self._file(task), allow_pickle=False) as file:
@@ -177,5 +183,5 @@ class Parts:
         except (OSError, ValueError, KeyError, BadZipFile):
             return None
 
-    def _file(self, task: Task) -> Path:
+    def _file(self, task: PartTask) -> Path:
         return self.folder / f"{self.key}-{task.policy}-{task.first}-{task.stop}.npz"

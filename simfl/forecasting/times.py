@@ -89,3 +89,8 @@ def _seconds(path: Path, column: Any) -> tuple[NDArray[np.float64], bool]:
         raise SimflError(f"{path}: the column '{column.name}' holds neither seconds nor dates such as "
                          "2026-03-01T14:30:00Z") from None  # fmt: skip
     return (dates - pandas.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(dtype=float), True
+
+
+def date(seconds: float) -> str:
+    """Seconds since 1970 as a date and time of day, UTC."""
+    return str(np.datetime64(int(seconds), "s")).replace("T", " ")[:16]

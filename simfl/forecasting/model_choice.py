@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.forecast.availability import MEMORIES, AvailabilityFit, Observed, fit, pair_rate
+from simfl.forecasting.availability import MEMORIES, AvailabilityFit, Observed, fit, pair_rate
 
+PREFERRED = ("per_client", "constant", "markov", "time_of_day")
+"""Rates of one a client, drawn towards their mean as the log says, go before equal ones, which they contain."""
 MODELS = ("constant", "per_client", "markov", "time_of_day")
 LEARNT = 0.7
 """Share of the rounds that models are fitted to before they are compared on the rest."""
@@ -33,11 +35,11 @@ class ModelChoice:
     def sentence(self) -> str:
         """What was chosen, and by what."""
         ranked = ", ".join(f"{name} {score:.2f}" for name, score in sorted(self.scores.items(), key=lambda s: -s[1]))
-        return f"Availability: {self.fitted.name}, by the mean log-likelihood of the last rounds ({ranked})."
+        return f"Availability: {self.fitted.model}, by the mean log-likelihood of the last rounds ({ranked})."
 
 
 def choose(seen: Observed, timed: bool, rng: np.random.Generator, model: str | None = None) -> ModelChoice:
-    """The model of largest held-out likelihood; the simplest of those within one standard error of it."""
+    """The model of largest held-out likelihood; of those next to it the first of :data:`PREFERRED`."""
     names = [name for name in MODELS if timed or name != "time_of_day"]
     cut = max(2, int(LEARNT * len(seen.took_part)))
     rows = {}
@@ -45,21 +47,16 @@ def choose(seen: Observed, timed: bool, rng: np.random.Generator, model: str | N
         first = fit(seen._replace(took_part=seen.took_part[:cut], bins=seen.bins[:cut]), name)
         rows[name] = _held_out(first, seen, cut)
     scores = {name: float(values.mean()) if len(values) else 0.0 for name, values in rows.items()}
-    best = max(names, key=lambda name: scores[name])
-    chosen = model or next(name for name in names if _close(rows[best] - rows[name]))
+    best = max(scores.values())
+    chosen = model or next(name for name in PREFERRED if scores.get(name, -np.inf) >= best - NEGLIGIBLE)
     return ModelChoice(fit(seen, chosen), scores, _drift(seen, rng))
-
-
-def _close(loss: NDArray[np.float64]) -> bool:
-    """Whether a mean is next to 0, or within one standard error of it."""
-    return len(loss) < 2 or float(loss.mean()) <= max(NEGLIGIBLE, float(loss.std(ddof=1)) / len(loss) ** 0.5)
 
 
 def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> NDArray[np.float64]:
     """Log-likelihood of each round from ``cut`` on, units taken one by one."""
     rates = fitted.mean_rates()
     rates = np.clip(rates[:, seen.bins[cut:] % rates.shape[1]].T, 1e-4, 1 - 1e-4)
-    if fitted.name == "markov":
+    if fitted.model == "markov":
         memory = float(MEMORIES @ fitted.memory)
         before = seen.took_part[cut - 1 : -1]
         again = pair_rate(rates, memory, fitted.sums)

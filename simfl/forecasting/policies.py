@@ -1,21 +1,25 @@
 """Which policy a log shows, and which others it is compared with."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
-from simfl.forecast.past import Past
+from simfl.core.registration.plugin_data import required_fields
+from simfl.forecasting.past import Past
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection.base import Policy
+from simfl.selection.base import POLICIES, Policy
 
 Relation = Literal["all", "some"]
 """Whether all available clients (or units) take part, or some of them."""
 
 ENOUGH = 8
 """Rounds with a sum below which no structure of units is believed."""
+USUALLY_THERE = 0.7
+"""How often a unit is taken to be available where modes are distinguished."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class PolicyChoice:
 
     def policy(self) -> Policy:
         """The selection policy over the clients 0 .. n - 1."""
-        return policy_of(self.text, len(self.order))
+        return cached_policy_of(self.text, len(self.order))
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ def policy_of(text: str, clients: int) -> Policy:
     return policy
 
 
+cached_policy_of = cache(policy_of)
+"""Policies are pure: one serves all futures."""
+
+
 def candidate(text: str, k: int, clients: int, participation: NDArray[np.int64]) -> PolicyChoice:
     """A policy to compare with, of as many clients a round as the log has where the text does not say.
 
@@ -92,10 +100,11 @@ def candidate(text: str, k: int, clients: int, participation: NDArray[np.int64])
     unit = int(words["T"]) if words.get("T", "").isdigit() and int(words["T"]) > 0 else 1
     n = clients - clients % unit
     size = max(unit, int(words["k"]) if words.get("k", "").isdigit() else round(min(k, n) / unit) * unit)
-    if name == "guarded" and "inner" not in keys:
+    required = required_fields(POLICIES[name]) if name in POLICIES else []
+    if "inner" in required and "inner" not in keys:
         text = f"{text},inner={{name: random, k: {size}}}"
-    elif "k" not in words and "{" not in keys:
-        text = f"{text}{',' if keys else ':'}k={size}" if name != "all" else text
+    elif "k" in required and "k" not in words and "{" not in keys:
+        text = f"{text}{',' if keys else ':'}k={size}"
     order = np.sort(np.argsort(-participation, kind="stable")[:n])
     choice = PolicyChoice(text, order, size)
     choice.policy()
@@ -115,10 +124,10 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     if named is not None and named != "as_before":
         choice = candidate(named, k, n, past.rows.sum(axis=0))
         return _failures(rows, choice, singles, f"The policy is {choice.text}, as was said.")
-    if named is None and (batches := _batches(rows)) is not None:
-        return batches
     if named is None and (halves := _halves(rows)) is not None:
         return halves
+    if named is None and (batches := _batches(rows)) is not None:
+        return batches
     if named is None and _everybody_fits(rows, sizes):
         choice = PolicyChoice("all", singles, n)
         why = "Sums vary in size as those of a policy do that takes everybody who is available."
@@ -136,7 +145,7 @@ def _failures(rows: NDArray[np.bool_], choice: PolicyChoice, units: NDArray[np.i
     members = max(1, len(units) // (int(units.max()) + 1))
     sums = max(1, choice.k // members)
     present = rows.sum(axis=1) // members
-    relation: Relation = "all" if choice.text.partition(":")[0] in ("all", "bernoulli") else "some"
+    relation: Relation = "some" if choice.policy().fixed_size else "all"
     missing = 0 if relation == "all" else int(np.maximum(sums - present, 0).sum())
     return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text)
 
@@ -155,23 +164,37 @@ def _batches(rows: NDArray[np.bool_]) -> SeenPolicy | None:
     units = np.empty(n, dtype=np.int64)
     units[order] = np.arange(n) // unit
     k = int(rows.sum(axis=1).max())
-    text = f"Clients always take part in the same batches of {unit}: batch partitioning."
-    return _failures(rows, PolicyChoice(f"batch_partition:k={k},T={unit}", order, k), units, text)
+    mode = _mode(rows[:, order[::unit]], k // unit)
+    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {mode}."
+    choice = PolicyChoice(f"batch_partition:k={k},T={unit},mode={mode}", order, k)
+    return _failures(rows, choice, units, text)
 
 
 def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
     """Pairs of neighbouring half-batches on the circle of all clients in the log's order."""
     n = rows.shape[1]
-    for half in (size for size in range(n // 4, 0, -1) if n % (2 * size) == 0):
-        blocks = rows.reshape(len(rows), -1, half)
-        whole = blocks.all(axis=2)
-        if len(rows) < ENOUGH or (whole != blocks.any(axis=2)).any() or whole.all() or not _even_runs(whole):
-            continue
-        k = int(rows.sum(axis=1).max())
-        choice = PolicyChoice(f"half_partition:k={k},T={2 * half}", np.arange(n), k)
-        return _failures(rows, choice, np.arange(n) // half,
-                         f"Half-batches of {half} neighbours take part in pairs: half partitioning.")  # fmt: skip
-    return None
+    half = int(np.unique(rows, axis=1, return_counts=True)[1].min())
+    if len(rows) < ENOUGH or n % (2 * half) or n < 4 * half:
+        return None
+    blocks = rows.reshape(len(rows), -1, half)
+    whole = blocks.all(axis=2)
+    if (whole != blocks.any(axis=2)).any() or whole.all() or not _even_runs(whole):
+        return None
+    k = int(rows.sum(axis=1).max())
+    mode = _mode(rows[:, ::half], k // half)
+    choice = PolicyChoice(f"half_partition:k={k},T={2 * half},mode={mode}", np.arange(n), k)
+    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {mode}."
+    return _failures(rows, choice, np.arange(n) // half, why)
+
+
+def _mode(units: NDArray[np.bool_], sums: int) -> str:
+    """Whether rows hold the unit that has taken part least more often than chance puts it there: ``fair``."""
+    counts: NDArray[np.int64] = np.cumsum(units, axis=0) - units
+    least: NDArray[np.bool_] = counts == counts.min(axis=1, keepdims=True)
+    included = float((units & least).any(axis=1).mean())
+    by_chance = float((1 - (1 - sums / units.shape[1]) ** least.sum(axis=1)).mean())
+    if_fair = float((1 - (1 - USUALLY_THERE) ** least.sum(axis=1)).mean())
+    return "fair" if included > (by_chance + if_fair) / 2 else "uniform"
 
 
 def _even_runs(whole: Any) -> bool:
@@ -193,7 +216,8 @@ def _everybody_fits(rows: NDArray[np.bool_], sizes: NDArray[np.integer]) -> bool
     k = int(sizes.max())
     fewer = k * float(sizes.mean() / k) * (1 - float(sizes.mean() / k))
     observed = float(sizes.var())
-    return observed > 0 and abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    within = expected / 2 < observed < 2 * expected
+    return within and abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
 
 
 def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:

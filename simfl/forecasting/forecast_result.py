@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.forecast.futures import CHECKPOINTS, Outcome, checkpoints
-from simfl.forecast.limits import limits_of
-from simfl.forecast.model_choice import ModelChoice
-from simfl.forecast.past import Past
-from simfl.forecast.plan import Plan, plan
-from simfl.forecast.play import play_all
-from simfl.forecast.policies import SeenPolicy
+from simfl.forecasting.future_plan import FuturePlan, plan
+from simfl.forecasting.futures import CHECKPOINTS, Outcome, checkpoints
+from simfl.forecasting.model_choice import ModelChoice
+from simfl.forecasting.parts import play_all
+from simfl.forecasting.past import Past
+from simfl.forecasting.policies import SeenPolicy
+from simfl.forecasting.times import date
+from simfl.forecasting.unknowns import limits_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 QUANTILES = {"low_95": 0.025, "low_80": 0.1, "median": 0.5, "high_80": 0.9, "high_95": 0.975}
@@ -37,7 +39,7 @@ class Forecast:
     """
 
     past: Past
-    plan: Plan
+    plan: FuturePlan
     seen: SeenPolicy
     model: ModelChoice
     outcomes: list[Outcome]
@@ -52,7 +54,7 @@ class Forecast:
         """What the forecast cannot know, in sentences."""
         return limits_of(self.past, self.plan, self.seen, self.model)
 
-    def exposed(self, policy: int) -> NDArray[np.int64]:
+    def exposed_counts(self, policy: int) -> NDArray[np.int64]:
         """Clients that are exposed after each coming round, those of the past included, (futures, H)."""
         since, horizon = self.outcomes[policy].exposed, self.plan.horizon
         counts = np.stack([np.bincount(np.maximum(row, 0)[row < horizon], minlength=horizon) for row in since])
@@ -101,7 +103,7 @@ class Forecast:
         ends, parts = checkpoints(self.plan.horizon), []
         for policy, text in enumerate(self.policies):
             outcome = self.outcomes[policy]
-            values = {"exposed": self.exposed(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
+            values = {"exposed": self.exposed_counts(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
             for name, table in values.items():
                 parts.append(_fan(text, name, np.arange(self.plan.horizon), table))
             for name in GUARANTEES:
@@ -136,12 +138,26 @@ class Forecast:
         outcome, horizon = self.outcomes[policy], self.plan.horizon
         since = np.where(outcome.exposed < 0, horizon, outcome.exposed)
         return {
-            "exposed": self.exposed(policy)[:, -1].astype(float),
+            "exposed": self.exposed_counts(policy)[:, -1].astype(float),
             "first_exposure": since.min(axis=1).astype(float),
             "cardinality": outcome.cardinality.mean(axis=1),
             "skipped": (outcome.cardinality == 0).sum(axis=1).astype(float),
             "fairness_gap": outcome.fairness_gap[:, -1],
         }
+
+    def figure(self) -> "Figure":
+        """The fans of :meth:`rounds` as a matplotlib figure."""
+        from simfl.forecasting.fans import drawing
+        from simfl.report.style import settings
+
+        with settings():
+            return drawing(self.policies, self.rounds())
+
+    def html(self, title: str = "Forecast") -> str:
+        """The forecast as one page that needs nothing else."""
+        from simfl.forecasting.forecast_page import page
+
+        return page(self, title)
 
     def to_json(self) -> JsonObject:
         """As plain data; null where a client is not exposed within the horizon."""
@@ -149,7 +165,7 @@ class Forecast:
         rows = {name: table.astype(object).where(table.notna(), None).to_dict("records")
                 for name, table in tables.items()}  # fmt: skip
         about = {"horizon": self.plan.horizon, "futures": len(self.outcomes[0].rank), "seed": self.plan.seed}
-        model = {"name": self.model.fitted.name, "scores": self.model.scores, "drift": self.model.drift}
+        model = {"name": self.model.fitted.model, "scores": self.model.scores, "drift": self.model.drift}
         seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
         return {**about, "policy": seen, "availability": model, "limits": self.limits, **rows}
 
@@ -159,11 +175,6 @@ def _fan(policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.
 
     ends = {column: np.quantile(table, q, axis=0, method="inverted_cdf") for column, q in QUANTILES.items()}
     return DataFrame({"policy": policy, "quantity": name, "round": rounds, "mean": table.mean(axis=0), **ends})
-
-
-def date(seconds: float) -> str:
-    """Seconds since 1970 as a date and time of day, UTC."""
-    return str(np.datetime64(int(seconds), "s")).replace("T", " ")[:16]
 
 
 def rounds_ahead(past: Past, horizon: int | None, days: float | None) -> int:

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
 from simfl.core.types import View
-from simfl.forecast.plan import Plan
-from simfl.forecast.policies import PolicyChoice
-from simfl.forecast.span import exposures, smallest_class
+from simfl.forecasting.future_plan import FuturePlan
+from simfl.forecasting.future_span import exposures, smallest_class
+from simfl.forecasting.policies import PolicyChoice
 from simfl.selection.base import Policy
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
     weak_upper: Floats
 
 
-def play(plan: Plan, policy: int, future: int) -> Outcome:
+def play(plan: FuturePlan, policy: int, future: int) -> Outcome:
     """One future under one of the plan's policies; the same future has the same devices under each of them."""
     streams = Streams(plan.seed)
     world = _World.of(plan, streams, future)
@@ -54,6 +54,14 @@ def play(plan: Plan, policy: int, future: int) -> Outcome:
     gap = (counts.max(axis=1) - counts.min(axis=1)) / (plan.past_rounds + 1 + np.arange(len(rows)))
     semi, lower, upper = _guarantees(plan, rows, exposed) if future < plan.guarantees else np.full((3, 4), np.nan)
     return Outcome(exposed, rank, strong, rows.sum(axis=1, dtype=np.int32), gap, times_s, semi, lower, upper)
+
+
+def one_round(plan: FuturePlan, future: int) -> NDArray[np.bool_]:
+    """Who is in the first coming sum of a future, bool (N,)."""
+    streams = Streams(plan.seed)
+    rows, _ = _rounds(plan, _World.of(plan, streams, future), 0, streams, future)
+    first: NDArray[np.bool_] = rows[0]
+    return first
 
 
 @dataclass
@@ -69,7 +77,7 @@ class _World:
     steps_s: Floats
 
     @classmethod
-    def of(cls, plan: Plan, streams: Streams, future: int) -> "_World":
+    def of(cls, plan: FuturePlan, streams: Streams, future: int) -> "_World":
         rng = streams("forecast/parameters", future)
         draw = plan.fitted.draw(rng)
         members = np.bincount(plan.units)[plan.units]
@@ -87,7 +95,9 @@ class _World:
         )  # fmt: skip
 
 
-def _rounds(plan: Plan, world: _World, policy: int, streams: Streams, future: int) -> tuple[NDArray[np.bool_], Floats]:
+def _rounds(
+    plan: FuturePlan, world: _World, policy: int, streams: Streams, future: int
+) -> tuple[NDArray[np.bool_], Floats]:
     """Who is in each coming sum, bool (H, N), and when its round ends, (H,)."""
     rows = np.zeros((plan.horizon, plan.clients), dtype=bool)
     times_s = np.zeros(plan.horizon)
@@ -126,8 +136,8 @@ class _Selector:
         return cls(None if choice.text == "as_before" else choice.policy(), choice)
 
     def units(
-        self, plan: Plan, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]], t: int,
-        rng: np.random.Generator,
+        self, plan: FuturePlan, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]],
+        t: int, rng: np.random.Generator,
     ) -> NDArray[np.int64]:  # fmt: skip
         """Units of clients, (units, size)."""
         if self.policy is None:
@@ -160,7 +170,7 @@ class _Selector:
         return places[self.choice.order[places] == clients].astype(np.int32)
 
 
-def _guarantees(plan: Plan, rows: NDArray[np.bool_], exposed: NDArray[np.int32]) -> Floats:
+def _guarantees(plan: FuturePlan, rows: NDArray[np.bool_], exposed: NDArray[np.int32]) -> Floats:
     """The semi-strong guarantee and the bounds of the weak one at the checkpoints, (3, 4)."""
     from scipy.sparse import csr_array, vstack
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simfl.audit.log import Log
 from simfl.audit.reading import read
 from simfl.core.errors import SimflError
-from simfl.forecast.times import round_times
+from simfl.forecasting.times import round_times
 
 CELLS = 10**8
 """Rounds times clients that are worked with at most."""

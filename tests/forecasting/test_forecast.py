@@ -1,0 +1,383 @@
+"""Forecasts: exact exposures, recognised policies, inferred devices, and futures that hold what then happens."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from click.testing import CliRunner
+from scipy.sparse import csr_array
+
+from simfl.audit import audit
+from simfl.audit.log import Log
+from simfl.cli import simfl
+from simfl.core.errors import SimflError
+from simfl.forecasting.availability import Observed, fit, too_few
+from simfl.forecasting.forecast_result import forecast
+from simfl.forecasting.future_plan import plan
+from simfl.forecasting.future_span import exposures, past_span, smallest_class
+from simfl.forecasting.futures import play
+from simfl.forecasting.model_choice import choose
+from simfl.forecasting.parts import PartStore, PartTask, plan_digest, play_all
+from simfl.forecasting.past import past_of, read_past
+from simfl.forecasting.policies import candidate, recognise
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import forecast as truth  # noqa: E402
+
+
+def past_from(rows, times_s=None):
+    P = np.asarray(rows, dtype=float)
+    return past_of(Log(csr_array(P), range(len(P)), range(P.shape[1])), times_s)
+
+
+def uniform_log(rounds, rates, k, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((rounds, len(rates)))
+    for row in rows:
+        there = np.flatnonzero(rng.random(len(rates)) < rates)
+        if len(there) >= k:
+            row[rng.choice(there, k, replace=False)] = 1
+    return rows
+
+
+# -- what further sums give away -------------------------------------------------------------------
+
+
+def test_exposures_of_past_and_future_are_those_of_the_audit_of_both():
+    rng = np.random.default_rng(0)
+    exposed = 0
+    for trial in range(60):
+        n, rounds, cut = int(rng.integers(3, 9)), int(rng.integers(5, 14)), 3
+        P = (rng.random((rounds, n)) < 0.4).astype(float)
+        if trial % 3 == 1:
+            P = P * rng.choice([1.0, 2.0, 3.0], n)  # each client has one weight
+        if trial % 3 == 2:
+            P = np.repeat(P, 2, axis=1)
+        P[:2, 0] = 1
+        whole, span = audit(P), past_span(past_from(P[:cut]), np.random.default_rng(trial))
+        since, ranks = exposures(span, P[cut:] > 0, rng)
+        right = np.full(P.shape[1], rounds - cut)
+        for exposure in whole.exposed:
+            right[exposure.client] = max(-1, exposure.round - cut)
+        exposed += len(whole.exposed)
+        assert since.tolist() == right.tolist()
+        assert ranks.tolist() == whole.trace.rank[cut:].tolist()
+        if trial % 3 != 1:
+            strong = smallest_class(span, P[cut:] > 0, rng)
+            assert strong.tolist() == whole.trace.strong[cut:].tolist()
+    assert exposed > 50
+
+
+def test_a_client_whose_sums_are_known_but_for_one_is_exposed_by_that_one():
+    """{0, 1} in the past, {1} to come: 1 is exposed by its own sum, and 0 by that of the past."""
+    rows = np.array([[1, 1, 0], [1, 1, 0]])
+    since, _ = exposures(past_span(past_from(rows), np.random.default_rng(0)), np.array([[False, True, False]]),
+                         np.random.default_rng(0))  # fmt: skip
+    assert since.tolist() == [0, 0, 1]
+
+
+# -- what a log shows ------------------------------------------------------------------------------
+
+
+def test_policies_are_recognised():
+    from simfl.core.types import View
+    from simfl.forecasting.policies import policy_of
+
+    def rows(text, n, rounds=40, dropout=0.15):
+        policy, rng = policy_of(text, n), np.random.default_rng(3)
+        table, used = np.zeros((rounds, n)), np.zeros(n, dtype=np.int64)
+        for t in range(rounds):
+            members = policy.select(View(t, rng.random(n) > dropout, used), policy.k, rng).ravel()
+            table[t, members] = 1
+            used[members] += 1
+        return table
+
+    for text, n in (("batch_partition:k=8,T=4,mode=uniform", 24), ("batch_partition:k=8,T=4,mode=fair", 24),
+                    ("half_partition:k=8,T=4,mode=uniform", 24), ("random:k=6", 24)):  # fmt: skip
+        assert recognise(past_from(rows(text, n))).choice.text == text
+    order = np.random.default_rng(5).permutation(24)
+    shuffled = recognise(past_from(rows("batch_partition:k=8,T=4", 24)[:, order]))
+    assert shuffled.choice.text == "batch_partition:k=8,T=4,mode=uniform"
+    batches = [set(order[shuffled.choice.order[i : i + 4]] // 4) for i in range(0, 24, 4)]
+    assert all(len(batch) == 1 for batch in batches)
+    everybody = (np.random.default_rng(1).random((60, 20)) < np.linspace(0.2, 0.9, 20)).astype(float)
+    assert recognise(past_from(everybody)).choice.text == "all"
+    mixed = rows("random:k=3", 24) + 0
+    mixed[::2] = rows("random:k=18", 24, dropout=0.0)[::2]
+    assert recognise(past_from(mixed)).choice.text == "as_before"
+
+
+def test_failures_are_counted_from_the_sizes_of_sums():
+    rows = uniform_log(200, np.full(20, 0.9), 8)
+    rows[np.random.default_rng(0).random(rows.shape) < 0.1] = 0
+    seen = recognise(past_from(rows))
+    assert seen.choice.text == "random:k=8" and seen.failed / seen.worked == pytest.approx(0.1, abs=0.02)
+
+
+def test_candidates_fit_the_clients_and_bad_ones_are_named():
+    participation = np.arange(22)
+    choice = candidate("batch_partition:T=4", 9, 22, participation)
+    assert choice.text == "batch_partition:T=4,k=8" and choice.order.tolist() == list(range(2, 22))
+    for text, words in (
+        ("batch_partitio:T=4", "batch_partition"),
+        ("batch_partition", "T"),
+        ("oort:k=4", "reads losses"),
+    ):
+        with pytest.raises(SimflError, match=words):
+            candidate(text, 8, 24, np.arange(24))
+
+
+def test_rounds_that_summed_nobody_are_counted_where_rounds_have_numbers():
+    past = past_of(Log(csr_array(np.eye(3)), [0, 1, 4], range(3)), np.array([0.0, 10.0, 40.0]))
+    assert past.rows.any(axis=1).tolist() == [True, True, False, False, True]
+    assert past.times_s.tolist() == [0, 10, 20, 30, 40] and past.label(0) == 5
+
+
+def test_the_model_of_availability_is_chosen_by_what_it_foretells():
+    rng, rounds, n = np.random.default_rng(8), 240, 16
+    chains = np.zeros((rounds, n), dtype=bool)
+    state = rng.random(n) < 0.5
+    for t in range(rounds):
+        state = np.where(state, rng.random(n) > 0.1, rng.random(n) < 0.1)
+        chains[t] = state
+    night = np.arange(rounds) % 8 < 3
+    by_hour = rng.random((rounds, n)) < np.where(night[:, None] ^ (np.arange(n) % 2 == 0), 0.8, 0.15)
+    rates = rng.random((rounds, n)) < np.linspace(0.05, 0.95, n)
+    alike = rng.random((rounds, n)) < 0.5
+    for rows, model in ((chains, "markov"), (by_hour, "time_of_day"), (rates, "per_client"), (alike, "per_client")):
+        chosen = choose(Observed(rows, np.arange(rounds) % 8, 0, 0), True, np.random.default_rng(0))
+        assert chosen.fitted.model == model, chosen.scores
+    assert chosen.fitted.draw(rng).rates.std() < 0.06, "alike"
+    drifting = rng.random((rounds, n)) < np.linspace(0.2, 0.8, rounds)[:, None] ** np.where(np.arange(n) % 2, 1, 2)
+    assert choose(Observed(drifting, np.zeros(rounds, int), 0, 0), False, np.random.default_rng(0)).drift < 0.01
+    assert choose(Observed(rates, np.zeros(rounds, int), 0, 0), False, np.random.default_rng(0)).drift > 0.01
+
+
+def test_posteriors_hold_the_rates_that_made_the_log():
+    rng = np.random.default_rng(2)
+    held = []
+    for _ in range(40):
+        rates = rng.uniform(0.1, 0.9, 20)
+        fitted = fit(Observed(rng.random((60, 20)) < rates, np.zeros(60, int), 0, 0), "per_client")
+        draws = np.array([fitted.draw(rng).rates[:, 0] for _ in range(60)])
+        low, high = np.quantile(draws, [0.1, 0.9], axis=0)
+        held.append(((low < rates) & (rates < high)).mean())
+    assert 0.74 < np.mean(held) < 0.86
+
+
+def test_too_few_is_the_tail_of_a_sum_of_coins():
+    rates = np.array([0.3, 0.5, 0.9])
+    none, one = 0.7 * 0.5 * 0.1, 0.3 * 0.5 * 0.1 + 0.7 * 0.5 * 0.1 + 0.7 * 0.5 * 0.9
+    assert too_few(rates, 1) == pytest.approx(none) and too_few(rates, 2) == pytest.approx(none + one)
+
+
+# -- futures ---------------------------------------------------------------------------------------
+
+
+def test_a_future_is_the_same_whenever_and_wherever_it_is_played(tmp_path):
+    past = past_from(uniform_log(20, np.linspace(0.4, 0.9, 12), 3))
+    whole, *_ = plan(past, ("batch_partition:T=3",), horizon=15, seed=4)
+    alone, pair = play_all(whole, 20), play_all(whole, 20, tmp_path, processes=2)
+    for one, two in zip(alone, pair, strict=True):
+        for a, b in zip(one, two, strict=True):
+            assert np.array_equal(a, b, equal_nan=True)
+    store = PartStore(tmp_path, plan_digest(whole))
+    assert store.load(PartTask(0, 0, 10)) is not None
+    kept = sorted(tmp_path.iterdir())
+    assert len(kept) == 4
+    kept[0].write_bytes(kept[0].read_bytes()[:50])  # cut short by a crash
+    ready = []
+    again = play_all(whole, 20, tmp_path, step=ready.append)
+    assert sum(ready) == 40 and np.array_equal(again[0].rank, alone[0].rank)
+    changed, *_ = plan(past, ("batch_partition:T=3",), horizon=15, seed=5)
+    assert plan_digest(changed) != plan_digest(whole)
+
+
+def test_policies_meet_the_same_devices_and_change_over_when_they_are_told():
+    past = past_from(uniform_log(20, np.full(12, 0.8), 4))
+    whole, *_ = plan(past, ("random:k=4", "batch_partition:T=4"), horizon=12, change_over=5)
+    first, same, other = (play(whole, policy, 3) for policy in range(3))
+    assert np.array_equal(first.rank, same.rank) and np.array_equal(first.exposed, same.exposed)
+    assert np.array_equal(first.cardinality[:5], other.cardinality[:5])
+
+
+def test_who_is_always_there_in_batches_is_never_exposed():
+    rows = np.zeros((20, 8))
+    rows[::2, :4], rows[1::2, 4:] = 1, 1
+    of = forecast(past_from(rows), ("random:k=4",), horizon=10, futures=20)
+    assert of.policies[0].startswith("batch_partition:k=4,T=4") and (of.outcomes[0].exposed == 10).all()
+    table = of.clients()
+    assert (table[table.policy == of.policies[0]].probability == 0).all()
+    assert table[table.policy == "random:k=4"].probability.min() > 0.5
+    difference = of.differences().set_index("quantity")
+    assert difference.loc["exposed", "difference"] > 4
+
+
+@pytest.mark.parametrize("text", ["half_partition:T=2", "guarded:T=2", "bernoulli:probability=0.3", "all"])
+def test_every_kind_of_policy_can_be_played(text):
+    past = past_from(uniform_log(10, np.full(8, 0.9), 4))
+    of = forecast(past, (text,), horizon=4, futures=2, guarantees=1)
+    assert of.outcomes[1].cardinality.max() <= 8
+    assert {"exposed", "rank", "strong", "weak_upper"} <= set(of.rounds().quantity)
+
+
+# -- held to what then happens ---------------------------------------------------------------------
+
+WORLDS = range(45)
+
+
+@pytest.fixture(scope="module")
+def right():
+    return {number: result for number in WORLDS if (result := truth.judge(number, 40)) is not None}
+
+
+def misses(results):
+    """How far places are from uniform: mean squared distance of their distribution from the diagonal, times count."""
+    places = np.sort([place for row in results for place in row["places"].values()])
+    return len(places) * float(np.mean((places - (np.arange(len(places)) + 0.5) / len(places)) ** 2))
+
+
+@pytest.mark.slow
+def test_intervals_hold_what_then_happens_and_wrong_plans_are_noticed(right):
+    results = list(right.values())
+    shares = truth.coverage(results)["all"]
+    assert 0.72 <= shares["80"] <= 0.88 and 0.9 <= shares["95"] <= 0.99, shares
+    open_ = [number for number, row in right.items() if row["policy"] == "all"]
+    good = misses([right[number] for number in open_])
+    rarer = [truth.judge(number, 40, wrong=less_available) for number in open_]
+    assert misses(rarer) > 2 * good
+    forgotten = [truth.judge(number, 40, wrong=without_past) for number in open_]
+    assert misses(forgotten) > 2 * good
+
+
+def less_available(whole):
+    """Everybody is available a tenth less often than the log says."""
+    fitted = whole.fitted
+    total, lost = fitted.alpha + fitted.beta, 0.9 * fitted.alpha
+    return replace(whole, fitted=replace(fitted, alpha=lost, beta=total - lost))
+
+
+def without_past(whole):
+    """The past's sums are forgotten."""
+    n = whole.clients
+    none = replace(whole.span, form=np.zeros((0, n), np.uint64), pivots=np.zeros(0, np.int64),
+                   exposed=np.zeros(n, bool), keys=np.zeros(n, np.uint64))  # fmt: skip
+    return replace(whole, span=none)
+
+
+# -- from Python -----------------------------------------------------------------------------------
+
+
+def test_a_frame_is_forecast_from_as_a_file_is(log):
+    import simfl
+
+    frame = pandas.read_csv(log)
+    one = simfl.forecast(frame, horizon=6, futures=4, against=["batch_partition:T=2"])
+    two = simfl.forecast(log, horizon=6, futures=4, against="batch_partition:T=2")
+    assert one.clients().equals(two.clients()) and one.differences().equals(two.differences())
+    renamed = frame.rename(columns={"round": "server_round", "client": "cid"})
+    names = {"round": "server_round", "client": "cid"}
+    assert simfl.forecast(renamed, columns=names, horizon=6, futures=4).rounds().equals(
+        simfl.forecast(frame, horizon=6, futures=4).rounds())  # fmt: skip
+    assert one.figure().axes and "<html" in one.html()
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path):
+    rows = uniform_log(16, np.linspace(0.5, 0.95, 10), 3, seed=2)
+    lines = [f"{t},phone-{i},2026-03-01T{t:02d}:30:00Z" for t, row in enumerate(rows) for i in np.flatnonzero(row)]
+    file = tmp_path / "log.csv"
+    file.write_text("round,client,time\n" + "\n".join(lines) + "\n")
+    return file
+
+
+def test_the_command_writes_words_tables_and_a_page(log, tmp_path):
+    out = tmp_path / "out"
+    asked = ["forecast", str(log), "--horizon", "12", "--futures", "12", "--against", "batch_partition:T=2",
+             "--from", "18", "--processes", "1", "--guarantees", "1"]  # fmt: skip
+    shown = CliRunner().invoke(simfl, [*asked, "-o", str(out)])
+    assert shown.exit_code == 0, shown.output
+    assert "uniform selection" in shown.output and "from round 18 on" in shown.output and "drift" in shown.output
+    clients = pandas.read_csv(out / "clients.csv")
+    assert len(clients) == 20 and clients["date_low_95"].dropna().astype(str).str.startswith("2026-03-0").all()
+    assert "What this cannot know" in (out / "forecast.html").read_text()
+    data = json.loads(CliRunner().invoke(simfl, [*asked, "--json"]).stdout)
+    assert data["horizon"] == 12 and len(data["clients"]) == 20
+    page = (out / "forecast.html").read_bytes()
+    again = CliRunner().invoke(simfl, [*asked, "-o", str(out)])
+    assert again.exit_code == 0 and (out / "forecast.html").read_bytes() == page
+    days = CliRunner().invoke(simfl, ["forecast", str(log), "--horizon", "0.5d", "--futures", "2", "--json"])
+    assert json.loads(days.stdout)["horizon"] == 12
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--horizon", "soon"], "neither a number of rounds"),
+    (["--against", "batch_partition:T=0"], "policy batch_partition:T=0"),
+    (["--against", "power_of_choice:k=2,d=4"], "reads losses"),
+    (["--from", "3"], "must lie between 16 and"),
+    (["--columns", "tim=when"], "names none of"),
+    (["--columns", "round=round,client=client,time=when"], "no column 'when'"),
+])  # fmt: skip
+def test_bad_input_is_one_line(log, words, message):
+    shown = CliRunner().invoke(simfl, ["forecast", str(log), "--futures", "2", *words])
+    assert shown.exit_code == 2 and message in shown.output and "Traceback" not in shown.output
+
+
+def test_times_in_other_forms_and_in_no_order(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("round,client,time\n0,a,100\n0,b,110\n1,a,90\n")
+    with pytest.raises(SimflError, match="round 1 ends before"):
+        read_past(file)
+    file.write_text("round,client,time\n0,a,yesterday\n1,a,today\n")
+    with pytest.raises(SimflError, match="neither seconds nor dates"):
+        read_past(file)
+    file.write_text("server_round,cid,when\n0,a,5\n0,b,6\n1,a,9\n")
+    past = read_past(file, {"round": "server_round", "client": "cid", "time": "when"})
+    assert past.times_s.tolist() == [6, 9] and not past.dated
+
+
+# -- watching a log --------------------------------------------------------------------------------
+
+
+def test_a_warning_comes_before_the_round_in_which_the_guarantee_falls(tmp_path):
+    file = tmp_path / "log.csv"
+    batches = "".join(f"{t},c{i}\n" for t in range(12) for i in (range(4) if t % 2 else range(4, 8)))
+    file.write_text("round,client\n" + batches)
+    watching = ["audit", "--follow", str(file), "--interval", "0.01"]
+    grown = CliRunner()
+    mixed = batches + "".join(f"12,c{i}\n" for i in (0, 1, 2, 4))
+    action = f"touch {tmp_path}/called-$SIMFL_ROUND"
+    file.write_text("round,client\n" + mixed)
+    below = grown.invoke(simfl, [*watching, "--floor", "strong=2", "--command", action])
+    assert below.exit_code == 3 and "stop before round 13" in below.output, below.output
+    assert (tmp_path / "called-13").exists()
+
+
+def test_next_rounds_are_drawn_from_the_policy_of_the_log():
+    from simfl.forecasting.next_round import outlook
+
+    rows = np.zeros((12, 8))
+    rows[::2, :4], rows[1::2, 4:] = 1, 1
+    safe = outlook(past_from(rows), {"strong": 4.0})
+    assert safe.now["strong"] == 4 and safe.below["strong"] == 0
+    loose = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
+    about_to_fall = outlook(past_from(loose), {"strong": 3.0})
+    assert about_to_fall.now["strong"] == 3 and about_to_fall.below["strong"] > 0.5
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ([], "name the least guarantee"),
+    (["--floor", "semistrong=3"], "semi_strong"),
+    (["--floor", "weak=x"], "not a number"),
+    (["--floor", "weak=1"], "above 1"),
+])  # fmt: skip
+def test_bad_bounds_are_one_line(log, words, message):
+    shown = CliRunner().invoke(simfl, ["audit", "--follow", str(log), *words])
+    assert shown.exit_code == 2 and message in shown.output
