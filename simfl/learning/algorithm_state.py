@@ -83,7 +83,7 @@ class AlgorithmState:
         self.common = {name: np.array(value) for name, value in under("common/").items()}
         self._reported = {name: np.array(value) for name, value in under("reported/").items()}
         self._clients = {}
-        holders, own = under("holders/"), under("own/")
-        for name in {**holders, **own}:
-            for client, value in zip(holders[name].tolist(), np.array(own[name]), strict=True):
+        holders, arrays = under("holders/"), under("own/")
+        for name in {**holders, **arrays}:  # in a sound checkpoint they are the same
+            for client, value in zip(holders[name].tolist(), np.array(arrays[name]), strict=True):
                 self._clients.setdefault(client, {})[name] = value

@@ -20,6 +20,7 @@ from simfl.core.registration.plugin_data import required_fields
 from simfl.core.rng import Streams
 from simfl.learning.none import IdleLearner
 from simfl.metrics import METRICS, Metric
+from simfl.metrics.base import RoundSnapshot
 from simfl.report.html_page import page
 from simfl.report.measures import with_values
 from simfl.report.study_reader import read_study
@@ -285,3 +286,15 @@ def test_fairness_of_the_rounds_that_were_not_skipped(tmp_path):
     assert found.summary["fairness_gap_unskipped"] == found.rounds.fairness_gap_unskipped.iloc[-1]
     last = found.rounds.iloc[-1]
     assert last.fairness_gap * len(found.rounds) == pytest.approx(last.fairness_gap_unskipped * some.iloc[-1])
+
+
+def test_a_round_of_one_client_is_not_skipped():
+    metric = METRICS["fairness_unskipped"]()
+    state = metric.start(3, 0)
+    gaps = []
+    for t, clients in enumerate(([], [2], [0, 2])):
+        members = np.array(clients, dtype=np.int32)
+        snapshot = RoundSnapshot(t, members, np.ones(len(members)), {}, np.zeros(0, np.float32), lambda: None, None)
+        values, state = metric.after(snapshot, state)
+        gaps.append(values["fairness_gap_unskipped"])
+    assert gaps == [None, 1.0, 1.0]

@@ -20,9 +20,6 @@ from simfl.scenario import InvalidScenario, Scenario
 from tests.plugins.test_public_interface import BASE, FEDAVG, FEDBUFF, killed_and_resumed, rows, tables
 from tests.privacy.test_dp_mechanisms import excess
 
-pytestmark = pytest.mark.usefixtures("sweeps_here")
-
-
 RECORDS = {"output_perturbation"}
 """Stages that protect single samples: tests/clients/test_privacyfl.py."""
 ALL = [name for name, cls in STAGES.items() if cls.__module__.startswith("simfl.") and name not in RECORDS]
