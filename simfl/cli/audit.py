@@ -221,7 +221,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
     for part in text.split(","):
         what, equals, name = (word.strip() for word in part.partition("="))
         if what not in COLUMNS or not equals or not name:
-            near = _reordered(text) or suggestion(what, COLUMNS)
+            near = _columns_proposal(text) or suggestion(what, COLUMNS)
             form = "the form is round=NAME,client=NAME,weight=NAME"
             raise SimflError(f"--columns: '{part}' names none of round, client and weight; {form}{near}")
         if what in columns_by_role:
@@ -230,7 +230,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
     return columns_by_role
 
 
-def _reordered(text: str) -> str:
+def _columns_proposal(text: str) -> str:
     """What was meant by ``server_round,cid`` and by ``server_round=round,cid=client``, where it is one of these."""
     from simfl.audit.log import COLUMNS
 
@@ -239,5 +239,5 @@ def _reordered(text: str) -> str:
         pairs = [[pair[0], what] for pair, what in zip(pairs, COLUMNS, strict=False)]
     if not all(len(pair) == 2 and pair[1] in COLUMNS for pair in pairs):
         return ""
-    meant = ",".join(f"{what}={name}" for name, what in pairs)
-    return f"; did you mean --columns {meant}?"
+    proposal = ",".join(f"{what}={name}" for name, what in pairs)
+    return f"; did you mean --columns {proposal}?"

@@ -53,8 +53,8 @@ def _objects(differing: Iterable[str], rows: Iterable[Mapping[str, str]]) -> Ite
 def _choices(family: str, rows: list[dict[str, str]], differing: list[str]) -> list[str]:
     """What each row chose of a family: the plugin's name, with the fields in which its users differ."""
     names = [_name(family, row, rows) for row in rows]
-    own = {f"{family}.{field}" for field in ("name", *OBJECT_FIELDS)}
-    fields = [key for key in differing if key.startswith(f"{family}.") and key not in own]
+    naming = {f"{family}.{field}" for field in ("name", *OBJECT_FIELDS)}
+    fields = [key for key in differing if key.startswith(f"{family}.") and key not in naming]
     choices = []
     for row, name in zip(rows, names, strict=True):
         same = [other for other, its in zip(rows, names, strict=True) if its == name]

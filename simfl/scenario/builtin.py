@@ -9,7 +9,6 @@ from itertools import takewhile
 from pathlib import Path
 
 from simfl.core.errors import nearest
-from simfl.core.registration.family_index import FAMILIES
 
 INSTALLED = Path(__file__).parent / "builtin_files"
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[2] / "scenarios"
@@ -94,4 +93,6 @@ def no_such(path: Path) -> str:
 
 def _key_of(word: str) -> str | None:
     """The key of a scenario whose value a word is, e.g. of a data set or a policy."""
+    from simfl.core.registration.family_index import FAMILIES  # names of scenarios are completed without it
+
     return next((key for family, key in KEYS.items() if family in FAMILIES and word in FAMILIES[family]), None)

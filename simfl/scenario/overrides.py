@@ -38,8 +38,8 @@ def apply(document: Document, overrides: Iterable[str], top: object) -> None:
     texts = list(overrides)
     if "=" in texts[1:-1]:
         at = texts.index("=", 1)
-        meant, place = f"{texts[at - 1]}={texts[at + 1]}", Place(f"override {' '.join(texts[at - 1 : at + 2])}")
-        problem = f"an override has the form key=value without spaces, did you mean {shown(meant)}?"
+        proposal, place = f"{texts[at - 1]}={texts[at + 1]}", Place(f"override {' '.join(texts[at - 1 : at + 2])}")
+        problem = f"an override has the form key=value without spaces, did you mean {shown(proposal)}?"
         document.problems.append(Problem(place, "", problem))
         return
     for text in texts:

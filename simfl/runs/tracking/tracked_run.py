@@ -45,7 +45,7 @@ def run_tracked(
     """
     if not log:
         return run(scenario, out, notes=notes, on_round=on_round, **how)
-    names = _prepared(log, scenario.name, on_failure)
+    names = _usable_trackers(log, scenario.name, on_failure)
     folder = out / scenario.name / scenario.digest
     about = scenario.name, scenario.digest, folder, out, scenario.plain(folder)
     all_notes = read_notes(folder).merge(notes or Notes())
@@ -68,7 +68,7 @@ def run_tracked(
     return finished
 
 
-def _prepared(log: Sequence[str], scenario: str, on_failure: Callable[[str], None] | None) -> list[str]:
+def _usable_trackers(log: Sequence[str], scenario: str, on_failure: Callable[[str], None] | None) -> list[str]:
     """The names of the trackers that can be used."""
     if on_failure is None:
         prepare_trackers(log, scenario)

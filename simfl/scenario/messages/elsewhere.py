@@ -50,17 +50,17 @@ def plugins_in_reach(top: object, data: object, path: KeyPath) -> tuple[KeyPath,
         the place, the names of these plugins, and their key.
     """
     around = path[:-1]
-    found = _in_reach(top, data, str(path[-1]))
-    return min(found, key=lambda each: (each[0][: len(around)] != around, len(each[0])), default=None)
+    places = _in_reach(top, data, str(path[-1]))
+    return min(places, key=lambda each: (each[0][: len(around)] != around, len(each[0])), default=None)
 
 
 def _in_reach(
     annotation: object, data: object, word: str, path: KeyPath = ()
 ) -> Iterator[tuple[KeyPath, list[str], str]]:
     if (registry := registry_of(annotation)) is not None:
-        owned = {name: same_name(word, keys_of(annotation, {"name": name})) for name in registry}
-        if names := [name for name, key in owned.items() if key is not None]:
-            yield path, names, owned[names[0]] or word
+        key_by_plugin = {name: same_name(word, keys_of(annotation, {"name": name})) for name in registry}
+        if names := [name for name, key in key_by_plugin.items() if key is not None]:
+            yield path, names, key_by_plugin[names[0]] or word
     if len(path) < DEEPEST:
         for inner, hint in keys_of(annotation, data).items():
             yield from _in_reach(hint, data.get(inner) if isinstance(data, dict) else None, word, (*path, inner))
@@ -68,16 +68,16 @@ def _in_reach(
 
 def rewritten(text: str, registry: "Registry[Any]") -> str:
     """``"; did you mean 'batch_partition:T=4'?"`` for a plugin that is written in another way, or nothing."""
-    meant = None
+    proposal = None
     if match := _CALL.fullmatch(text):
-        meant = f"{match[1]}:{match[2].replace(' ', '')}" if "=" in match[2] else _with_field(match, registry)
+        proposal = f"{match[1]}:{match[2].replace(' ', '')}" if "=" in match[2] else _with_field(match, registry)
     elif match := _FIELDLESS.fullmatch(text):
-        meant = _with_field(match, registry)
+        proposal = _with_field(match, registry)
     elif (match := _DOTTED.fullmatch(text)) and "python" in registry:
-        meant = f"{match[1]}:{match[2]}"
+        proposal = f"{match[1]}:{match[2]}"
     elif (kind := TABLES.get(Path(text).suffix)) in registry:
-        meant = f"{kind}:path={text}"
-    return f"; did you mean {meant!r}?" if meant else ""
+        proposal = f"{kind}:path={text}"
+    return f"; did you mean {proposal!r}?" if proposal else ""
 
 
 def _with_field(match: "re.Match[str]", registry: "Registry[Any]") -> str | None:
