@@ -149,9 +149,9 @@ def test_bounds_are_those_of_the_metrics():
     assert proofs.bounds()[3] < 4
 
 
-@pytest.mark.parametrize("answer", ["nothing", "spoiled"])
+@pytest.mark.parametrize("answer", ["nothing", "spoiled", "old"])
 def test_what_the_solver_does_not_certify_is_not_admitted(monkeypatch, answer):
-    """Whatever it says: a status that is not optimal, or an optimum that is none."""
+    """Whatever it says: a status that is not optimal, an optimum that is none, or one of the span without the row."""
     guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
     row = np.arange(0, 24, 3)
     assert guard.with_row(row) is not None
@@ -159,7 +159,10 @@ def test_what_the_solver_does_not_certify_is_not_admitted(monkeypatch, answer):
 
     def disturbed(programme, i, basis):
         weights, after = solve(programme, i, basis)
-        weights[i] = 0.0
+        if answer == "old":
+            weights = guard.certificates.weights[i].copy()
+        else:
+            weights[i] = 0.0
         return None if answer == "nothing" and i == 5 else (weights, after)
 
     monkeypatch.setattr(certificates._Programme, "solve", disturbed)
@@ -309,6 +312,20 @@ def test_answers_depend_on_nothing_but_the_view():
         view = View(upto, np.arange(16) % 5 > 0, np.zeros(16, np.int64), history=tuple(rows[:upto]))
         again = guarded(16, 8, 4, "half").select(view, 8, np.random.default_rng(upto))
         assert np.array_equal(first.select(view, 8, np.random.default_rng(upto)), again)
+
+
+def test_what_was_admitted_before_is_asked_anew_after_every_row():
+    """Two rows that isolate client 0 together: each alone is admitted, after the other it is not, in any order."""
+    one, other = (np.array(row, dtype=np.int32) for row in ([0, 4, 5, 8, 9, 12], [0, 6, 7, 10, 11, 13]))
+    policy = guarded(16, 8, 4, "batch")
+
+    def admits(row, *history):
+        return policy.admits(View(0, np.ones(16, bool), np.zeros(16, np.int64), history=history), row)
+
+    assert admits(one) and admits(other)
+    assert admits(one, one) and not admits(other, one)
+    assert admits(other, other) and not admits(one, other), "another history of as many rows"
+    assert admits(one) and admits(other)
 
 
 def test_rows_that_were_never_admitted_are_named():
