@@ -127,9 +127,12 @@ NAME_A_SCENARIO = {"validate", "theory"}
 
 NO_RESULTS = {"new", "schema", "list", "data", "doctor"}
 
+REMOTE = {"serve", "client", "calibrate"}
+"""Below, and in tests/remote: a client refuses plugins of its server, and a calibration reads numbers only."""
+
 
 def test_every_command_is_decided():
-    decided = {word.split()[0] for word in (*READ, *PLAY, *REFUSED)} | NAME_A_SCENARIO | NO_RESULTS | {"serve"}
+    decided = {word.split()[0] for word in (*READ, *PLAY, *REFUSED)} | NAME_A_SCENARIO | NO_RESULTS | REMOTE
     assert decided == set(COMMANDS)
 
 
