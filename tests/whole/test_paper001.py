@@ -137,7 +137,7 @@ def test_the_rate_falls_as_one_over_the_round():
 
 
 def test_dropout_follows_the_label():
-    from cells import MNIST_LABELS, SHARDS, dropout_by_label
+    from labels import MNIST_LABELS, SHARDS, dropout_by_label
 
     assert sum(MNIST_LABELS) == 60_000
     rates = dropout_by_label(range(120))
