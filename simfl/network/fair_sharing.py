@@ -9,6 +9,7 @@ that it can take at most, in (0, 1]; its size is their product, in seconds of th
 held up ends exactly, to the last bit, when it would have ended alone.
 """
 
+from collections import deque
 from heapq import heappop, heappush
 from math import inf
 
@@ -40,9 +41,10 @@ def waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
     begins_s, alone_s, share = begins_s[some], alone_s[some], share[some]
     if not some.size or not _overfull(begins_s, begins_s + alone_s, share):
         return waits
+    together = (begins_s == begins_s[0]).all()
     if (share != share[0]).any():
-        waits[some] = _unequal_waits_s(begins_s, alone_s, share)
-    elif (begins_s == begins_s[0]).all():
+        waits[some] = _filled_waits_s(alone_s, share) if together else _unequal_waits_s(begins_s, alone_s, share)
+    elif together:
         waits[some] = _together_waits_s(alone_s, float(share[0]))
     else:
         waits[some] = _equal_waits_s(begins_s, alone_s, float(share[0]))
@@ -68,6 +70,43 @@ def _together_waits_s(alone_s: Floats, share: float) -> Floats:
     waits = np.empty(n)
     waits[order] = lost_s
     return waits
+
+
+def _filled_waits_s(alone_s: Floats, share: Floats) -> Floats:
+    """Of messages that begin together, with any shares: the level to which the link is filled only rises.
+
+    So each message is held up from the beginning on until the level reaches its share, if at all; all that are have
+    sent equally much.
+    """
+    sizes, shares, alone = (alone_s * share).tolist(), share.tolist(), alone_s.tolist()
+    waits = [0.0] * len(share)
+    by_share, by_size = (deque(np.argsort(key, kind="stable").tolist()) for key in (share, alone_s * share))
+    held, ends = set(by_share), list[tuple[float, int]]()
+    now, sent, left = 0.0, 0.0, 1.0
+    while held:
+        while held and (shares[first := by_share[0]] * len(held) <= left * FULL or first not in held):
+            by_share.popleft()  # the level has reached its share
+            if first in held:
+                held.discard(first)
+                left -= shares[first]
+                ends_s = now + (sizes[first] - sent) / shares[first] if sent else alone[first]
+                heappush(ends, (ends_s, first))
+        while by_size and by_size[0] not in held:
+            by_size.popleft()
+        level = max(left, 0.0) / len(held) if held else 1.0
+        ends_s = now + (sizes[by_size[0]] - sent) / level if held else inf
+        if not held or (ends and ends[0][0] <= ends_s):
+            ended_s, i = heappop(ends)
+            left += shares[i]
+        else:
+            ended_s, i = ends_s, by_size.popleft()
+            held.discard(i)
+        sent += (ended_s - now) * level
+        now = ended_s
+        waits[i] = max(0.0, now - alone[i])
+    for ended_s, i in ends:
+        waits[i] = max(0.0, ended_s - alone[i])
+    return np.array(waits)
 
 
 def _equal_waits_s(begins_s: Floats, alone_s: Floats, share: float) -> Floats:

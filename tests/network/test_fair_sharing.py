@@ -103,6 +103,16 @@ def test_n_equal_messages_take_n_times_the_links_time(share):
         assert waits == pytest.approx(np.full(n, 2.0 * share * n - 2.0), rel=1e-12)
 
 
+def test_who_is_slower_than_the_level_is_not_held_up_by_a_bit():
+    """Of messages that begin together and one after the other: the slow ones keep their time, exactly."""
+    rng = np.random.default_rng(5)
+    share = np.append(rng.random(20) * 0.01 + 0.001, np.ones(3))
+    alone = rng.random(23) + 0.5
+    for begins in (np.zeros(23), rng.random(23) * 0.1):
+        waits = waits_s(begins, alone, share)
+        assert not waits[:20].any() and (waits[20:] > 0.5).all()
+
+
 def test_what_fits_is_never_held_up():
     rng = np.random.default_rng(3)
     share = np.full(10, 0.1)

@@ -126,8 +126,8 @@ def _network(draw: _Draw, tied: bool, n: int) -> Any:
 
 def _share(draw: _Draw, found: dict[str, Any]) -> None:
     """Gives the server a link of its own, which messages share."""
-    limits = draw.some(0.7, up_bytes_per_s=float(draw.one([16, 50, 128, 1000])),
-                       down_bytes_per_s=float(draw.one([16, 50, 128, 1000])))  # fmt: skip
+    limits = draw.some(0.7, up_bytes_per_s=float(draw.one([40, 128, 500, 2000])),
+                       down_bytes_per_s=float(draw.one([40, 128, 500, 2000])))  # fmt: skip
     network = found["network"]
     if network["name"] in ("graph", "cities"):
         limits["name"] = network.get("server", "server")
