@@ -269,6 +269,26 @@ def without_past(whole):
     return replace(whole, span=none)
 
 
+def test_a_results_folder_is_a_log_unless_more_than_sums_was_seen(tmp_path):
+    from simfl.runs.run import run
+    from simfl.scenario import Scenario
+
+    text = """
+clients: 8
+selection: {name: batch_partition, k: 4, T: 4}
+training: {name: fedavg, rounds: 6, weighting: equal, aggregate: AGGREGATE}
+learning: {name: none, parameters: 4}
+devices: {computation: {name: constant, seconds: 60}}
+"""
+    folder = run(Scenario.parse(text.replace("AGGREGATE", "mean"), "sums"), tmp_path).path
+    past = read_past(folder)
+    assert past.rows.shape == (6, 8) and past.times_s is not None and not past.dated
+    seen = run(Scenario.parse(text.replace("AGGREGATE", "median"), "single"), tmp_path).path
+    with pytest.raises(SimflError, match="saw more than sums"):
+        read_past(seen)
+    assert read_past(seen / "participation.csv").rows.any()
+
+
 # -- from Python -----------------------------------------------------------------------------------
 
 
