@@ -25,7 +25,7 @@ from simfl.forecasting.parts import PartStore, PartTask, plan_digest, play_all
 from simfl.forecasting.past import past_of, read_past
 from simfl.forecasting.policies import candidate, recognise
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import forecast as truth  # noqa: E402
 
 
