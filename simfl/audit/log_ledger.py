@@ -13,8 +13,9 @@ from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.log_replay import history_of_log
-from simfl.privacy.ledger.noise_ledger import COLLUDERS, NoiseLedger, ledger
-from simfl.privacy.ledger.observed import GAUSSIAN_IN_SUM, is_covered, sums_and_noise
+from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
+from simfl.privacy.ledger.noise_ledger import NoiseLedger, ledger
+from simfl.privacy.ledger.observed import sums_and_noise
 from simfl.privacy.multiround.budget import BUDGET
 
 __all__ = ["COLLUDERS", "LogLedger", "ledger_of_log", "words"]

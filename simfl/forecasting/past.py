@@ -12,6 +12,7 @@ from simfl.audit.log import Log
 from simfl.audit.reading import read
 from simfl.core.errors import SimflError
 from simfl.forecasting.times import round_times
+from simfl.privacy.multiround.classes import strong_guarantee
 
 CELLS = 10**8
 """Rounds times clients that are worked with at most."""
@@ -60,11 +61,14 @@ def read_past(path: Path | str, columns: Mapping[str, str] | None = None) -> Pas
     """Reads a log in any of the audit's formats; ``columns`` may also name the ``time``.
 
     Raises:
-        SimflError: it is none, or has too few rounds to say anything.
+        SimflError: it is none, has too few rounds to say anything, or is of a run whose server saw more than sums.
     """
     roles = dict(columns or {})
     time = roles.pop("time", None)
     log = read(path, roles or None)
+    if log.strong is not None and strong_guarantee(log.matrix, log.doubles) > log.strong:
+        raise SimflError(f"{path}: its server saw more than sums, so that clients are exposed already; forecast from "
+                         "its participation.csv for the sums alone")  # fmt: skip
     return past_of(log, *round_times(Path(path), log, roles.get("round"), time), str(path))
 
 

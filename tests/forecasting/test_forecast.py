@@ -25,7 +25,7 @@ from simfl.forecasting.parts import PartStore, PartTask, plan_digest, play_all
 from simfl.forecasting.past import past_of, read_past
 from simfl.forecasting.policies import candidate, recognise
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import forecast as truth  # noqa: E402
 
 
@@ -267,6 +267,26 @@ def without_past(whole):
     none = replace(whole.span, form=np.zeros((0, n), np.uint64), pivots=np.zeros(0, np.int64),
                    exposed=np.zeros(n, bool), keys=np.zeros(n, np.uint64))  # fmt: skip
     return replace(whole, span=none)
+
+
+def test_a_results_folder_is_a_log_unless_more_than_sums_was_seen(tmp_path):
+    from simfl.runs.run import run
+    from simfl.scenario import Scenario
+
+    text = """
+clients: 8
+selection: {name: batch_partition, k: 4, T: 4}
+training: {name: fedavg, rounds: 6, weighting: equal, aggregate: AGGREGATE}
+learning: {name: none, parameters: 4}
+devices: {computation: {name: constant, seconds: 60}}
+"""
+    folder = run(Scenario.parse(text.replace("AGGREGATE", "mean"), "sums"), tmp_path).path
+    past = read_past(folder)
+    assert past.rows.shape == (6, 8) and past.times_s is not None and not past.dated
+    seen = run(Scenario.parse(text.replace("AGGREGATE", "median"), "single"), tmp_path).path
+    with pytest.raises(SimflError, match="saw more than sums"):
+        read_past(seen)
+    assert read_past(seen / "participation.csv").rows.any()
 
 
 # -- from Python -----------------------------------------------------------------------------------

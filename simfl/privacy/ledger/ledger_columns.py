@@ -6,23 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.columns import Column
 from simfl.privacy.accountant import History
-from simfl.privacy.ledger.noise_ledger import COLLUDERS, ColluderCurve, NoiseLedger, ledger
+from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
+from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger, ledger
 from simfl.privacy.ledger.observed import sums_and_noise
-
-LEDGER_COLUMNS = (
-    Column("mu_alone", "μ alone", "number", "Largest signal to noise at which the sums so far tell of one client's "
-           "update; empty where it is infinite.", -1),
-    *(Column(f"mu_{c}_{end}", f"μ of {c}, {heading}", "number",
-             f"{sentence} what the worst {c} clients learn of another one's update; empty where infinite.", -1,
-             shown=False)
-      for c in COLLUDERS
-      for end, heading, sentence in (("lower", "at least", "Lower bound of"), ("upper", "at most", "Upper bound of"))),
-    Column("mu_all", "μ of all", "number", "Largest signal to noise at which all others together learn of one client's "
-           "update; empty where it is infinite.", -1),
-)  # fmt: skip
-"""What rounds.csv tells of the ledger, if the scenario asks for it."""
 
 Foreign = Callable[[Any, int], Any]
 """The sums as they look to their aggregator."""

@@ -11,14 +11,13 @@ from simfl.core.one_thread import one_thread
 from simfl.privacy.ledger import coalition_bounds as bounds
 from simfl.privacy.ledger.coalitions import Errors, greedy, with_two
 from simfl.privacy.ledger.information import Floats, Information
+from simfl.privacy.ledger.ledger_scope import COLLUDERS
 from simfl.privacy.multiround.basis import Basis, basis
 from simfl.privacy.multiround.budget import Budget
 from simfl.privacy.multiround.classes import identical
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 
-COLLUDERS = (1, 2, 4, 8)
-"""Numbers of colluders between none and all that are asked about."""
 ALL_PAIRS = 48
 """Clients up to which every coalition of two is looked at."""
 DIGITS = 9

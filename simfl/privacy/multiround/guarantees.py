@@ -14,8 +14,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
-from simfl.privacy.ledger.ledger_columns import LEDGER_COLUMNS, ledgers, of_clients, of_rounds
-from simfl.privacy.ledger.observed import GAUSSIAN_IN_SUM, is_covered
+from simfl.privacy.ledger.ledger_scope import GAUSSIAN_IN_SUM, LEDGER_COLUMNS, is_covered
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.colluders import reduce_by
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
@@ -80,12 +79,16 @@ class Guarantees(Privacy):
         values: dict[str, Iterable[float | int | None]] = {**self._guarantees(history)}
         if not self.ledger:
             return values
+        from simfl.privacy.ledger.ledger_columns import ledgers, of_rounds
+
         weak = np.array([np.nan if value is None else value for value in values["privacy_weak_lower"]], dtype=float)
         return {**values, **of_rounds(history, list(ledgers(history, _foreign, self.every, self.budget, weak)))}
 
     def clients(self, history: History) -> Mapping[str, NDArray[np.generic]]:
         if not self.ledger:
             return {}
+        from simfl.privacy.ledger.ledger_columns import ledgers, of_clients
+
         return of_clients(history, list(ledgers(history, _foreign, 0, self.budget)))
 
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
