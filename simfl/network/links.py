@@ -85,9 +85,10 @@ class SharedLinks(NamedTuple):
 
     def along(self, down: Paths, up: Paths) -> "SharedLinks":
         """The same links, for clients whose messages take other paths."""
-        sides = ((self.down, down), (self.up, up))
-        ends = (link and link._replace(s_per_byte=paths.s_per_byte[:-1]) for link, paths in sides)
-        return SharedLinks(*ends, self.peers_bytes_per_s)
+        return self._replace(
+            down=self.down and self.down._replace(s_per_byte=down.s_per_byte[:-1]),
+            up=self.up and self.up._replace(s_per_byte=up.s_per_byte[:-1]),
+        )
 
 
 @dataclass(frozen=True)
