@@ -49,6 +49,8 @@ class SlotHere:
         with self.lock:
             if "error" in (reply := _attempt(task)):
                 run_status.note_failure(task.path, **reply)
+                return ""
+            return reply.get("warning", "")
 
     def close(self):
         pass

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.audit.delimited import DELIMITERS
 from simfl.audit.log import Log
 from simfl.core.errors import SimflError, suggestion
+from simfl.results.folder import ResultsFolder
 
 NAMES = ("time", "timestamp", "date", "datetime", "time_s")
 ROUNDS = ("round",)
@@ -24,11 +25,12 @@ def round_times(
 
     Raises:
         SimflError: the named column is not there, or holds no times.
+        IntegrityError: the table of a results folder is damaged.
     """
     import pandas
 
     if path.is_dir():
-        table = pandas.read_csv(path / "rounds.csv")
+        table = pandas.read_csv(ResultsFolder.open(path).file("rounds.csv"))
         times = table["time_s"].to_numpy(dtype=float)
         return (times, False) if len(times) == len(log.rounds) and times[-1] > 0 else (None, False)
     table = _table(path)

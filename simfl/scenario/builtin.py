@@ -44,7 +44,7 @@ def builtins() -> list[str]:
 
 def about(name: str) -> str:
     """What a built-in scenario shows: the first sentence of the comment at its top, without commands."""
-    lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    lines = find(name).path.read_text(encoding="utf-8").splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     text = " ".join(line.lstrip("# ") for line in comment if not line.startswith("#   "))
     return re.split(r"(?<=\.) (?=[A-Z0-9])", text)[0]

@@ -99,6 +99,7 @@ READ = {
     "ls": lambda d: ["ls", d.parent.parent],
     "export": lambda d: ["export", d, "--rounds", d.parent / "all.csv"],
     "audit": lambda d: ["audit", d],
+    "forecast": lambda d: ["forecast", d, "--futures", 2, "--horizon", 1, "--processes", 1],
     "tag": lambda d: ["tag", d, "--tag", "seen"],
     "show": lambda d: ["show", d],
     "rm": lambda d: ["rm", d, "--yes", "--out", d.parent.parent],

@@ -64,6 +64,9 @@ OTHERS = {
     "core.processor": "what the operating system says of the processor",
     "runs.run": "scenario.yaml, checked by ResultsFolder.check before",
     "experiments.sweep.worker": "its own log",
+    "forecasting.forecast_page": "templates",
+    "forecasting.times": "logs of users, and a path that ResultsFolder has checked",
+    "forecasting.parts": "its own parts, which have the check sums of ZIP files",
 }
 """Modules that open files, and why that is none of a results tree that nobody has checked."""
 ELSEWHERE = ("learning.", "network.", "devices.", "scenario.", "cli.", "attacks.", "privacy.", "secagg.")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from simfl.compression import COMPRESSIONS
 from simfl.core.rng import Streams
 from simfl.core.types import View
 from simfl.devices.failure import NoFailure
@@ -240,6 +241,7 @@ def fake(selection, clients, dropout, seed=0, independent=True):
         training=training,
         secagg=secagg,
         learning=learning,
+        compression=COMPRESSIONS.of("none"),
         privacy=PRIVACY.of("multi_round"),
     )
 

@@ -116,7 +116,8 @@ def _links_carry_what_they_can(run: _Run) -> Iterator[str]:
     if run.peers or run.drawn or not capacity:
         return
     yield from overfull(run.events, capacity)
-    known = network["name"] == "star" and network.get("jitter_s") is None
+    own_lines = run.scenario["devices"].get("profiles") is not None
+    known = network["name"] == "star" and network.get("jitter_s") is None and not own_lines
     if known and not (run.phased and run.jobs):
         width = network.get("bandwidth_bytes_per_s")
         for side in capacity:
