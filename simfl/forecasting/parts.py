@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from hashlib import sha256
@@ -82,9 +83,9 @@ def _play(
             place.store(task, part)
             yield task, part
         return
-    write_atomically(place.plan_file, pickle.dumps(plan))
+    packed = b64encode(pickle.dumps(plan)).decode()
     shares = [tasks[i::processes] for i in range(min(processes, len(tasks)))]
-    workers = [_start(place, share) for share in shares]
+    workers = [_start(place, packed, share) for share in shares]
     try:
         with DefaultSelector() as selector:
             for worker in workers:
@@ -105,12 +106,11 @@ def _play(
         for worker in workers:
             worker.kill()
             worker.wait()
-        place.plan_file.unlink(missing_ok=True)
 
 
-def _start(place: "PartStore", tasks: list[PartTask]) -> "Popen[str]":
-    """A fresh interpreter that plays some tasks and says which is ready; nothing of the caller is in it."""
-    text = json.dumps([str(place.folder), place.key, tasks])
+def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str]":
+    """A fresh interpreter that plays some tasks and says which is ready; of the caller it has the plan."""
+    text = f"{json.dumps([str(place.folder), place.key, tasks])}\n{packed}\n"
     worker = Popen([sys.executable, "-m", "simfl.forecasting.player"], stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
     assert worker.stdin is not None
     worker.stdin.write(text)
@@ -163,11 +163,6 @@ class PartStore:
 
     folder: Path
     key: str
-
-    @property
-    def plan_file(self) -> Path:
-        """Where worker processes find the plan."""
-        return self.folder / f"{self.key}.plan"
 
     def store(self, task: PartTask, part: Outcome) -> None:
         """Writes a part."""

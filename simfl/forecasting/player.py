@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+from base64 import b64decode
 from pathlib import Path
 
 from simfl.forecasting.parts import PartStore, PartTask, play_part
@@ -10,9 +11,9 @@ from simfl.forecasting.parts import PartStore, PartTask, play_part
 
 def main() -> None:
     """Plays the tasks one by one, and prints each that is ready."""
-    folder, key, tasks = json.load(sys.stdin)
+    folder, key, tasks = json.loads(sys.stdin.readline())
     place = PartStore(Path(folder), key)
-    plan = pickle.loads(place.plan_file.read_bytes())  # noqa: S301  (its parent process has just written it)
+    plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)
     for task in (PartTask(*numbers) for numbers in tasks):
         place.store(task, play_part(plan, task))
         print(*task, flush=True)
