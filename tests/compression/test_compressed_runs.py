@@ -169,25 +169,56 @@ def alone(compression):
     return step, Job(JobId.of(0, 0), 0, 0, 0.0)
 
 
+def send(step, updates, *jobs):
+    """What is sent of updates that are then summed."""
+    sent = step.client(updates, jobs)
+    step.keep([job.client for job in jobs])
+    return sent
+
+
 def test_feedback_brings_back_what_single_coordinates_lose():
     """Equal updates, one coordinate of four a round: with feedback each gets its turn, without only the largest."""
     update = np.array([[4.0, 3.0, 2.0, 1.0]], dtype=np.float32)
     step, job = alone("{name: top_k, share: 0.25}")
-    assert np.allclose(sum(step.client(update, (job,)) for _ in range(40))[0] / 40, update[0], atol=0.3)
+    assert np.allclose(sum(send(step, update, job) for _ in range(40))[0] / 40, update[0], atol=0.3)
     step, job = alone("{name: top_k, share: 0.25, error_feedback: false}")
-    assert np.array_equal(sum(step.client(update, (job,)) for _ in range(40))[0] / 40, [4, 0, 0, 0])
+    assert np.array_equal(sum(send(step, update, job) for _ in range(40))[0] / 40, [4, 0, 0, 0])
 
 
 @pytest.mark.parametrize("compression", ["{name: top_k, share: 0.25}", "sign", "quantise"])
 def test_an_update_that_holds_no_number_stays_so_and_leaves_no_residual_that_holds_none(compression):
     step, job = alone(compression)
     sound, other = np.ones((1, 4), dtype=np.float32), Job(JobId.of(0, 1), 1, 0, 0.0)
-    (expected,) = step.client(sound, (other,))
+    (expected,) = send(step, sound, other)
     broken = np.array([[1.0, np.inf, 2.0, np.nan], [1.0, 1.0, 1.0, 1.0]], dtype=np.float32)
     step, _ = alone(compression)
-    sent = step.client(broken, (job, other))
+    send(step, np.array([[4.0, 3.0, 2.0, 1.0]], dtype=np.float32), job)
+    before = dict(step.residuals)
+    sent = send(step, broken, job, other)
     assert not np.isfinite(sent[0]).all() and np.array_equal(sent[1], expected)
     assert all(np.isfinite(residual).all() for residual in step.residuals.values())
+    assert all(np.array_equal(step.residuals[client], residual) for client, residual in before.items())
+
+
+GREW = "learning.partition={name: growing, first: [20, 20, 20, 20, 0, 0, 0, 0], new: 0, versions: 2, cumulative: false}"
+
+
+@pytest.mark.parametrize("compression", FEEDBACK)
+def test_an_update_that_nobody_sums_leaves_the_residual_as_it_was(compression, tmp_path):
+    """From the second round on nobody has samples, so that all weights are 0."""
+    seen, code = [], CompressionStep.client
+
+    def client(self, vectors, jobs):
+        seen.append({job.client: self.residuals.get(job.client) for job in jobs})
+        return code(self, vectors, jobs)
+
+    with mock.patch.object(CompressionStep, "client", client):
+        run(quiet(f"compression={compression}", GREW, "selection.k=8", "training.rounds=4"), tmp_path)
+    first, *later = seen
+    assert not any(residual is not None for residual in first.values()) and len(later) == 3
+    for residuals in later:
+        assert [client for client, residual in residuals.items() if residual is not None] == [0, 1, 2, 3]
+        assert all(np.array_equal(residuals[client], later[0][client]) and later[0][client].any() for client in range(4))
 
 
 # -- clipping and noise -------------------------------------------------------------------------------------
