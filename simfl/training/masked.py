@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
+from simfl.core.scenario_view import ScenarioView
 from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor, Mean
 
 BLOCK = 1 << 13
 """Coordinates that are voted on at once: a block of a dozen updates stays in the processor's cache."""
+
+MANY = 10**6
+"""Coordinates of which a compression either sends all or not."""
 
 Tau = Annotated[float, Field(ge=0, le=1, description="agreement above which a coordinate keeps its mean")]
 Masks = Annotated[
@@ -38,6 +42,13 @@ class _BySigns(AggregationRule):
     columns = COLUMNS
 
     combine = Mean.combine
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        code = setting.compression
+        if code.length(MANY) == MANY and all(part.kind != "mask" for part in code.exposes(setting)):
+            return []
+        why = f"takes a coordinate that is not sent for disagreement, and compression: {code.name} leaves some out"
+        return [("", f"{why}; use aggregate: mean, or compression: quantise")]
 
 
 @AGGREGATES("masked")

@@ -218,7 +218,9 @@ def test_an_update_that_nobody_sums_leaves_the_residual_as_it_was(compression, t
     assert not any(residual is not None for residual in first.values()) and len(later) == 3
     for residuals in later:
         assert [client for client, residual in residuals.items() if residual is not None] == [0, 1, 2, 3]
-        assert all(np.array_equal(residuals[client], later[0][client]) and later[0][client].any() for client in range(4))
+        assert all(
+            np.array_equal(residuals[client], later[0][client]) and later[0][client].any() for client in range(4)
+        )
 
 
 # -- clipping and noise -------------------------------------------------------------------------------------
@@ -361,6 +363,10 @@ REFUSED = {
         "compression=sign", "training.personal=lotteryfl", "learning.holdout={validation: 0.3}", "learning.model=mlp"],
     "codes updates, but local sends none": ["compression=sign", "training.personal=local"],
     "mixes whole models; use mix: deltas": ["compression=sign", "training={name: fedasync, rounds: 3}"],
+    "takes a coordinate that is not sent for disagreement, and compression: random_k leaves some out": [
+        "compression={name: random_k, share: 0.1}", EQUAL, "training.aggregate=masked"],
+    "for disagreement, and compression: top_k leaves": [
+        "compression={name: top_k, share: 0.1}", EQUAL, "training.aggregate=shrunk"],
     "share: ": ["compression={name: top_k, share: 0}"],
     "bits: ": ["compression={name: quantise, bits: 1}"],
 }  # fmt: skip

@@ -16,8 +16,8 @@ with whose jobs. The order of things:
 Invariants: what the server sees is the protocol's total, and single vectors only where the protocol shows them. No part
 reads what a later one makes. Stages' states change in step 5 only, once an aggregate, so that the client parts of one
 aggregate all see the same state; a client's residual (error feedback) changes once its update is in the total. Draws
-are addressed by job or by number of the aggregate, so that batches and the order of arrivals change none. A round that sums nobody releases
-nothing and changes no state, unless the rule divides by a fixed number: then 0 goes through step 5
+are addressed by job or by number of the aggregate, so that batches and the order of arrivals change none. A round that
+sums nobody releases nothing and changes no state, unless the rule divides by a fixed number: then 0 goes through step 5
 (:meth:`AggregationPipeline.nobody`).
 
 A checkpoint needs the stages' states, the residuals and nothing else: all other inputs are arguments, or belong to the
