@@ -19,9 +19,6 @@ from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor, Mean
 BLOCK = 1 << 13
 """Coordinates that are voted on at once: a block of a dozen updates stays in the processor's cache."""
 
-MANY = 10**6
-"""Coordinates of which a compression either sends all or not."""
-
 Tau = Annotated[float, Field(ge=0, le=1, description="agreement above which a coordinate keeps its mean")]
 Masks = Annotated[
     Literal["update", "step"],
@@ -45,7 +42,7 @@ class _BySigns(AggregationRule):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         code = setting.compression
-        if code.length(MANY) == MANY and all(part.kind != "mask" for part in code.exposes(setting)):
+        if not code.subsamples and all(part.kind != "mask" for part in code.exposes(setting)):
             return []
         why = f"takes a coordinate that is not sent for disagreement, and compression: {code.name} leaves some out"
         return [("", f"{why}; use aggregate: mean, or compression: quantise")]

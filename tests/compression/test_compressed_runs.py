@@ -254,6 +254,15 @@ def test_noise_on_sums_clips_what_compression_makes_so_that_its_sensitivity_hold
     assert [row["epsilon_rdp"] for row in table] == [row["epsilon_rdp"] for row in exact]
 
 
+@pytest.mark.parametrize("compression", ["none", "{name: top_k, share: 0.1}"])
+def test_after_a_power_of_two_of_rounds_a_model_holds_the_noise_of_one_block(compression, tmp_path):
+    tree = "privacy={stages: [{name: tree_gaussian, clip_norm: 0.05, noise_multiplier: 0.8}], accountants: []}"
+    still = ["training.learning_rate=1.0e-9", "training.rounds=8", EQUAL]
+    folder = run(quiet(f"compression={compression}", tree, *still), tmp_path).path
+    noise = np.load(folder / "model.npy") - initial()
+    assert np.isclose(noise.std(), 0.8 * 0.05 / 4, rtol=0.1)
+
+
 @pytest.mark.parametrize("compression", list(SIZES)[1:])
 def test_noise_of_clients_is_in_what_is_compressed(compression, tmp_path):
     with steps() as seen:
@@ -367,6 +376,8 @@ REFUSED = {
         "compression={name: random_k, share: 0.1}", EQUAL, "training.aggregate=masked"],
     "for disagreement, and compression: top_k leaves": [
         "compression={name: top_k, share: 0.1}", EQUAL, "training.aggregate=shrunk"],
+    "takes off the noise of earlier rounds, but compression: random_k sends other coordinates in each": [
+        "compression={name: random_k, share: 0.5}", EQUAL, "privacy={stages: [tree_gaussian], accountants: []}"],
     "share: ": ["compression={name: top_k, share: 0}"],
     "bits: ": ["compression={name: quantise, bits: 1}"],
 }  # fmt: skip
