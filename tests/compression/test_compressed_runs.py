@@ -378,6 +378,9 @@ REFUSED = {
         "compression={name: top_k, share: 0.1}", EQUAL, "training.aggregate=shrunk"],
     "takes off the noise of earlier rounds, but compression: random_k sends other coordinates in each": [
         "compression={name: random_k, share: 0.5}", EQUAL, "privacy={stages: [tree_gaussian], accountants: []}"],
+    "random_k scales updates before secagg: oblivious adds noise, and epsilon_weight is of the trained ones": [
+        "compression={name: random_k, share: 0.5}", EQUAL, "selection=all", "privacy=none",
+        "secagg={name: oblivious, epsilon: 1, samples: 20}"],
     "share: ": ["compression={name: top_k, share: 0}"],
     "bits: ": ["compression={name: quantise, bits: 1}"],
 }  # fmt: skip
