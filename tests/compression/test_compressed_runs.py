@@ -7,8 +7,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from simfl.agents.aggregation.compression_step import CompressionStep
+from simfl.cli import simfl
 from simfl.core.rng import Streams
 from simfl.core.types import Job, JobId
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
@@ -327,6 +329,14 @@ def test_robust_aggregates_see_what_the_server_reads(tmp_path):
         folder = run(quiet(*overrides), tmp_path).path
     (_, _, _, sent) = seen[0]
     assert np.allclose(np.load(folder / "model.npy") - initial(), np.median(sent, axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("compression", ["none", "sign"])
+def test_theory_says_that_its_errors_are_of_uncompressed_updates(compression, tmp_path):
+    (tmp_path / "quiet.yaml").write_text(QUIET)
+    said = CliRunner().invoke(simfl, ["theory", str(tmp_path / "quiet.yaml"), f"compression={compression}"])
+    assert said.exit_code == 0 and "errors without noise" in said.output
+    assert ("of updates that are not compressed" in said.output) == (compression != "none")
 
 
 # -- certificates -------------------------------------------------------------------------------------------
