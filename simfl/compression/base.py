@@ -98,5 +98,5 @@ def count_share(share: float, dimension: int) -> int:
 
 
 def at_most_dense(size_bytes: int, dimension: int) -> int:
-    """A code that takes more than the numbers themselves is not used."""
+    """Where a code takes more than d plain numbers, what it stands for is sent as these."""
     return min(size_bytes, VALUE_BYTES * dimension)
