@@ -72,7 +72,7 @@ def command(
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
         click.echo(f"{'colluders':<22}{_tolerance(scenario.secagg.shows_updates, sums, colluders)}")
-    _least_squares(seen)
+    _least_squares(seen, scenario.compression.codes)
 
 
 def _print_known(known: JsonObject) -> None:
@@ -176,7 +176,7 @@ def _time(sums: JsonObject) -> str:
     return text if sums["round_s"] is None else f"{text}; {sums['round_s']:.6g} s at L = {sums['latency_s']:g} s"
 
 
-def _least_squares(seen: list[JsonObject]) -> None:
+def _least_squares(seen: list[JsonObject], coded: bool) -> None:
     if seen:
         click.echo("\nleast squares over   rank   error: uncorrelated   alike   noise times (90 %)")
     for row in seen:
@@ -185,6 +185,8 @@ def _least_squares(seen: list[JsonObject]) -> None:
         click.echo(f"{row['rounds']:>7} rounds      {row['rank']:>6g} {errors}   {noise}")
     if seen:
         click.echo("errors without noise; updates with a mean cosine of c: (1 - c) x uncorrelated + c x alike")
+    if seen and coded:
+        click.echo("of updates that are not compressed: to least squares, what compression changes is noise besides")
 
 
 def _noise(scenario: "Scenario", epsilon: float, delta: float, cardinality: float | None) -> dict[str, float]:

@@ -23,6 +23,9 @@ COORDINATES = PayloadPart("which coordinates of its update it sends", "mask", in
 LEVELS = PayloadPart("its update in multiples of a scale of its own", "levels", instead="compression: random_k")
 """Sent where each client rounds to few values of its own: by these a sum can be taken apart."""
 
+MANY = 10**6
+"""Coordinates of which a compression sends all or a part."""
+
 Share = Annotated[
     float, Field(gt=0, le=1, description="share of the coordinates that are sent, k of d; rounded up to a whole k")
 ]
@@ -66,6 +69,11 @@ class Compression(Plugin, Protocol):
         """Coordinates, of so many, that all clients of a round send; all others are 0 in their sum."""
         return dimension
 
+    @property
+    def subsamples(self) -> bool:
+        """Whether all clients of a round send the same part of the coordinates, another one in each round."""
+        return self.length(MANY) < MANY
+
     def coordinates(self, dimension: int, number: int, streams: Streams) -> NDArray[np.int64] | None:
         """Which coordinates all clients of round (or selection) ``number`` send, int64 (k,), ascending; None = all."""
         return None
@@ -90,5 +98,5 @@ def count_share(share: float, dimension: int) -> int:
 
 
 def at_most_dense(size_bytes: int, dimension: int) -> int:
-    """A code that takes more than the numbers themselves is not used."""
+    """Where a code takes more than d plain numbers, what it stands for is sent as these."""
     return min(size_bytes, VALUE_BYTES * dimension)

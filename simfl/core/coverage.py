@@ -136,6 +136,11 @@ def compression_problems(setting: ScenarioView) -> list[str]:
     for who, covers, otherwise in _protocol_promise(setting):
         for part in (part for part in exposed if part.kind not in covers):
             problems.append(f"sends {part.name}, which {who} does not cover; use {part.instead} or {otherwise}")
+    if certificate := setting.secagg.certificate:
+        why = (
+            f"scales updates before secagg: {setting.secagg.name} adds noise, and {certificate} is of the trained ones"
+        )
+        problems.append(f"{why}; use compression: none")
     stages, place = setting.privacy.stages, compression_place(setting.privacy.stages)
     for stage in (stage for stage in stages[:place] if exposed and stage.certificate):
         why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"

@@ -1,11 +1,12 @@
 """How long the jobs of real clients took: ``job_times.csv`` beside the results of a served run.
 
 A row a job whose update was accepted, written when it was: ``job``, ``client``, ``version`` of its model, ``samples``
-that it was trained on (epochs counted), ``down_bytes`` and ``up_bytes`` of model and update as the simulator counts
-them, ``requested_s`` and ``handed_s`` (when the run wanted the job, and when the client was told of it), then the
-client's own ``download_s`` (from being told to having the model) and ``work_s`` (from there to sending), ``upload_s``
-(what is left until the update was there) and ``received_s``. Moments are seconds since 1970 by the server's clock, so
-that no two clocks are compared. A client that does not report its durations has empty cells.
+that it was trained on (epochs counted), ``down_bytes`` and ``up_bytes`` of model and update as they are really sent (4
+bytes a coordinate, whatever the scenario's ``compression``), ``requested_s`` and ``handed_s`` (when the run wanted the
+job, and when the client was told of it), then the client's own ``download_s`` (from being told to having the model) and
+``work_s`` (from there to sending), ``upload_s`` (what is left until the update was there) and ``received_s``. Moments
+are seconds since 1970 by the server's clock, so that no two clocks are compared. A client that does not report its
+durations has empty cells.
 
 The real clock decides nothing here: the file is in no digest, and neither ``verify`` nor ``--replay`` reads it.
 """

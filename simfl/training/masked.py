@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
+from simfl.core.scenario_view import ScenarioView
 from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor, Mean
 
 BLOCK = 1 << 13
@@ -38,6 +39,13 @@ class _BySigns(AggregationRule):
     columns = COLUMNS
 
     combine = Mean.combine
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        code = setting.compression
+        if not code.subsamples and all(part.kind != "mask" for part in code.exposes(setting)):
+            return []
+        why = f"takes a coordinate that is not sent for disagreement, and compression: {code.name} leaves some out"
+        return [("", f"{why}; use aggregate: mean, or compression: quantise")]
 
 
 @AGGREGATES("masked")

@@ -31,6 +31,13 @@ privacy: none
 DRAWN = ["training.arrivals=uniform_staleness:max=5", "training.deadline_s=null"]
 
 
+GROWING = [
+    "learning.partition={name: growing, first: 10, new: 5, versions: 9}",
+    "devices.computation={name: per_sample, seconds: 0.02}", "training.lookahead=12",
+]  # fmt: skip
+"""The time of a job's work depends on the version with which it was selected."""
+
+
 def tables(folder):
     return {p.name: p.read_bytes() for p in Path(folder).iterdir() if p.suffix in (".csv", ".jsonl", ".npy")}
 
@@ -135,8 +142,8 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.parametrize("overrides", [[], DRAWN, ["training.partial=true", "training.lookahead=12"]],
-                         ids=["clock", "drawn", "partial"])  # fmt: skip
+@pytest.mark.parametrize("overrides", [[], DRAWN, ["training.partial=true", "training.lookahead=12"], GROWING],
+                         ids=["clock", "drawn", "partial", "growing"])  # fmt: skip
 def test_interrupted_anywhere_and_resumed_gives_the_same_bytes(tmp_path, overrides):
     scenario = Scenario.parse(DIGITS, "s", [*overrides, "trace=events"])
     whole = tables(run(scenario, tmp_path / "whole").path)

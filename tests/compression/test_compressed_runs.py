@@ -7,8 +7,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from simfl.agents.aggregation.compression_step import CompressionStep
+from simfl.cli import simfl
 from simfl.core.rng import Streams
 from simfl.core.types import Job, JobId
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
@@ -169,25 +171,58 @@ def alone(compression):
     return step, Job(JobId.of(0, 0), 0, 0, 0.0)
 
 
+def send(step, updates, *jobs):
+    """What is sent of updates that are then summed."""
+    sent = step.client(updates, jobs)
+    step.keep([job.client for job in jobs])
+    return sent
+
+
 def test_feedback_brings_back_what_single_coordinates_lose():
     """Equal updates, one coordinate of four a round: with feedback each gets its turn, without only the largest."""
     update = np.array([[4.0, 3.0, 2.0, 1.0]], dtype=np.float32)
     step, job = alone("{name: top_k, share: 0.25}")
-    assert np.allclose(sum(step.client(update, (job,)) for _ in range(40))[0] / 40, update[0], atol=0.3)
+    assert np.allclose(sum(send(step, update, job) for _ in range(40))[0] / 40, update[0], atol=0.3)
     step, job = alone("{name: top_k, share: 0.25, error_feedback: false}")
-    assert np.array_equal(sum(step.client(update, (job,)) for _ in range(40))[0] / 40, [4, 0, 0, 0])
+    assert np.array_equal(sum(send(step, update, job) for _ in range(40))[0] / 40, [4, 0, 0, 0])
 
 
 @pytest.mark.parametrize("compression", ["{name: top_k, share: 0.25}", "sign", "quantise"])
 def test_an_update_that_holds_no_number_stays_so_and_leaves_no_residual_that_holds_none(compression):
     step, job = alone(compression)
     sound, other = np.ones((1, 4), dtype=np.float32), Job(JobId.of(0, 1), 1, 0, 0.0)
-    (expected,) = step.client(sound, (other,))
+    (expected,) = send(step, sound, other)
     broken = np.array([[1.0, np.inf, 2.0, np.nan], [1.0, 1.0, 1.0, 1.0]], dtype=np.float32)
     step, _ = alone(compression)
-    sent = step.client(broken, (job, other))
+    send(step, np.array([[4.0, 3.0, 2.0, 1.0]], dtype=np.float32), job)
+    before = dict(step.residuals)
+    sent = send(step, broken, job, other)
     assert not np.isfinite(sent[0]).all() and np.array_equal(sent[1], expected)
     assert all(np.isfinite(residual).all() for residual in step.residuals.values())
+    assert all(np.array_equal(step.residuals[client], residual) for client, residual in before.items())
+
+
+GREW = "learning.partition={name: growing, first: [20, 20, 20, 20, 0, 0, 0, 0], new: 0, versions: 2, cumulative: false}"
+
+
+@pytest.mark.parametrize("compression", FEEDBACK)
+def test_an_update_that_nobody_sums_leaves_the_residual_as_it_was(compression, tmp_path):
+    """From the second round on nobody has samples, so that all weights are 0."""
+    seen, code = [], CompressionStep.client
+
+    def client(self, vectors, jobs):
+        seen.append({job.client: self.residuals.get(job.client) for job in jobs})
+        return code(self, vectors, jobs)
+
+    with mock.patch.object(CompressionStep, "client", client):
+        run(quiet(f"compression={compression}", GREW, "selection.k=8", "training.rounds=4"), tmp_path)
+    first, *later = seen
+    assert not any(residual is not None for residual in first.values()) and len(later) == 3
+    for residuals in later:
+        assert [client for client, residual in residuals.items() if residual is not None] == [0, 1, 2, 3]
+        assert all(
+            np.array_equal(residuals[client], later[0][client]) and later[0][client].any() for client in range(4)
+        )
 
 
 # -- clipping and noise -------------------------------------------------------------------------------------
@@ -219,6 +254,15 @@ def test_noise_on_sums_clips_what_compression_makes_so_that_its_sensitivity_hold
     assert [int(row["bytes_up"]) for row in table] == [4 * SIZES[compression]] * 3
     exact = rows(run(quiet(CENTRAL, EQUAL), tmp_path / "dense").path, "rounds.csv")
     assert [row["epsilon_rdp"] for row in table] == [row["epsilon_rdp"] for row in exact]
+
+
+@pytest.mark.parametrize("compression", ["none", "{name: top_k, share: 0.1}"])
+def test_after_a_power_of_two_of_rounds_a_model_holds_the_noise_of_one_block(compression, tmp_path):
+    tree = "privacy={stages: [{name: tree_gaussian, clip_norm: 0.05, noise_multiplier: 0.8}], accountants: []}"
+    still = ["training.learning_rate=1.0e-9", "training.rounds=8", EQUAL]
+    folder = run(quiet(f"compression={compression}", tree, *still), tmp_path).path
+    noise = np.load(folder / "model.npy") - initial()
+    assert np.isclose(noise.std(), 0.8 * 0.05 / 4, rtol=0.1)
 
 
 @pytest.mark.parametrize("compression", list(SIZES)[1:])
@@ -287,6 +331,14 @@ def test_robust_aggregates_see_what_the_server_reads(tmp_path):
     assert np.allclose(np.load(folder / "model.npy") - initial(), np.median(sent, axis=0), atol=1e-6)
 
 
+@pytest.mark.parametrize("compression", ["none", "sign"])
+def test_theory_says_that_its_errors_are_of_uncompressed_updates(compression, tmp_path):
+    (tmp_path / "quiet.yaml").write_text(QUIET)
+    said = CliRunner().invoke(simfl, ["theory", str(tmp_path / "quiet.yaml"), f"compression={compression}"])
+    assert said.exit_code == 0 and "errors without noise" in said.output
+    assert ("of updates that are not compressed" in said.output) == (compression != "none")
+
+
 # -- certificates -------------------------------------------------------------------------------------------
 
 
@@ -330,6 +382,15 @@ REFUSED = {
         "compression=sign", "training.personal=lotteryfl", "learning.holdout={validation: 0.3}", "learning.model=mlp"],
     "codes updates, but local sends none": ["compression=sign", "training.personal=local"],
     "mixes whole models; use mix: deltas": ["compression=sign", "training={name: fedasync, rounds: 3}"],
+    "takes a coordinate that is not sent for disagreement, and compression: random_k leaves some out": [
+        "compression={name: random_k, share: 0.1}", EQUAL, "training.aggregate=masked"],
+    "for disagreement, and compression: top_k leaves": [
+        "compression={name: top_k, share: 0.1}", EQUAL, "training.aggregate=shrunk"],
+    "takes off the noise of earlier rounds, but compression: random_k sends other coordinates in each": [
+        "compression={name: random_k, share: 0.5}", EQUAL, "privacy={stages: [tree_gaussian], accountants: []}"],
+    "random_k scales updates before secagg: oblivious adds noise, and epsilon_weight is of the trained ones": [
+        "compression={name: random_k, share: 0.5}", EQUAL, "selection=all", "privacy=none",
+        "secagg={name: oblivious, epsilon: 1, samples: 20}"],
     "share: ": ["compression={name: top_k, share: 0}"],
     "bits: ": ["compression={name: quantise, bits: 1}"],
 }  # fmt: skip

@@ -1,5 +1,7 @@
 """Compression between a client's stages and the sum: what clients send, and what they keep for their next update."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +19,9 @@ class CompressionStep:
     """The clients' compression and, with error feedback, their residuals.
 
     Where everybody in a sum sends the same coordinates, only these are added up (:meth:`pack`). A client's residual is
-    what compression has left out of its updates so far; it changes with an update that is summed. An update that is
-    not (its client failed, was late, or its unit was given up) leaves it as it was.
+    what compression has left out of its updates so far; it changes once an update is summed (:meth:`keep`). An update
+    that is not (its client failed, was late, holds no samples, or its unit was given up) leaves it as it was, and so
+    does one that holds no number.
 
     Args:
         parts: the built scenario.
@@ -33,9 +36,11 @@ class CompressionStep:
         self.place = compression_place(parts.stages)
         self.dimension, self.length = parts.lengths[self.place : self.place + 2]
         self.residuals: dict[int, Vectors] = {}
+        self._left_out: dict[int, Vectors] = {}
 
     def client(self, vectors: Vectors, jobs: tuple[Job, ...]) -> Vectors:
         """What the clients send, (n, d'), of their updates, (n, d)."""
+        self._left_out = {}
         if not (self.compression.codes and vectors.size):
             return vectors
         coded = self._code(vectors, jobs)
@@ -50,9 +55,14 @@ class CompressionStep:
         finite = vectors if sound.all() else np.where(sound[:, None], vectors, np.float32(0))
         sent = self._compress(finite, jobs)
         if feedback:
-            left_out = finite - sent
-            self.residuals |= {job.client: row.copy() for job, row in zip(jobs, left_out, strict=True)}
+            rows = zip(jobs, finite - sent, sound.tolist(), strict=True)
+            self._left_out = {job.client: row for job, row, is_sound in rows if is_sound}
         return sent if sound.all() else np.where(sound[:, None], sent, vectors)
+
+    def keep(self, clients: Iterable[int]) -> None:
+        """The updates of these clients have been summed: what was left out of them are the residuals now."""
+        self.residuals |= {client: self._left_out[client].copy() for client in clients if client in self._left_out}
+        self._left_out = {}
 
     def _compress(self, vectors: Vectors, jobs: tuple[Job, ...]) -> Vectors:
         sent = self.compression.client(vectors, jobs, self.streams)

@@ -15,9 +15,9 @@ with whose jobs. The order of things:
 
 Invariants: what the server sees is the protocol's total, and single vectors only where the protocol shows them. No part
 reads what a later one makes. Stages' states change in step 5 only, once an aggregate, so that the client parts of one
-aggregate all see the same state; a client's residual (error feedback) changes in step 2. Draws are addressed by job or
-by number of the aggregate, so that batches and the order of arrivals change none. A round that sums nobody releases
-nothing and changes no state, unless the rule divides by a fixed number: then 0 goes through step 5
+aggregate all see the same state; a client's residual (error feedback) changes once its update is in the total. Draws
+are addressed by job or by number of the aggregate, so that batches and the order of arrivals change none. A round that
+sums nobody releases nothing and changes no state, unless the rule divides by a fixed number: then 0 goes through step 5
 (:meth:`AggregationPipeline.nobody`).
 
 A checkpoint needs the stages' states, the residuals and nothing else: all other inputs are arguments, or belong to the
@@ -145,6 +145,7 @@ class AggregationPipeline:
             clients=total.clients[in_sum], weights=total.weights[in_sum], shares=shares[in_sum],
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
+        self.compression.keep(total.clients.tolist())
         total, factor = self._apply_factor(client_updates, total)
         mask = factor.values if factor is not None and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())

@@ -116,13 +116,12 @@ class Dispatcher:
             self.retry_at = now + rule.retry_s
             self.world.at(self.retry_at, self._refill, phase=REFILL)
             return False
-        self._enqueue(selection_id, units)
+        self._enqueue(selection_id, self.global_model.version, units)
         return True
 
-    def _enqueue(self, selection_id: int, units: NDArray[np.int32]) -> None:
-        tasks = schedule(
-            self.parts, selection_id, self.global_model.version, units.ravel(), self.world.now, sized=False
-        )
+    def _enqueue(self, selection_id: int, version: int, units: NDArray[np.int32]) -> None:
+        """Draws the trips of selected units; ``version``: of the model that they were selected with."""
+        tasks = schedule(self.parts, selection_id, version, units.ravel(), self.world.now, sized=False)
         size = units.shape[1]
         self.queue.extend(tasks[first : first + size] for first in range(0, len(tasks), size))
 
@@ -244,10 +243,11 @@ class Dispatcher:
 
     def state(self) -> Arrays:
         """Who is at work and who is to be, as named arrays."""
-        queued = [task.job.id for unit in self.queue for task in unit]
+        queued = [task.job for unit in self.queue for task in unit]
         return {
             "serial": np.int64(self.serial),
-            "queue": np.array(queued, dtype=np.int64),
+            "queue": np.array([job.id for job in queued], dtype=np.int64),
+            "queue_version": np.int64(queued[0].version if queued else 0),
             **prefix_arrays("task", save_jobs(self.live.values())),
             **prefix_arrays("queries", self.queries.state()),
             **(self.shared.state(self.live.values()) if self.shared is not None else {}),
@@ -260,7 +260,7 @@ class Dispatcher:
         if queued := state["queue"].tolist():
             clients = [JobId(job).client for job in queued]
             units = np.array(clients, dtype=np.int32).reshape(-1, self.parts.policy.unit_size)
-            self._enqueue(JobId(queued[0]).selection, units)
+            self._enqueue(JobId(queued[0]).selection, int(state["queue_version"]), units)
         tasks = load_jobs(under("task", state))
         self.live = {task.job.id: task for task in tasks}
         self.free -= sum(isnan(task.ended_s) for task in tasks)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
@@ -25,6 +26,13 @@ class TreeGaussian(CentralGaussian):
     """
 
     amplifies = False
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems, code = super().check(setting), setting.compression
+        if code.subsamples and not setting.training.asynchronous:
+            why = f"takes off the noise of earlier rounds, but compression: {code.name} sends other coordinates in each"
+            problems.append(("", f"{why}; use central_gaussian or another compression"))
+        return problems
 
     def start(self, dimension: int) -> Arrays:
         return {"aggregates": np.int64(0)}
