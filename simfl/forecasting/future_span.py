@@ -1,10 +1,11 @@
 """What further sums give away, exactly: rank, exposed clients and classes of equal columns, added to those of the past.
 
-Ranks are taken modulo one prime below 2**32 that is drawn from the seed; a prime misses a rise with a chance of some
-2**-31, far below what the futures leave open.
+Ranks are taken modulo one prime below 2**32, drawn from the seed, or from weights that vary (it holds their roots). It
+misses a rise with a chance of some 2**-31, far below what the futures leave open.
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +37,10 @@ class PastSpan:
 
 def past_span(past: Past, rng: np.random.Generator) -> PastSpan:
     """The span of a log's sums."""
-    n, p = past.rows.shape[1], drawn_prime(rng)
+    n = past.rows.shape[1]
+    residues, p = _residues(past) if past.varying else (None, drawn_prime(rng))
     start = PastSpan(np.zeros((0, n), np.uint64), np.zeros(0, np.int64), np.zeros(n, bool), np.zeros(n, np.uint64), p,
                      past.varying)  # fmt: skip
-    residues = _residues(past, p) if past.varying else None
     grown = _Growth(start, np.full(n, -1))
     grown.extend(past.rows, residues)
     weights = past.rows if residues is None else residues
@@ -48,15 +49,17 @@ def past_span(past: Past, rng: np.random.Generator) -> PastSpan:
                     np.where(past.rows.any(axis=0), keys | np.uint64(1), np.uint64(0)), p, past.varying)  # fmt: skip
 
 
-def _residues(past: Past, p: int) -> Residues:
-    """The weights modulo p."""
+def _residues(past: Past) -> tuple[Residues, int]:
+    """The weights modulo a prime that holds them, drawn from the weights."""
     from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+    from simfl.privacy.multiround.primes import primes
 
-    matrix = ParticipationMatrix.of(past.matrix)
-    if not matrix.values.has_residues(p):
-        return np.round(past.matrix.toarray() * 2**20).astype(np.uint64)
-    dense: Residues = matrix.values.residues(p)[matrix.dense(np.arange(len(past.rows)))]
-    return np.where(past.rows, dense, np.uint64(0))
+    matrix = ParticipationMatrix.of(past.matrix, past.doubles)
+    values = matrix.values
+    candidates = primes(list(values.numbers.roots.values()), [matrix.indptr, matrix.clients, matrix.codes])
+    p = next(filter(values.has_residues, islice(candidates, 1, None)))  # the first is no drawn one
+    dense: Residues = values.residues(p)[matrix.dense(np.arange(len(past.rows)))]
+    return np.where(past.rows, dense, np.uint64(0)), p
 
 
 def exposures(start: PastSpan, rows: Rows, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

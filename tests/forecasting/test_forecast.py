@@ -53,11 +53,11 @@ def test_exposures_of_past_and_future_are_those_of_the_audit_of_both():
     for trial in range(60):
         n, rounds, cut = int(rng.integers(3, 9)), int(rng.integers(5, 14)), 3
         P = (rng.random((rounds, n)) < 0.4).astype(float)
+        P[:2, 0] = 1
         if trial % 3 == 1:
             P = P * rng.choice([1.0, 2.0, 3.0], n)  # each client has one weight
         if trial % 3 == 2:
             P = np.repeat(P, 2, axis=1)
-        P[:2, 0] = 1
         whole, span = audit(P), past_span(past_from(P[:cut]), np.random.default_rng(trial))
         since, ranks = exposures(span, P[cut:] > 0, rng)
         right = np.full(P.shape[1], rounds - cut)
@@ -78,6 +78,18 @@ def test_a_client_whose_sums_are_known_but_for_one_is_exposed_by_that_one():
     since, _ = exposures(past_span(past_from(rows), np.random.default_rng(0)), np.array([[False, True, False]]),
                          np.random.default_rng(0))  # fmt: skip
     assert since.tolist() == [0, 0, 1]
+
+
+def test_weights_that_are_roots_have_residues_and_expose_whom_the_audit_exposes():
+    """Staleness weights of FedBuff, 1/sqrt(1 + tau): no prime will do that lacks the roots."""
+    rng = np.random.default_rng(3)
+    for trial in range(6):
+        P = (rng.random((9, 6)) < 0.5) / np.sqrt(1 + rng.integers(0, 4, (9, 6)))
+        P[:, 0] = 1
+        past = past_of(Log(csr_array(P), range(9), range(6), doubles=trial % 2 == 1))
+        exposed = {exposure.client for exposure in audit(P, doubles=past.doubles).exposed}
+        span = past_span(past, np.random.default_rng(trial))
+        assert past.varying and set(np.flatnonzero(span.exposed).tolist()) == exposed
 
 
 # -- what a log shows ------------------------------------------------------------------------------
@@ -125,7 +137,7 @@ def test_candidates_fit_the_clients_and_bad_ones_are_named():
     for text, words in (
         ("batch_partitio:T=4", "batch_partition"),
         ("batch_partition", "T"),
-        ("oort:k=4", "reads losses"),
+        ("oort:k=4", "looks at losses"),
     ):
         with pytest.raises(SimflError, match=words):
             candidate(text, 8, 24, np.arange(24))
@@ -175,6 +187,15 @@ def test_too_few_is_the_tail_of_a_sum_of_coins():
     assert too_few(rates, 1) == pytest.approx(none) and too_few(rates, 2) == pytest.approx(none + one)
 
 
+def test_a_model_that_was_said_or_cannot_be_compared_is_called_so():
+    past = past_from(uniform_log(20, np.full(6, 0.8), 3))
+    assert plan(past, horizon=2, model="markov")[2].sentence == "Availability: markov, as was said."
+    assert "too short to compare" in plan(past.until(2), horizon=2)[2].sentence
+    with pytest.raises(SimflError, match="--model time_of_day: the log has no times; one of constant"):
+        plan(past, horizon=2, model="time_of_day")
+    assert recognise(past, "as_before").sentence.startswith("The policy is as_before, as was said")
+
+
 # -- futures ---------------------------------------------------------------------------------------
 
 
@@ -190,6 +211,10 @@ def test_a_future_is_the_same_whenever_and_wherever_it_is_played(tmp_path):
     kept = sorted(tmp_path.iterdir())
     assert len(kept) == 4
     kept[0].write_bytes(kept[0].read_bytes()[:50])  # cut short by a crash
+    kept[1].write_bytes(b"")
+    damaged = bytearray(kept[2].read_bytes())
+    damaged[100:400] = bytes(300)
+    kept[2].write_bytes(damaged)
     ready = []
     again = play_all(whole, 20, tmp_path, step=ready.append)
     assert sum(ready) == 40 and np.array_equal(again[0].rank, alone[0].rank)
@@ -340,7 +365,9 @@ def test_the_command_writes_words_tables_and_a_page(log, tmp_path):
 @pytest.mark.parametrize(("words", "message"), [
     (["--horizon", "soon"], "neither a number of rounds"),
     (["--against", "batch_partition:T=0"], "policy batch_partition:T=0"),
-    (["--against", "power_of_choice:k=2,d=4"], "reads losses"),
+    (["--against", "power_of_choice:k=2,d=4"], "looks at losses or durations"),
+    (["--against", "oort"], "looks at losses or durations"),
+    (["--policy", "guarded:T=2"], "use --against"),
     (["--from", "3"], "must lie between 16 and"),
     (["--columns", "tim=when"], "names none of"),
     (["--columns", "round=round,client=client,time=when"], "no column 'when'"),
