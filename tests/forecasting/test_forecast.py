@@ -407,6 +407,25 @@ def test_a_warning_comes_before_the_round_in_which_the_guarantee_falls(tmp_path)
     assert (tmp_path / "called-13").exists()
 
 
+def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
+    """Each wait of the watcher is the writer's turn."""
+    from simfl.cli import following
+
+    file = tmp_path / "log.csv"
+    whole = "round,client\n" + "".join(f"{t},a\n{t},b\n" for t in range(12))
+    file.write_text(whole + "12")
+    turns = iter([whole + "12,a\n12,b\n", whole, whole + "12,", whole + "12,a\n"])  # grown, replaced, half, broken
+
+    class Turn:
+        def wait(self, interval_s):
+            file.write_text(next(turns))
+
+    monkeypatch.setattr(following, "Event", Turn)
+    shown = CliRunner().invoke(simfl, ["audit", "--follow", str(file), "--floor", "strong=2"])
+    assert [line.split(" ")[0] for line in shown.output.splitlines()[:3]] == ["13", "12", "13"], shown.output
+    assert shown.exit_code == 3
+
+
 def test_next_rounds_are_drawn_from_the_policy_of_the_log():
     from simfl.forecasting.next_round import outlook
 
@@ -424,7 +443,12 @@ def test_next_rounds_are_drawn_from_the_policy_of_the_log():
     (["--floor", "semistrong=3"], "semi_strong"),
     (["--floor", "weak=x"], "not a number"),
     (["--floor", "weak=1"], "above 1"),
+    (["--floor", "weak=2", "--ledger"], "--ledger: leave it out with --follow"),
 ])  # fmt: skip
 def test_bad_bounds_are_one_line(log, words, message):
     shown = CliRunner().invoke(simfl, ["audit", "--follow", str(log), *words])
     assert shown.exit_code == 2 and message in shown.output
+    once = CliRunner().invoke(simfl, ["audit", str(log), "--floor", "weak=2"])
+    assert once.exit_code == 2 and "--floor: is for --follow" in once.output
+    folder = CliRunner().invoke(simfl, ["audit", "--follow", str(log.parent), "--floor", "weak=2"])
+    assert folder.exit_code == 2 and "is a folder; name the file that grows" in folder.output
