@@ -44,6 +44,14 @@ class Past:
     doubles: bool = False
 
     @property
+    def weights(self) -> NDArray[np.float64]:
+        """Each client's weight in coming sums, (N,): its own, 1 where it was in no sum; unlike all where they vary."""
+        if self.varying:
+            return 1 + (1 + np.arange(len(self.clients))) / 2**20
+        largest = self.matrix.max(axis=0).toarray().ravel()
+        return np.where(largest > 0, largest, 1.0)
+
+    @property
     def numbered(self) -> bool:
         """Whether rounds are whole numbers without a gap, so that coming ones have numbers, too."""
         return all(isinstance(label, int) for label in self.rounds)
