@@ -71,7 +71,7 @@ def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: NoiseLedger)
 
     worst = ledger.worst
     between = list(zip(ledger.colluders, worst.lower, worst.upper, strict=True))
-    curves = [("server alone", worst.alone, worst.alone), *((f"and {c}", *bounds) for c, *bounds in between),
+    curves = [("sums alone", worst.alone, worst.alone), *((f"and {c}", *bounds) for c, *bounds in between),
               ("and all others", worst.everybody, worst.everybody)]  # fmt: skip
     for number, (label, lower, upper) in enumerate(curves):
         known = np.isfinite(lower)

@@ -82,16 +82,23 @@ def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
     last = of.ledger.last
     if not len(last.alone):
         return []
-    what = f"with {of.noise}" if of.noise else "without noise: 0 is hidden, infinite is exposed"
+    what = (
+        f"with {of.noise}, which the server itself adds"
+        if of.noise
+        else "without noise: 0 is hidden, infinite is exposed"
+    )
     lines = [f"Signal to noise of one client's update ({what}), most and median of the clients:"]
-    rows = [("the server alone", last.alone, last.alone)]
+    observer = "those who see the models" if of.noise else "the server"
+    rows = [(f"{observer} alone", last.alone, last.alone)]
     between = zip(of.ledger.colluders, last.lower, last.upper, strict=True)
     rows += [(f"and any {c}", low, high) for c, low, high in between if c < len(last.alone) - 1]
     rows.append(("and all others", last.everybody, last.everybody))
     for who, low, high in rows:
         most, middle = (_interval(f(low), f(high)) for f in (np.max, np.median))
-        lines.append(f"  {who:<18} {most:>14} {middle:>14}")
-    return [*lines, f"Client {name(int(last.alone.argmax()))} is known best to the server alone."]
+        lines.append(f"  {who:<30} {most:>14} {middle:>14}")
+    if not last.alone.any():
+        return lines
+    return [*lines, f"Client {name(int(last.alone.argmax()))} is known best to {observer} alone."]
 
 
 def _interval(low: float, high: float) -> str:

@@ -108,6 +108,7 @@ def command(
     run. A client is exposed when the server, adding and subtracting the sums it saw, can compute that client's own
     update.
     """
+    following.check_options(follow)
     if follow:
         return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
@@ -115,10 +116,8 @@ def command(
     from simfl.audit.noise import spent
     from simfl.audit.reading import read
 
-    if figure is not None:
-        _check_output(figure, participation, picture=True)
-    if html is not None:
-        _check_output(html, participation)
+    _check_output(figure, participation, picture=True)
+    _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
@@ -164,11 +163,13 @@ def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, re
     return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower)
 
 
-def _check_output(path: Path, log: str, picture: bool = False) -> None:
+def _check_output(path: Path | None, log: str, picture: bool = False) -> None:
     """
     Raises:
         SimflError: nothing may be written there, or no picture has such a name.
     """
+    if path is None:
+        return
     from simfl.report.saving import format_of
     from simfl.results.file_names import refuse_result_files
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Event
 
 import click
+from click.core import ParameterSource
 
 from simfl.core.errors import SimflError, suggestion
 
@@ -13,6 +14,22 @@ LIKELY = 0.5
 """Share of the next rounds that break a guarantee from which on the warning comes."""
 WARNING = 3
 """Exit code."""
+OURS = ("least", "action", "interval_s")
+"""Parameters of the command that are for ``--follow``."""
+COMMON = ("follow", "participation", "columns")
+
+
+def check_options(follow: bool) -> None:
+    """
+    Raises:
+        SimflError: the command line has an option that would not be used.
+    """
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        unused = option.name not in (*OURS, *COMMON) if follow else option.name in OURS
+        if given and unused:
+            raise SimflError(f"{option.opts[0]}: {'leave it out with' if follow else 'is for'} --follow")
 
 
 def least_values(texts: tuple[str, ...]) -> dict[str, float]:
@@ -52,13 +69,16 @@ def follow(
 
     if not (bounds := least_values(texts)):
         raise SimflError("--follow: name the least guarantee that is to hold, e.g. --floor semi_strong=3")
-    file, seen = Path(participation), (0, 0)
+    file = Path(participation)
+    seen = before = (0, 0)
     while True:
-        stat = file.stat() if file.exists() else None
-        if stat is None:
-            raise SimflError(f"{participation}: there is no such file")
-        if (stat.st_mtime_ns, stat.st_size) != seen:
-            seen = stat.st_mtime_ns, stat.st_size
+        if not file.is_file():
+            what = "is a folder; name the file that grows" if file.is_dir() else "there is no such file"
+            raise SimflError(f"{participation}: {what}")
+        stat = file.stat()
+        now = stat.st_mtime_ns, stat.st_size
+        if now != seen and (now == before or _ends_with_line(file)):
+            seen = now
             past = read_past(file, columns)
             view = outlook(past, bounds)
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
@@ -66,7 +86,15 @@ def follow(
                        f"probability {max(view.below.values()):.2f}")  # fmt: skip
             if max(view.below.values()) >= LIKELY:
                 _warn(str(past.label(0)), view.below, bounds, action)
+        before = now
         Event().wait(interval_s)
+
+
+def _ends_with_line(file: Path) -> bool:
+    """Whether a file's last line is complete; if not, somebody may be writing it."""
+    with open(file, "rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - 1))
+        return log.read(1) == b"\n"
 
 
 def _number(value: float | None) -> str:

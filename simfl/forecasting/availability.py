@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 DAY_S = 86_400.0
 BINS = 8
-"""PartStore of a day at which availability may differ."""
+"""Parts of a day at which availability may differ."""
 STRENGTHS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
 """Of the prior, in rounds: how alike units are; drawn anew in each future."""
 MEMORIES = np.linspace(0.0, 0.96, 25)
@@ -112,17 +112,6 @@ class AvailabilityDraw:
     rates: Floats
     memory: float
     before: Floats
-
-    def first(self, uniform: Floats) -> NDArray[np.bool_]:
-        """Who was available in the log's last round."""
-        on: NDArray[np.bool_] = uniform < self.before
-        return on
-
-    def after(self, on: NDArray[np.bool_], part_of_day: int, uniform: Floats) -> NDArray[np.bool_]:
-        """Who is available one round later, from one uniform number a unit."""
-        rate = self.rates[:, part_of_day % self.rates.shape[1]]
-        next_on: NDArray[np.bool_] = uniform < rate * (1 - self.memory) + self.memory * on
-        return next_on
 
 
 def too_few(rates: Floats, need: int) -> Floats:

@@ -109,6 +109,7 @@ class Forecast:
             for name in GUARANTEES:
                 table = getattr(outcome, name)[: self.plan.guarantees]
                 known = ~np.isnan(table).any(axis=0) if len(table) else np.zeros(CHECKPOINTS, dtype=bool)
+                known &= np.append(True, ends[1:] != ends[:-1])  # a short horizon has fewer
                 if known.any():
                     parts.append(_fan(text, name, ends[known], table[:, known]))
         every: DataFrame = concat(parts, ignore_index=True)

@@ -27,6 +27,7 @@ class FuturePlan:
         participation: sums that each client was in, int64 (N,).
         past_rounds: rounds of the log.
         change_over: coming round from which candidates select.
+        weights: of each client in coming sums, (N,).
         sizes, shares: of the past, to be drawn again: clients in each sum, and each client's rate.
         steps_s: seconds between rounds; empty without times.
         matrix: the past, for the guarantees; None where they are not computed.
@@ -44,6 +45,7 @@ class FuturePlan:
     horizon: int
     change_over: int
     seed: int
+    weights: NDArray[np.float64]
     sizes: NDArray[np.int64]
     shares: NDArray[np.float64]
     steps_s: NDArray[np.float64]
@@ -98,7 +100,8 @@ def plan(
     steps = np.zeros(0) if past.times_s is None else np.diff(past.times_s)
     whole = FuturePlan(
         (seen.choice, *candidates), seen.units, chosen.fitted, seen.failed, seen.worked,
-        past_span(past, streams("forecast/prime")), participation, len(past.rows), horizon, change_over, seed, sizes,
+        past_span(past, streams("forecast/prime")), participation, len(past.rows), horizon, change_over, seed,
+        past.weights, sizes,
         (participation + 0.5) / (len(past.rows) + 1), steps,
         0.0 if past.times_s is None else float(past.times_s[-1]),
         past.matrix if guarantees else None, guarantees,

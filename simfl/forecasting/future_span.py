@@ -1,10 +1,11 @@
 """What further sums give away, exactly: rank, exposed clients and classes of equal columns, added to those of the past.
 
-Ranks are taken modulo one prime below 2**32 that is drawn from the seed; a prime misses a rise with a chance of some
-2**-31, far below what the futures leave open.
+Ranks are taken modulo one prime below 2**32, drawn from the seed, or from weights that vary (it holds their roots). It
+misses a rise with a chance of some 2**-31, far below what the futures leave open.
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ class PastSpan:
         form: reduced echelon form modulo p, shape (rank, N); pivots: its columns, (rank,).
         exposed: bool (N,): whose update is a combination of past sums.
         keys: uint64 (N,): equal for equal past columns, 0 for clients in no sum.
+        codes: uint64 (N,): equal for equal weights of clients, where each has one.
         generic: weights of coming rounds are unlike each other; else they are those that each client had.
     """
 
@@ -30,33 +32,38 @@ class PastSpan:
     pivots: NDArray[np.int64]
     exposed: NDArray[np.bool_]
     keys: NDArray[np.uint64]
+    codes: NDArray[np.uint64]
     p: int
     generic: bool
 
 
 def past_span(past: Past, rng: np.random.Generator) -> PastSpan:
     """The span of a log's sums."""
-    n, p = past.rows.shape[1], drawn_prime(rng)
-    start = PastSpan(np.zeros((0, n), np.uint64), np.zeros(0, np.int64), np.zeros(n, bool), np.zeros(n, np.uint64), p,
-                     past.varying)  # fmt: skip
-    residues = _residues(past, p) if past.varying else None
+    n = past.rows.shape[1]
+    residues, p = _residues(past) if past.varying else (None, drawn_prime(rng))
+    codes = 1 + np.unique(past.weights, return_inverse=True)[1].astype(np.uint64)
+    start = PastSpan(np.zeros((0, n), np.uint64), np.zeros(0, np.int64), np.zeros(n, bool), np.zeros(n, np.uint64),
+                     codes, p, past.varying)  # fmt: skip
     grown = _Growth(start, np.full(n, -1))
     grown.extend(past.rows, residues)
-    weights = past.rows if residues is None else residues
+    weights = past.rows * codes if residues is None else residues
     keys = (rng.integers(1, 2**64, len(past.rows), dtype=np.uint64)[:, None] * weights).sum(axis=0, dtype=np.uint64)
-    return PastSpan(grown.form[: grown.rank].copy(), np.array(grown.pivots, np.int64), grown.since >= 0,
-                    np.where(past.rows.any(axis=0), keys | np.uint64(1), np.uint64(0)), p, past.varying)  # fmt: skip
+    keys = np.where(past.rows.any(axis=0), keys | np.uint64(1), np.uint64(0))
+    return PastSpan(grown.form[: grown.rank].copy(), np.array(grown.pivots, np.int64), grown.since >= 0, keys, codes,
+                    p, past.varying)  # fmt: skip
 
 
-def _residues(past: Past, p: int) -> Residues:
-    """The weights modulo p."""
+def _residues(past: Past) -> tuple[Residues, int]:
+    """The weights modulo a prime that holds them, drawn from the weights."""
     from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+    from simfl.privacy.multiround.primes import primes
 
-    matrix = ParticipationMatrix.of(past.matrix)
-    if not matrix.values.has_residues(p):
-        return np.round(past.matrix.toarray() * 2**20).astype(np.uint64)
-    dense: Residues = matrix.values.residues(p)[matrix.dense(np.arange(len(past.rows)))]
-    return np.where(past.rows, dense, np.uint64(0))
+    matrix = ParticipationMatrix.of(past.matrix, past.doubles)
+    values = matrix.values
+    candidates = primes(list(values.numbers.roots.values()), [matrix.indptr, matrix.clients, matrix.codes])
+    p = next(filter(values.has_residues, islice(candidates, 1, None)))  # the first is no drawn one
+    dense: Residues = values.residues(p)[matrix.dense(np.arange(len(past.rows)))]
+    return np.where(past.rows, dense, np.uint64(0)), p
 
 
 def exposures(start: PastSpan, rows: Rows, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -145,7 +152,7 @@ class _Growth:
 def smallest_class(start: PastSpan, rows: Rows, rng: np.random.Generator) -> NDArray[np.int32]:
     """The strong guarantee after each coming round, (H,): the smallest class of clients with equal columns."""
     numbers = rng.integers(1, 2**64, rows.shape if start.generic else (len(rows), 1), dtype=np.uint64)
-    keys = start.keys + np.cumsum(rows * numbers, axis=0, dtype=np.uint64)
+    keys = start.keys + np.cumsum(rows * numbers * (1 if start.generic else start.codes), axis=0, dtype=np.uint64)
     in_sums = np.cumsum(rows, axis=0, dtype=np.int32).astype(bool) | (start.keys > 0)
     keys = np.sort(np.where(in_sums, keys, np.uint64(0)), axis=1)
     smallest = np.zeros(len(rows), np.int32)

@@ -29,7 +29,8 @@ class Outcome(NamedTuple):
         rank, strong, cardinality: after each coming round, or in it, (H,).
         fairness_gap: after each coming round, over all rounds, (H,).
         time_s: when each coming round ends, (H,); the number of the round without times.
-        semi_strong, weak_lower, weak_upper: at :data:`CHECKPOINTS`, (4,); NaN where not computed.
+        semi_strong, weak_lower, weak_upper: at :data:`CHECKPOINTS`, (4,); NaN where not computed (weights that
+            vary: not known).
     """
 
     exposed: NDArray[np.int32]
@@ -180,8 +181,8 @@ def _guarantees(plan: FuturePlan, rows: NDArray[np.bool_], exposed: NDArray[np.i
     values = np.full((3, CHECKPOINTS), np.nan)
     values[:, ends >= exposed.min()] = 1.0
     for place, end in enumerate(ends.tolist()):
-        if np.isnan(values[0, place]):
-            P = csr_array(vstack([plan.matrix, csr_array(rows[: end + 1].astype(float))]))
+        if np.isnan(values[0, place]) and not plan.span.generic:
+            P = csr_array(vstack([plan.matrix, csr_array(rows[: end + 1] * plan.weights)]))
             metrics = trace(P, every=0, budget=EFFORT, trust=True)
             values[:, place] = [metrics.semi_strong[-1], metrics.weak_lower[-1], metrics.weak_upper[-1]]
     return values

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.errors import SimflError
 from simfl.forecasting.availability import MEMORIES, AvailabilityFit, Observed, fit, pair_rate
 
 PREFERRED = ("per_client", "constant", "markov", "time_of_day")
@@ -23,33 +24,45 @@ class ModelChoice:
 
     Attributes:
         fitted: to all rounds.
-        scores: mean log-likelihood of a round of the last part, by model.
+        scores: mean log-likelihood of a round of the last part, by model; empty where the log is too short for it.
         drift: p-value of a test that rates of taking part were the same in both halves of the log.
+        named: the model was said, not chosen.
     """
 
     fitted: AvailabilityFit
     scores: dict[str, float]
     drift: float
+    named: bool = False
 
     @property
     def sentence(self) -> str:
         """What was chosen, and by what."""
+        if self.named:
+            return f"Availability: {self.fitted.model}, as was said."
+        if not self.scores:
+            return f"Availability: {self.fitted.model}; the log is too short to compare models."
         ranked = ", ".join(f"{name} {score:.2f}" for name, score in sorted(self.scores.items(), key=lambda s: -s[1]))
         return f"Availability: {self.fitted.model}, by the mean log-likelihood of the last rounds ({ranked})."
 
 
 def choose(seen: Observed, timed: bool, rng: np.random.Generator, model: str | None = None) -> ModelChoice:
-    """The model of largest held-out likelihood; of those next to it the first of :data:`PREFERRED`."""
+    """The model of largest held-out likelihood; of those next to it the first of :data:`PREFERRED`.
+
+    Raises:
+        SimflError: the time of day is named, and the log has no times.
+    """
     names = [name for name in MODELS if timed or name != "time_of_day"]
+    if model is not None and model not in names:
+        raise SimflError(f"--model {model}: the log has no times; one of {', '.join(names)}")
     cut = max(2, int(LEARNT * len(seen.took_part)))
     rows = {}
-    for name in names:
+    for name in names if cut < len(seen.took_part) else ():
         first = fit(seen._replace(took_part=seen.took_part[:cut], bins=seen.bins[:cut]), name)
         rows[name] = _held_out(first, seen, cut)
-    scores = {name: float(values.mean()) if len(values) else 0.0 for name, values in rows.items()}
-    best = max(scores.values())
-    chosen = model or next(name for name in PREFERRED if scores.get(name, -np.inf) >= best - NEGLIGIBLE)
-    return ModelChoice(fit(seen, chosen), scores, _drift(seen, rng))
+    scores = {name: float(values.mean()) for name, values in rows.items()}
+    best = max(scores.values(), default=0.0)
+    near = [name for name in PREFERRED if not scores or scores.get(name, -np.inf) >= best - NEGLIGIBLE]
+    return ModelChoice(fit(seen, model or near[0]), scores, _drift(seen, rng), model is not None)
 
 
 def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> NDArray[np.float64]:

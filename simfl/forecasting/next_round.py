@@ -49,7 +49,7 @@ def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
 def _with_row(past: Past, row: NDArray[np.bool_]) -> object:
     from scipy.sparse import csr_array, vstack
 
-    return csr_array(vstack([past.matrix, csr_array(row[None].astype(float))]))
+    return csr_array(vstack([past.matrix, csr_array(row[None] * past.weights)]))
 
 
 def _guarantees(matrix: object) -> dict[str, float | None]:

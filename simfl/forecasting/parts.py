@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -175,7 +176,7 @@ class PartStore:
         try:
             with np.load(self._file(task), allow_pickle=False) as file:
                 return Outcome(**{name: file[name] for name in Outcome._fields})
-        except (OSError, ValueError, KeyError, BadZipFile):
+        except (OSError, EOFError, ValueError, KeyError, NotImplementedError, BadZipFile, zlib.error):
             return None
 
     def _file(self, task: PartTask) -> Path:

@@ -31,6 +31,7 @@ class Past:
         times_s: seconds at which each round ended, (J,); None where the log has no times.
         dated: the seconds are since 1970; else since the log's beginning.
         varying: a client's weight varies from round to round.
+        doubles: the weights are known to be doubles with all their digits.
     """
 
     rows: NDArray[np.bool_]
@@ -40,6 +41,15 @@ class Past:
     times_s: NDArray[np.float64] | None = None
     dated: bool = False
     varying: bool = False
+    doubles: bool = False
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Each client's weight in coming sums, (N,): its own, 1 where it was in no sum; unlike all where they vary."""
+        if self.varying:
+            return 1 + (1 + np.arange(len(self.clients))) / 2**20
+        largest = self.matrix.max(axis=0).toarray().ravel()
+        return np.where(largest > 0, largest, 1.0)
 
     @property
     def numbered(self) -> bool:
@@ -54,7 +64,7 @@ class Past:
         """The first rounds only."""
         times = None if self.times_s is None else self.times_s[:rounds]
         return Past(self.rows[:rounds], self.matrix[:rounds], self.rounds[:rounds], self.clients, times, self.dated,
-                    self.varying)  # fmt: skip
+                    self.varying, self.doubles)  # fmt: skip
 
 
 def read_past(path: Path | str, columns: Mapping[str, str] | None = None) -> Past:
@@ -89,7 +99,7 @@ def past_of(log: Log, times_s: NDArray[np.float64] | None = None, dated: bool = 
     varying = any(np.ptp(part) > 0 for part in np.split(columns.data, columns.indptr[1:-1]) if len(part))
     rows = np.zeros(matrix.shape, dtype=bool)
     rows[matrix.nonzero()] = True
-    return Past(rows, matrix, rounds, list(log.clients), times_s, dated, varying)
+    return Past(rows, matrix, rounds, list(log.clients), times_s, dated, varying, log.doubles)
 
 
 def _with_skipped(

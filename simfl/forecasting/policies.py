@@ -11,6 +11,7 @@ from simfl.core.errors import SimflError
 from simfl.core.registration.plugin_data import required_fields
 from simfl.forecasting.past import Past
 from simfl.scenario import InvalidScenario, Scenario
+from simfl.selection.around import Around
 from simfl.selection.base import POLICIES, Policy
 
 Relation = Literal["all", "some"]
@@ -18,6 +19,7 @@ Relation = Literal["all", "some"]
 
 ENOUGH = 8
 """Rounds with a sum below which no structure of units is believed."""
+UNSAID = "looks at losses or durations, which a log does not say"
 USUALLY_THERE = 0.7
 """How often a unit is taken to be available where modes are distinguished."""
 
@@ -69,6 +71,9 @@ def policy_of(text: str, clients: int) -> Policy:
     Raises:
         SimflError: there is none, or it cannot be.
     """
+    cls = POLICIES.get(text.partition(":")[0])
+    if cls is not None and not issubclass(cls, Around) and (cls.asks or cls.reads):  # or a property, which is something
+        raise SimflError(f"policy {text}: {UNSAID}")
     data = {"clients": clients, "selection": {"name": "random", "k": 1}, "training": {"name": "fedavg", "rounds": 1},
             "learning": {"name": "none", "parameters": 1}}  # fmt: skip
     try:
@@ -79,7 +84,7 @@ def policy_of(text: str, clients: int) -> Policy:
         raise SimflError(f"policy {text}: {'; '.join(problems)}") from None
     policy: Policy = scenario.selection
     if policy.asks or policy.reads:
-        raise SimflError(f"policy {text}: looks at what clients report, which a log does not say")
+        raise SimflError(f"policy {text}: {UNSAID}")
     return policy
 
 
@@ -123,6 +128,8 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     k = int(sizes.max())
     if named is not None and named != "as_before":
         choice = candidate(named, k, n, past.rows.sum(axis=0))
+        if choice.policy().reads_history:
+            raise SimflError(f"--policy {named}: decides by reserved units, which a log does not say; use --against")
         return _failures(rows, choice, singles, f"The policy is {choice.text}, as was said.")
     if named is None and (halves := _halves(rows)) is not None:
         return halves
@@ -136,7 +143,8 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
         choice = PolicyChoice(f"random:k={k}", singles, k)
         why = f"No client is bound to another one, and sums have up to {k} clients: taken to be uniform selection."
         return _failures(rows, choice, singles, why)
-    text = "Sums differ in size by more than chance and failures; sizes and shares of the past are drawn again."
+    why = "The policy is as_before, as was said" if named else "Sums differ in size by more than chance and failures"
+    text = f"{why}; sizes and shares of the past are drawn again."
     return SeenPolicy(PolicyChoice("as_before", singles, k), singles, "some", k, 0, 0, text)
 
 

@@ -14,8 +14,10 @@ DRIFT = 0.01
 def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
     """What is not known of this log's future."""
     said = [
-        "A policy that looks at losses or durations leaves a log that may look like any other; if yours does, this is "
-        "no forecast of it.",
+        "A policy that looks at losses, durations or earlier sums (oort, fedcs, guarded) leaves a log that may look "
+        "like any other; if yours does, this is no forecast of it.",
+        "Rounds are played one after another. Where the server waits for the fastest only, or buffers (fedbuff), who "
+        "comes next depends on who is still at work, which a log does not say.",
         f"Clients that join later are not in it; {_newcomers(past)} took part first in the last quarter of the log.",
     ]
     if model.drift < DRIFT:

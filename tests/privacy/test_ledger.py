@@ -172,6 +172,15 @@ def test_beside_others(tmp_path, change):
         assert np.isinf(clients["mu_alone"]).all()
 
 
+def test_what_compressed_updates_tell_one_by_one_is_covered_by_noise_only(tmp_path):
+    bare = FEDAVG + "compression: quantise\nprivacy: {ledger: true}\n"
+    rounds, clients = tables(bare, tmp_path / "bare")
+    assert rounds["mu_alone"].isna().all() and np.isinf(clients["mu_alone"]).all()
+    noise = "{name: central_gaussian, noise_multiplier: 2}"
+    noised = FEDAVG + f"compression: {{name: top_k, share: 0.5}}\nprivacy: {{ledger: true, stages: [{noise}]}}\n"
+    assert np.isfinite(tables(noised, tmp_path / "noised")[1]["mu_all"]).all()
+
+
 def test_noise_that_is_not_gaussian_in_the_sum_is_refused():
     for stage in ("local_gaussian", "laplace_shares, epsilon: 1"):
         with pytest.raises(InvalidScenario, match="speaks of one stage of Gaussian noise that is added to the sum"):
@@ -205,6 +214,10 @@ def test_the_audit_has_it_in_words_data_page_and_picture(tmp_path):
     data = json.loads(CliRunner().invoke(simfl, [*noisy, "--json"]).stdout)["ledger"]
     assert data["colluders"] == [1, 2, 3, 4, 8]
     assert data["clients"]["all"] == pytest.approx((np.sqrt(P.sum(axis=0)) / 2).tolist(), rel=1e-6)
+    assert "those who see the models alone" in shown.output and "the server alone" not in shown.output
+    (tmp_path / "pair.csv").write_text("round,client\n0,a\n0,b\n")
+    pair = CliRunner().invoke(simfl, ["audit", str(tmp_path / "pair.csv"), "--ledger"]).output
+    assert "the server alone" in pair and "known best" not in pair, "nobody is known"
     silent = json.loads(CliRunner().invoke(simfl, [*asked, "--json"]).stdout)
     exposed = {row["client"] for row in silent["exposed"]}
     assert {i for i, open_ in enumerate(silent["ledger"]["infinite_alone"]) if open_} == exposed

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.privacy.accountant import History
+from simfl.privacy.dp.losses import losses
 from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
 from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger, ledger
 from simfl.privacy.ledger.observed import sums_and_noise
@@ -28,7 +29,7 @@ def of_rounds(history: History, tables: list[NoiseLedger]) -> Mapping[str, list[
     if history.silent:
         return {column.name: [None] * history.shape[0] for column in LEDGER_COLUMNS}
     values = np.maximum.reduce([_rows(each.worst) for each in tables])
-    if history.single or history.exposing:
+    if _is_bare(history):
         values = np.full_like(values, np.inf)
     cells = [[float(value) if np.isfinite(value) else None for value in row] for row in values]
     return dict(zip([column.name for column in LEDGER_COLUMNS], cells, strict=True))
@@ -39,12 +40,18 @@ def of_clients(history: History, tables: list[NoiseLedger]) -> Mapping[str, NDAr
     values = np.maximum.reduce([_rows(each.last) for each in tables])
     if history.silent:
         values = np.zeros_like(values)
-    elif history.single or history.exposing:
+    elif _is_bare(history):
         took_part = np.zeros(history.shape[1], dtype=bool)
         for P in history.participation.values():
             took_part[P.indices] = True
         values = np.where(took_part, np.inf, np.zeros_like(values))
     return dict(zip([column.name for column in LEDGER_COLUMNS], values, strict=True))
+
+
+def _is_bare(history: History) -> bool:
+    """Whether more than sums is seen of each client, and no noise covers it."""
+    noised = any(loss.mu is not None and np.isfinite(loss.mu).all() for loss in losses(history))
+    return history.single or bool(history.exposing) or (bool(history.coded) and not noised)
 
 
 def _rows(curve: ColluderCurve) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from simfl.report.study import Study
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-WHO = {"mu_alone": "the server alone", "mu_1": "and 1 client", "mu_2": "and 2", "mu_4": "and 4", "mu_8": "and 8",
+WHO = {"mu_alone": "the sums alone", "mu_1": "and 1 client", "mu_2": "and 2", "mu_4": "and 4", "mu_8": "and 8",
        "mu_all": "and all others"}  # fmt: skip
 COMPARED = ("mu_alone", "mu_4", "mu_all")
 """What several groups are compared by."""
@@ -18,8 +18,8 @@ COMPARED = ("mu_alone", "mu_4", "mu_all")
 
 @figure("ledger", "Signal to noise", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
-    """Largest signal to noise μ at which one client's update is known to the server and any number of other clients:
-    0 is hidden, and a client with μ has the privacy of one Gaussian release of that μ. Bands reach from what a named
+    """Largest signal to noise μ at which one client's update is known to who sees the sums and any number of other
+    clients: 0 is hidden, and a client with μ has the privacy of one Gaussian release of that μ. Bands reach from what a named
     coalition learns to what none exceeds.
     """
     x = "time_s" if any(run.rounds["time_s"].max() > 0 for group in study.groups for run in group.runs) else "round"
