@@ -12,8 +12,8 @@ from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
 from simfl.flower.node_policy import node_policy
-from simfl.flower.participation_log import Entry, append_entries, read_entries
-from simfl.forecasting.floors import guarantees, least_values, notions_below
+from simfl.flower.participation_log import LogEntry, append_entries, read_entries
+from simfl.forecasting.least_guarantees import guarantees, least_values, notions_below
 from simfl.selection.asking import ask, observe
 from simfl.selection.base import nobody
 
@@ -99,7 +99,7 @@ class NodeSelection:
         floor. It is in the log when this returns.
 
         Args:
-            replies: for each node that has delivered an update, what it has reported, of :attr:`needs`.
+            replies: for each node that has delivered an update, what it has reported, of ``needs``.
         """
         here = np.zeros(self.clients, dtype=bool)
         here[[self.client_of[node] for node in replies]] = True
@@ -112,7 +112,7 @@ class NodeSelection:
                 self.reports[name][client] = values[name]
         nodes = self._nodes(members)
         if members.size and self.log:
-            append_entries(self.log, [Entry(self.round, *pair) for pair in zip(members.tolist(), nodes)])
+            append_entries(self.log, [LogEntry(self.round, *pair) for pair in zip(members.tolist(), nodes)])
         self._count(self.round, members)
         self.state = observe(self.policy, self._view(np.ones(self.clients, dtype=bool)), members)
         self.round += 1

@@ -10,7 +10,7 @@ from simfl.core.errors import SimflError
 HEADER = ("round", "client", "node")
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A client in a sum: the round, from 0, the client's number, and the node that is this client."""
 
     round: int
@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     node: int
 
 
-def read_entries(path: Path, clients: int) -> list[Entry]:
+def read_entries(path: Path, clients: int) -> list[LogEntry]:
     """All entries of a log, of so many clients; none where there is no file yet.
 
     Raises:
@@ -26,7 +26,7 @@ def read_entries(path: Path, clients: int) -> list[Entry]:
     """
     if not path.exists():
         return []
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     with path.open(encoding="utf-8", newline="") as file:
         for number, line in enumerate(csv.reader(file), 1):
             if number == 1:
@@ -34,7 +34,7 @@ def read_entries(path: Path, clients: int) -> list[Entry]:
                     raise SimflError(f"{path}:1: the header is not {','.join(HEADER)}; name another file as log")
                 continue
             try:
-                entry = Entry(*map(int, line))
+                entry = LogEntry(*map(int, line))
             except (TypeError, ValueError):
                 raise SimflError(f"{path}:{number}: not the three whole numbers {','.join(HEADER)}") from None
             if not 0 <= entry.client < clients:
@@ -45,7 +45,7 @@ def read_entries(path: Path, clients: int) -> list[Entry]:
     return entries
 
 
-def append_entries(path: Path, entries: Sequence[Entry]) -> None:
+def append_entries(path: Path, entries: Sequence[LogEntry]) -> None:
     """Writes the entries of a round behind those of earlier ones."""
     lines = [",".join(map(str, entry)) for entry in entries]
     if not path.exists():

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.forecasting.floors import guarantees, notions_below
 from simfl.forecasting.future_plan import plan
 from simfl.forecasting.futures import one_round
+from simfl.forecasting.least_guarantees import guarantees, notions_below
 from simfl.forecasting.past import Past
 
 DRAWS = 20

@@ -1,6 +1,7 @@
 """A policy chooses the nodes of a real server as it chooses clients in a simulation. Flower is not needed here."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.results.run_files import participation_matrix
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
+from tests.support.page import blocks
 
+PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/flower.md"
 N, ROUNDS = 24, 40
 IDS = [int(node) for node in np.random.default_rng(7).permutation(2**40 + np.arange(N) * 977)]
 POLICIES = (
@@ -23,7 +26,7 @@ POLICIES = (
     "batch_partition:k=8,T=4,mode=uniform,shuffle=true",
     "half_partition:k=8,T=4,mode=least_total",
     "guarded:inner={name: random, k: 4},T=4,mode=fair",
-    "bernoulli:rate=0.3",
+    "bernoulli:probability=0.3",
 )
 
 
@@ -31,7 +34,7 @@ def simulated(policy, folder):
     """The rows of a run, (ROUNDS, N), and its parts."""
     data = {
         "clients": N, "seed": 5, "devices": {"availability": {"name": "bernoulli", "dropout": 0.25},
-                                             "failure": {"name": "bernoulli", "rate": 0.1}},
+                                             "failure": {"name": "bernoulli", "probability": 0.1}},
         "selection": {"name": "random", "k": 1}, "training": {"name": "fedavg", "rounds": ROUNDS},
         "learning": {"name": "none", "parameters": 1},
     }  # fmt: skip
@@ -65,7 +68,7 @@ def test_the_same_policy_seed_and_devices_give_the_same_rows_in_both(policy, tmp
     np.testing.assert_array_equal(log.matrix.toarray(), sums[:, sums.any(axis=0)])
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POLICIES[3:6])
 def test_a_server_that_is_started_again_with_its_log_goes_on(policy, tmp_path):
     expected, parts = simulated(policy, tmp_path / "results")
     first = NodeSelection(policy, IDS, seed=5, log=tmp_path / "log.csv")
@@ -94,39 +97,41 @@ def test_nodes_keep_their_numbers_and_units_stay_whole(tmp_path):
 
 
 @pytest.mark.parametrize(("policy", "floor", "fails"), [
-    ("random:k=4", "semi_strong=3", 0.0),
-    ("random:k=4", "weak=2", 0.0),
-    ("partition:k=3", "strong=2", 0.3),
-    ("bernoulli:rate=0.4", ("weak=2", "strong=2"), 0.3),
+    ("random:k=4", ["semi_strong=3"], 0.0),
+    ("random:k=4", ["weak=2"], 0.0),
+    ("random:k=3", ["strong=2", "weak=2"], 0.3),
+    ("bernoulli:k=5,probability=0.4", ["strong=2"], 0.3),
 ])  # fmt: skip
 def test_training_ends_before_the_sum_with_which_a_floor_breaks(policy, floor, fails):
-    bounds = dict(text.split("=") for text in ((floor,) if isinstance(floor, str) else floor))
-    free, selection = NodeSelection(policy, range(12), seed=3), NodeSelection(policy, range(12), seed=3, floor=floor)
+    """Rounds are played without a floor beside it, whose next row shows what would have broken it."""
+    free, floored = NodeSelection(policy, range(12), seed=3), NodeSelection(policy, range(12), seed=3, floor=floor)
 
-    def holds(rows):
-        metrics = multi_round(np.array(rows))
+    def holds(sums):
+        metrics = multi_round(np.array([np.isin(np.arange(12), members) for members in sums], dtype=float))
         values = {"strong": metrics.strong, "semi_strong": metrics.semi_strong, "weak": metrics.weak_lower}
-        return all(values[name] >= float(bound) for name, bound in bounds.items())
+        return all(values[name] >= float(bound) for name, _, bound in (text.partition("=") for text in floor))
 
-    rng, kept = np.random.default_rng(1), []
-    for _ in range(60):
-        alive = rng.random(12) >= fails
-        rows = []
-        for each in (free, selection):
-            nodes = each.select(range(12))
-            summed = each.conclude({node: {} for node in nodes if alive[node]})
-            rows.append(np.isin(np.arange(12), summed).astype(float))
-        if selection.stopped:
-            assert not rows[1].any()
+    rng, sums = np.random.default_rng(1), []
+    while True:
+        alive = np.flatnonzero(rng.random(12) >= fails)
+        nodes, planned = floored.select(range(12)), free.select(range(12))
+        summed = free.conclude({node: {} for node in alive if node in planned})
+        assert nodes == planned or (nodes == [] and floored.stopped)
+        if floored.conclude({node: {} for node in alive if node in nodes}) != summed:
             break
-        assert rows[0].tolist() == rows[1].tolist()
-        kept += [rows[1]] if rows[1].any() else []
-    assert kept and holds(kept)
-    planned = np.isin(np.arange(12), nodes).astype(float)
-    assert not holds([*kept, rows[0]]) or not holds([*kept, planned]) or not holds([*kept, np.isin(
-        np.arange(12), free.units.ravel()).astype(float)])  # fmt: skip
-    assert next(iter(bounds)) in selection.stopped and "is below" in selection.stopped
-    assert selection.select(range(12)) == []
+        sums += [summed] if summed else []
+    assert sums and holds(sums) and not holds([*sums, summed if nodes else planned])
+    assert f"round {free.round - 1}" in floored.stopped and "is below" in floored.stopped
+    assert floored.select(range(12)) == [] and floored.conclude({}) == []
+
+
+def test_units_that_keep_a_floor_for_ever_are_never_stopped():
+    selection = NodeSelection("half_partition:k=4,T=4", range(12), floor="semi_strong=4")
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        nodes = selection.select(np.flatnonzero(rng.random(12) < 0.9).tolist())
+        selection.conclude({node: {} for node in nodes if rng.random() < 0.9})
+    assert not selection.stopped and len(selection.history) > 10
 
 
 def test_a_policy_is_told_what_nodes_report():
@@ -191,6 +196,14 @@ def test_a_log_of_something_else_is_refused(text, message, tmp_path):
     with pytest.raises(SimflError, match=message):
         NodeSelection("random:k=2", 4, log=file)
     assert file.read_text() == text
+
+
+def test_the_page_shows_where_uniform_selection_ends(tmp_path, monkeypatch, capsys):
+    (code,) = (code for language, code, why in blocks(PAGE.read_text()) if language == "python" and not why)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "flower.md", "exec"), {})
+    assert f"  # {capsys.readouterr().out.strip()}\n" in code
+    assert read(tmp_path / "random.csv").matrix.shape[0] == 5
 
 
 def test_without_flower_one_line_says_what_to_install(monkeypatch):
