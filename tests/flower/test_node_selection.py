@@ -14,6 +14,7 @@ from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.results.run_files import participation_matrix
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
+from simfl.selection.asking import ask
 from tests.support.page import blocks
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/flower.md"
@@ -66,6 +67,30 @@ def test_the_same_policy_seed_and_devices_give_the_same_rows_in_both(policy, tmp
     assert 5 < len(sums) and (expected.sum(axis=1) != expected.max()).any()
     log = read(tmp_path / "log.csv")
     np.testing.assert_array_equal(log.matrix.toarray(), sums[:, sums.any(axis=0)])
+
+
+def test_oort_selects_the_same_clients_in_both_when_it_is_told_the_same(tmp_path, monkeypatch):
+    """Clients are equally large and fast, so that what simfl knows before the first reply decides nothing."""
+    views = []
+
+    def note(policy, view, k, rng):
+        views.append((view.available.copy(), {name: values.copy() for name, values in view.reports.items()}))
+        return ask(policy, view, k, rng)
+
+    monkeypatch.setattr("simfl.agents.servers.ask_policy", note)
+    policy = "oort:k=5,exploration_min=0.2,exploration_decay=0.8,pacer_step=4"
+    scenario = Scenario.of({
+        "clients": N, "seed": 5, "devices": {"availability": {"name": "bernoulli", "dropout": 0.25}},
+        "selection": {"name": "random", "k": 1}, "training": {"name": "fedavg", "rounds": ROUNDS},
+        "learning": {"data": {"name": "synthetic", "samples": 20 * N, "separation": 1.0}, "model": "logistic"},
+    }, "bridge", [f"selection={policy}"])  # fmt: skip
+    expected = participation_matrix(run(scenario, tmp_path).path / "participation.csv", ROUNDS, N).toarray()
+    selection = NodeSelection(policy, range(N), seed=5)
+    for t in range(ROUNDS - 1):
+        nodes, reports = selection.select(np.flatnonzero(views[t][0]).tolist()), views[t + 1][1]
+        assert nodes == np.flatnonzero(expected[t]).tolist()
+        selection.conclude({node: {name: reports[name][node] for name in selection.needs} for node in nodes})
+    assert len({*selection.reports["loss_rms"]}) == N and np.ptp(selection.participation) > 5
 
 
 @pytest.mark.parametrize("policy", POLICIES[3:6])
