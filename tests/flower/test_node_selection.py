@@ -234,7 +234,8 @@ def test_the_page_shows_where_uniform_selection_ends(tmp_path, monkeypatch, caps
 def test_without_flower_one_line_says_what_to_install(monkeypatch):
     import simfl.flower
 
-    monkeypatch.setitem(sys.modules, "flwr", None)
+    for name in ("flwr", "flwr.app"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "simfl.flower.policy_strategy", raising=False)
     with pytest.raises(MissingError, match="simfl\\[flower\\]"):
         simfl.flower.PolicyStrategy  # noqa: B018
