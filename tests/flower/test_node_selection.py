@@ -145,9 +145,17 @@ def test_training_ends_before_the_sum_with_which_a_floor_breaks(policy, floor, f
         if floored.conclude({node: {} for node in alive if node in nodes}) != summed:
             break
         sums += [summed] if summed else []
+    assert fails or nodes == []  # nobody is asked in vain
     assert sums and holds(sums) and not holds([*sums, summed if nodes else planned])
     assert f"round {free.round - 1}" in floored.stopped and "is below" in floored.stopped
     assert floored.select(range(12)) == [] and floored.conclude({}) == []
+
+
+def test_a_sum_that_failures_have_made_too_small_is_not_opened(tmp_path):
+    selection = NodeSelection("random:k=4", 12, log=tmp_path / "log.csv", floor="strong=2")
+    first, *_ = selection.select(range(12))
+    assert selection.conclude({first: {}}) == [] and not (tmp_path / "log.csv").exists()
+    assert selection.stopped == "with the sum of round 0, strong 1 is below 2" and not selection.participation.any()
 
 
 def test_units_that_keep_a_floor_for_ever_are_never_stopped():
