@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["StopRun", "__version__", "compare", "forecast", "load", "open", "run", "search", "sweep", "verify"]
 
 
-PACKAGES = ("audit", "plugins", "report")
+PACKAGES = ("audit", "flower", "plugins", "report")
 """Public packages, imported when they are asked for: ``simfl.audit.audit``."""
 
 

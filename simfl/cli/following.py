@@ -8,7 +8,7 @@ from threading import Event
 import click
 from click.core import ParameterSource
 
-from simfl.core.errors import SimflError, suggestion
+from simfl.core.errors import SimflError
 
 LIKELY = 0.5
 """Share of the next rounds that break a guarantee from which on the warning comes."""
@@ -32,29 +32,6 @@ def check_options(follow: bool) -> None:
             raise SimflError(f"{option.opts[0]}: {'leave it out with' if follow else 'is for'} --follow")
 
 
-def least_values(texts: tuple[str, ...]) -> dict[str, float]:
-    """``semi_strong=3`` as a mapping.
-
-    Raises:
-        SimflError: there is no such notion, or no such number.
-    """
-    from simfl.forecasting.next_round import NOTIONS
-
-    bounds: dict[str, float] = {}
-    for text in texts:
-        name, _, number = text.partition("=")
-        if name not in NOTIONS:
-            raise SimflError(f"--floor {text}: the form is NOTION=NUMBER, with one of {', '.join(NOTIONS)}"
-                             f"{suggestion(name, NOTIONS)}")  # fmt: skip
-        try:
-            bounds[name] = float(number)
-        except ValueError:
-            raise SimflError(f"--floor {text}: '{number}' is not a number, e.g. {name}=3") from None
-        if not bounds[name] > 1:
-            raise SimflError(f"--floor {text}: must be above 1; no guarantee is ever below 1")
-    return bounds
-
-
 def follow(
     participation: str, columns: dict[str, str] | None, texts: tuple[str, ...], action: str | None, interval_s: float
 ) -> None:
@@ -64,6 +41,7 @@ def follow(
         SimflError: no bound is named, or the log cannot be read.
         click.exceptions.Exit: with 3, once it is.
     """
+    from simfl.forecasting.least_guarantees import least_values
     from simfl.forecasting.next_round import outlook
     from simfl.forecasting.past import read_past
 

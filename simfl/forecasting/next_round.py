@@ -7,14 +7,11 @@ from numpy.typing import NDArray
 
 from simfl.forecasting.future_plan import plan
 from simfl.forecasting.futures import one_round
+from simfl.forecasting.least_guarantees import guarantees, notions_below
 from simfl.forecasting.past import Past
-from simfl.privacy.multiround.matrix_metrics import multi_round
 
-NOTIONS = ("strong", "semi_strong", "weak")
 DRAWS = 20
 """Next rounds that are looked at."""
-EFFORT = 500_000_000
-"""Budget of the guarantees of each of them."""
 
 
 class Outlook(NamedTuple):
@@ -31,18 +28,16 @@ class Outlook(NamedTuple):
 
 def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
     """The guarantees that have a lower bound, now and after one more round under the policy that the log shows."""
-    now = _guarantees(past.matrix)
-    if any(value is not None and value < bounds[name] for name, value in now.items() if name in bounds):
+    now = guarantees(past.matrix)
+    if notions_below(now, bounds):
         return Outlook(now, dict.fromkeys(bounds, 1.0))
     whole, *_ = plan(past, horizon=1)
     rows = np.array([one_round(whole, future) for future in range(DRAWS)])
     distinct, count = np.unique(rows, axis=0, return_counts=True)
     below = dict.fromkeys(bounds, 0.0)
     for row, weight in zip(distinct, count.tolist(), strict=True):
-        after = _guarantees(_with_row(past, row))
-        for name, bound in bounds.items():
-            value = after[name]
-            below[name] += weight / DRAWS * (value is not None and value < bound)
+        for name in notions_below(guarantees(_with_row(past, row)), bounds):
+            below[name] += weight / DRAWS
     return Outlook(now, below)
 
 
@@ -50,9 +45,3 @@ def _with_row(past: Past, row: NDArray[np.bool_]) -> object:
     from scipy.sparse import csr_array, vstack
 
     return csr_array(vstack([past.matrix, csr_array(row[None] * past.weights)]))
-
-
-def _guarantees(matrix: object) -> dict[str, float | None]:
-    metrics = multi_round(matrix, budget=EFFORT)
-    semi = metrics.semi_strong_bound if metrics.semi_strong is None else metrics.semi_strong
-    return {"strong": metrics.strong, "semi_strong": semi, "weak": metrics.weak_lower}

@@ -66,7 +66,7 @@ class SeenPolicy:
 
 
 def policy_of(text: str, clients: int) -> Policy:
-    """The policy of a text such as ``batch_partition:k=8,T=4``.
+    """The policy of a text such as ``batch_partition:k=8,T=4``, which needs to be told nothing by clients.
 
     Raises:
         SimflError: there is none, or it cannot be.
@@ -74,8 +74,20 @@ def policy_of(text: str, clients: int) -> Policy:
     cls = POLICIES.get(text.partition(":")[0])
     if cls is not None and not issubclass(cls, Around) and (cls.asks or cls.reads):  # or a property, which is something
         raise SimflError(f"policy {text}: {UNSAID}")
+    policy = scenario_policy(text, clients, {"learning": {"name": "none", "parameters": 1}})
+    if policy.asks or policy.reads:
+        raise SimflError(f"policy {text}: {UNSAID}")
+    return policy
+
+
+def scenario_policy(text: str, clients: int, keys: dict[str, object]) -> Policy:
+    """The policy of a text in a scenario of so many clients that has these further keys.
+
+    Raises:
+        SimflError: there is none, or it cannot be.
+    """
     data = {"clients": clients, "selection": {"name": "random", "k": 1}, "training": {"name": "fedavg", "rounds": 1},
-            "learning": {"name": "none", "parameters": 1}}  # fmt: skip
+            **keys}  # fmt: skip
     try:
         scenario = Scenario.of(data, "forecast", [f"selection={text}"])
     except InvalidScenario as error:
@@ -83,8 +95,6 @@ def policy_of(text: str, clients: int) -> Policy:
                     for p in error.problems]  # fmt: skip
         raise SimflError(f"policy {text}: {'; '.join(problems)}") from None
     policy: Policy = scenario.selection
-    if policy.asks or policy.reads:
-        raise SimflError(f"policy {text}: {UNSAID}")
     return policy
 
 

@@ -16,7 +16,7 @@ import simfl
 HOME = Path(simfl.__file__).parent
 LAYERS = (
     {"cli", "plugins"},
-    {"api"},
+    {"api", "flower"},
     {"forecasting"},
     {"audit"},
     {"report"},
@@ -55,6 +55,7 @@ ONLY = {
     "matplotlib": {"api", "audit", "report"},
     "timeit": {"cli"},
     "optuna": {"experiments.search"},
+    "flwr": {"flower.policy_strategy"},
 }
 """Which packages and modules may import a library."""
 REAL_CLOCK = {"simfl.remote.wall_clock"}

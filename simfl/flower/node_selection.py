@@ -1,0 +1,161 @@
+"""Which nodes of a real server take part in a round, and whose replies may be aggregated: without Flower."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from simfl.core.errors import SimflError
+from simfl.core.rng import Streams
+from simfl.core.types import CLEAR_FIELDS, View
+from simfl.flower.node_policy import node_policy
+from simfl.flower.participation_log import LogEntry, append_entries, read_entries
+from simfl.forecasting.least_guarantees import guarantees, least_values, notions_below
+from simfl.selection.asking import ask, observe
+from simfl.selection.base import nobody
+
+REPORTED = frozenset({"seconds", "samples", *CLEAR_FIELDS})
+"""Fields of the :class:`simfl.core.types.View` that come with replies."""
+
+
+class NodeSelection:
+    """The rounds of a server under a policy: alternately :meth:`select` and :meth:`conclude`.
+
+    The draws of round t are those of round t of a simulation with the same seed. Where the log already has rounds, they
+    count as earlier rounds of this server; what a policy has observed in them it does not know any more.
+
+    Args:
+        policy: as for ``simfl run selection=``, e.g. ``batch_partition:k=8,T=4``.
+        nodes: how many there are, numbered as they first connect (by id those that connect together); or their ids, in
+            the order of their client numbers.
+        seed: of the policy's draws.
+        log: file to which the clients in each sum are appended.
+        floor: least guarantees, e.g. ``semi_strong=3``.
+
+    Attributes:
+        round: number of the coming or current round, from 0.
+        stopped: why nobody is selected any more; empty while somebody may be.
+        needs: what replies must report, of :data:`REPORTED`.
+
+    Raises:
+        SimflError: one of them cannot be.
+    """
+
+    def __init__(
+        self,
+        policy: str,
+        nodes: int | Sequence[int],
+        seed: int = 0,
+        log: Path | str | None = None,
+        floor: str | Iterable[str] = (),
+    ) -> None:
+        ids = [] if isinstance(nodes, int) else list(nodes)
+        n = self.clients = nodes if isinstance(nodes, int) else len(ids)
+        self.client_of: dict[int, int] = {}
+        self.node_of: dict[int, int] = {}
+        for client, node in enumerate(ids):
+            self._assign(node, client)
+        self.policy = node_policy(policy, n, seed)
+        self.bounds = least_values([floor] if isinstance(floor, str) else floor, "floor")
+        self.streams = Streams(seed)
+        self.round, self.stopped, self.units = 0, "", nobody(self.policy.unit_size)
+        self.participation = np.zeros(n, dtype=np.int64)
+        self.history: list[NDArray[np.int32]] = []
+        self.needs = (self.policy.reads | ({"seconds"} if "estimate_s" in self.policy.reads else set())) & REPORTED
+        self.reports = {name: np.full(n, np.nan) for name in sorted(self.needs | (self.policy.reads & {"last_round"}))}
+        self.state = self.policy.start(n)
+        self.log = None if log is None else Path(log)
+        for number, entries in groupby(read_entries(self.log, n) if self.log else [], lambda entry: entry.round):
+            self._count(number, np.sort([self._assign(node, client) for _, client, node in entries]).astype(np.int32))
+            self.round = number + 1
+
+    def select(self, connected: Iterable[int]) -> list[int]:
+        """The ids of the nodes that take part in the round, in whole units; none where there is no available row.
+
+        Args:
+            connected: the ids of the nodes that are there now. New ones are numbered as long as numbers are left.
+        """
+        nodes = sorted(connected)
+        unused = [client for client in range(self.clients) if client not in self.node_of]
+        for node, client in zip([node for node in nodes if node not in self.client_of], unused):
+            self._assign(node, client)
+        available = np.zeros(self.clients, dtype=bool)
+        available[[self.client_of[node] for node in nodes if node in self.client_of]] = True
+        self.view = self._view(available)
+        self.units = nobody(self.policy.unit_size)
+        if not self.stopped:
+            units = ask(self.policy, self.view, self.policy.k, self.streams("selection", self.round))
+            if self._keeps_floor(units.ravel()):
+                self.units = units
+        return self._nodes(self.units.ravel())
+
+    def conclude(self, replies: Mapping[int, Mapping[str, float]]) -> list[int]:
+        """Ends the round: the ids of the nodes whose replies are aggregated, by client; the others' are dropped.
+
+        A unit counts only if all of its nodes have replied, and the sum only if the policy admits it and it keeps the
+        floor. It is in the log when this returns.
+
+        Args:
+            replies: for each node that has delivered an update, what it has reported, of ``needs``.
+        """
+        here = np.zeros(self.clients, dtype=bool)
+        here[[self.client_of[node] for node in replies]] = True
+        members = np.sort(self.units[here[self.units].all(axis=1)].ravel())
+        if not (members.size and self.policy.admits(self.view, members) and self._keeps_floor(members)):
+            members = members[:0]
+        for node, values in replies.items():
+            client = self.client_of[node]
+            for name in self.needs if client in members else self.needs - {*CLEAR_FIELDS}:
+                self.reports[name][client] = values[name]
+        nodes = self._nodes(members)
+        if members.size and self.log:
+            append_entries(self.log, [LogEntry(self.round, *pair) for pair in zip(members.tolist(), nodes)])
+        self._count(self.round, members)
+        self.state = observe(self.policy, self._view(np.ones(self.clients, dtype=bool)), members)
+        self.round += 1
+        return nodes
+
+    def _assign(self, node: int, client: int) -> int:
+        if self.client_of.setdefault(node, client) != client or self.node_of.setdefault(client, node) != node:
+            raise SimflError(f"node {node} and client {client}: each node is one client, in the log and in nodes")
+        return client
+
+    def _nodes(self, clients: NDArray[np.int32]) -> list[int]:
+        return [self.node_of[client] for client in clients.tolist()]
+
+    def _count(self, number: int, members: NDArray[np.int32]) -> None:
+        self.participation[members] += 1
+        if members.size:
+            self.history.append(members)
+        if "last_round" in self.reports:
+            self.reports["last_round"][members] = number
+
+    def _view(self, available: NDArray[np.bool_]) -> View:
+        """What the policy may see; samples and durations that no reply has told are the median of the others'."""
+        reports = dict(self.reports)
+        if "estimate_s" in self.policy.reads:
+            reports["estimate_s"] = _median_where_unknown(self.reports["seconds"])
+        if "samples" in reports:
+            reports["samples"] = _median_where_unknown(reports["samples"])
+        history = tuple(self.history) if self.policy.reads_history else None
+        return View(self.round, available, self.participation, reports, self.state, history)
+
+    def _keeps_floor(self, members: NDArray[np.int32]) -> bool:
+        """Whether all guarantees hold with one more sum of these clients; if not, this is the end."""
+        if not members.size or not self.bounds:
+            return True
+        sums = [*self.history, members]
+        ends = np.cumsum([0, *map(len, sums)])
+        matrix = csr_array((np.ones(ends[-1]), np.concatenate(sums), ends), shape=(len(sums), self.clients))
+        if broken := notions_below(values := guarantees(matrix), self.bounds):
+            what = ", ".join(f"{name} {values[name]:.4g} is below {self.bounds[name]:g}" for name in broken)
+            self.stopped = f"with the sum of round {self.round}, {what}"
+        return not self.stopped
+
+
+def _median_where_unknown(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    known = values[~np.isnan(values)]
+    return np.where(np.isnan(values), np.median(known) if known.size else 1.0, values)
