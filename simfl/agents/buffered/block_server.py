@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.session_run import run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.agents.buffered.working_clients import CLIENT, NUMBER, Running, WorkingClients
+from simfl.agents.buffered.running_jobs import Running
+from simfl.agents.buffered.working_clients import WorkingClients
 from simfl.agents.servers import Server
 from simfl.agents.world import Process
 from simfl.core.types import Job
@@ -56,7 +57,7 @@ class BlockServer(Server[BufferedRule]):
     def _aggregate(self) -> bool:
         """Takes a step on the full buffer; True if it was the last."""
         parts, version, buffer = self.parts, self.global_model.version, self.working.buffer
-        clients = np.array([[job[4][CLIENT]] for job in buffer], dtype=np.int32)
+        clients = np.array([[job.planned.client] for job in buffer], dtype=np.int32)
         everybody, nothing = np.ones(clients.shape, dtype=bool), [None] * len(buffer)
         session = parts.protocol.recover(parts.cohort(version, clients), everybody, nothing, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
@@ -64,10 +65,10 @@ class BlockServer(Server[BufferedRule]):
         self.accounts.add_session(completed, version)
         result = completed.result
         assert isinstance(result, SessionResult) and result.kept_units.all(), "it sums whoever comes"
-        self.summed = sorted(buffer, key=lambda job: job[4][CLIENT])
+        self.summed = sorted(buffer, key=lambda job: job.planned.client)
         buffer.clear()
-        jobs = [Job(job[4][NUMBER], job[4][CLIENT], job[2], job[3]) for job in self.summed]
-        ages = version - np.array([job[2] for job in self.summed], dtype=np.int64)
+        jobs = [job.job for job in self.summed]
+        ages = version - np.array([job.version for job in self.summed], dtype=np.int64)
         done = self.aggregate(jobs, result, ages, result.row)
         self.on_round(done)
         return done.last
@@ -76,7 +77,7 @@ class BlockServer(Server[BufferedRule]):
         """The aggregated jobs end."""
         ages = [] if staleness is None else staleness.tolist()
         self.accounts.job_rows += [
-            JobRow(job.id, job.client, job.version, job.started_at, running[0], "aggregated", done.number, age)
+            JobRow(job.id, job.client, job.version, job.started_at, running.arrives_s, "aggregated", done.number, age)
             for job, running, age in zip(jobs, self.summed, ages, strict=True)
         ]
         self.working.release(self.summed)
@@ -85,11 +86,8 @@ class BlockServer(Server[BufferedRule]):
     def report(self, done: RoundResult) -> RoundResult:
         """The round with the fates of its jobs; after the last one the open ones' too."""
         if done.last:
-            now_s = self.world.now
-            self.accounts.job_rows += [
-                JobRow(job[4][NUMBER], job[4][CLIENT], job[2], job[3], now_s, "open", None, None)
-                for job in self.working.in_order()
-            ]
+            for job in self.working.in_order():
+                self.accounts.end_job(job.job, self.world.now, "open")
         self.working.retry_at = 0.0  # a new model is a reason to ask again
         return super().report(done)
 

@@ -1,13 +1,13 @@
 """The clients at work for a buffered server where nobody looks at single events: all up to a full buffer in one loop.
 
-A job is a tuple, so that a million of them cost little; the order of things is that of
-:mod:`simfl.agents.buffered.server`. Here every unit is one client, nothing is prepared, no link is shared and nobody is
-late, so that between two aggregations an arrival changes nothing but who is at work.
+The order of things is that of :mod:`simfl.agents.buffered.server`. Here every unit is one client, nothing is prepared,
+no link is shared and nobody is late, so that between two aggregations an arrival changes nothing but who is at work.
 """
 
 from collections import Counter, deque
 from heapq import heapify, heappop, heappush
-from math import inf, nan
+from math import inf
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +18,10 @@ from simfl.agents.aggregation.exchange import sample_delays, work
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, PolicyQueries, stall_error
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.agents.buffered.saved_jobs import NUMBERS, TIMES
+from simfl.agents.buffered.running_jobs import Planned, Running, load_running, save_running
 from simfl.core.rng import Address
-from simfl.core.types import Job, JobId, job_ids
+from simfl.core.types import JobId, job_ids
 from simfl.training.base import BufferedRule
-
-Planned = tuple[int, int, float, float, float, bool, int, int]
-"""A job before its model goes out: number, client, seconds of download, work and answer, whether the client lives,
-bytes of model and answer."""
-
-Running = tuple[float, int, int, float, Planned]
-"""A job at work: when its answer arrives, its place in the order of departures, the model's version, its start."""
-
-NUMBER, CLIENT, DOWNLOAD_S, COMPUTE_S, REPLY_S, LIVES, DOWN_BYTES, UP_BYTES = range(8)
 
 
 class WorkingClients:
@@ -67,40 +58,40 @@ class WorkingClients:
         running, buffer, accounts, rule = self.running, self.buffer, self.accounts, self.parts.rule
         version, size = self.global_model.version, rule.buffer
         while True:
-            while running and running[0][0] <= now_s:
+            while running and running[0].arrives_s <= now_s:
                 job = heappop(running)
                 self.free += 1
-                if not job[4][LIVES]:
+                if not job.planned.lives:
                     self._fail(job)
-                elif rule.refuses(version - job[2]):
-                    accounts.costs.bytes_up += job[4][UP_BYTES]
-                    self._reject(job, "stale", version - job[2])
+                elif rule.refuses(version - job.version):
+                    accounts.costs.bytes_up += job.planned.up_bytes
+                    self._reject(job, "stale", version - job.version)
                 else:
                     accounts.failed_at_success = accounts.costs.failed
                     buffer.append(job)
                     if len(buffer) >= size:
-                        accounts.costs.bytes_up += sum(job[4][UP_BYTES] for job in buffer)
+                        accounts.costs.bytes_up += sum(job.planned.up_bytes for job in buffer)
                         self._settle()
                         return now_s
             self._refill(now_s)
-            now_s = min(running[0][0] if running else inf, self.retry_at if self.retry_at > now_s else inf)
+            now_s = min(running[0].arrives_s if running else inf, self.retry_at if self.retry_at > now_s else inf)
 
     def release(self, jobs: list[Running]) -> None:
         """The fate of these jobs is decided; their clients can be selected again."""
-        self.busy[[job[4][CLIENT] for job in jobs]] = False
-        for version, times in Counter([job[2] for job in jobs]).items():
+        self.busy[[job.planned.client for job in jobs]] = False
+        for version, times in Counter([job.version for job in jobs]).items():
             self.global_model.release(version, times)
 
     def _fail(self, job: Running) -> None:
         if (failed := self.accounts.failed_in_a_row) > MAX_FAILED_JOBS:
-            raise stall_error(f"{failed} jobs in a row have failed", job[0])
+            raise stall_error(f"{failed} jobs in a row have failed", job.arrives_s)
         self.accounts.costs.failed_upload += 1
         self._reject(job, "failed")
 
     def _reject(self, job: Running, outcome: str, staleness: int | None = None) -> None:
         """A job ends outside of any sum."""
-        ended = Job(job[4][NUMBER], job[4][CLIENT], job[2], job[3])
-        self.accounts.end_job(ended, job[0], outcome, None, staleness)
+        ended = job.job
+        self.accounts.end_job(ended, job.arrives_s, outcome, None, staleness)
         self.accounts.costs.failed += 1
         self.parts.learner.discard([ended])
         self.rejected.append(job)
@@ -113,8 +104,8 @@ class WorkingClients:
                 planned = queue.popleft()
                 self.free -= 1
                 self.serial += 1
-                arrives_s = now_s + planned[DOWNLOAD_S] + planned[COMPUTE_S] + planned[REPLY_S]
-                heappush(running, (arrives_s, self.serial, version, now_s, planned))
+                arrives_s = now_s + planned.download_s + planned.compute_s + planned.reply_s
+                heappush(running, Running(arrives_s, self.serial, version, now_s, planned))
                 self.started.append(planned)
             if queue or not self.free or now_s < self.retry_at or not self._ask(now_s):
                 return
@@ -140,14 +131,14 @@ class WorkingClients:
         where = Address(selection_id, clients, parts.clients)
         request = work(parts, clients, where, parts.learner.sizes([]), self.global_model.version)
         columns = (job_ids(selection_id, clients), clients, *sample_delays(parts, request, where)[:6])
-        self.queue.extend(zip(*(column.tolist() for column in columns), strict=True))
+        self.queue.extend(map(Planned._make, zip(*(column.tolist() for column in columns), strict=True)))
 
     def _settle(self) -> None:
         """Counts in one go who has started and who was rejected since the last time."""
         started, costs = self.started, self.accounts.costs
         if started:
-            self.busy[[planned[CLIENT] for planned in started]] = True
-            down_bytes = sum(planned[DOWN_BYTES] for planned in started)
+            self.busy[[planned.client for planned in started]] = True
+            down_bytes = sum(planned.down_bytes for planned in started)
             costs.bytes_down += down_bytes
             costs.clear_bytes += down_bytes
             self.global_model.hold(self.global_model.version, len(started))
@@ -159,25 +150,16 @@ class WorkingClients:
 
     def state(self) -> Arrays:
         """Who is at work and who is to be, as :meth:`simfl.agents.buffered.dispatcher.Dispatcher.state` names it."""
-        n = len(self.running)
-        arrives, serials, versions, started, planned = zip(*self.in_order()) if n else [()] * 5
-        ids, clients, down, compute, reply, lives, down_bytes, up_bytes = zip(*planned) if n else [()] * 8
-        never, zeros = np.full(n, nan), np.zeros(n)
-        times = np.array([started, down, compute, reply, arrives, never, started], dtype=np.float64)
-        numbers = np.array(
-            [ids, clients, versions, lives, down_bytes, up_bytes, serials, zeros - 1, np.arange(n), zeros, zeros + 1],
-            dtype=np.int64,
-        )
         return {
             "serial": np.int64(self.serial),
-            "queue": np.array([planned[NUMBER] for planned in self.queue], dtype=np.int64),
-            **prefix_arrays("task", {"times": times.T.copy(), "numbers": numbers.T.copy()}),
+            "queue": np.array([planned.id for planned in self.queue], dtype=np.int64),
+            **prefix_arrays("task", save_running(self.in_order())),
             **prefix_arrays("queries", self.queries.state()),
         }
 
     def in_order(self) -> list[Running]:
         """The jobs at work, in the order in which they started."""
-        return sorted(self.running, key=lambda job: job[1])
+        return sorted(self.running, key=attrgetter("serial"))
 
     def restore(self, state: Arrays) -> None:
         """Goes back to a :meth:`state`; the global model must have been restored."""
@@ -186,17 +168,9 @@ class WorkingClients:
         if queued := state["queue"].tolist():
             clients = np.array([JobId(job).client for job in queued], dtype=np.int32)
             self._enqueue(JobId(queued[0]).selection, clients)
-        task = under("task", state)
-        times, numbers = (dict(zip(names, task[key].T.tolist(), strict=True))
-                          for names, key in ((TIMES, "times"), (NUMBERS, "numbers")))  # fmt: skip
-        planned = zip(
-            numbers["job"], numbers["client"], times["download_s"], times["compute_s"], times["reply_s"],
-            map(bool, numbers["lives"]), numbers["down_bytes"], numbers["up_bytes"], strict=True,
-        )  # fmt: skip
-        columns = times["arrives_s"], numbers["serial"], numbers["version"], times["started_s"], planned
-        self.running = list(zip(*columns, strict=True))
+        self.running = load_running(under("task", state))
         heapify(self.running)
         self.free -= len(self.running)
-        self.busy[numbers["client"]] = True
-        for version, times_held in Counter(numbers["version"]).items():
-            self.global_model.hold(version, times_held)
+        self.busy[[job.planned.client for job in self.running]] = True
+        for version, times in Counter([job.version for job in self.running]).items():
+            self.global_model.hold(version, times)
