@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents import Components, RoundResult, finalise_attacks, server_of
+from simfl.agents import Components, RoundResult, finalise_attacks, make_server
 from simfl.agents.aggregation.state import under
 from simfl.agents.world import World
 from simfl.attacks.base import Finding
@@ -42,7 +42,7 @@ class RunInMemory:
 def play(parts: Components[Rule]) -> RunInMemory:
     """Runs what :func:`simfl.runs.run.build` built."""
     rounds: list[RoundResult] = []
-    server = server_of(parts.rule)(parts, World(0.0), rounds.append)
+    server = make_server(parts, World(0.0), rounds.append)
     server.world.run(server.world.spawn(server.play()))
     state = server.state() if parts.observers else {}
     seen = [under(f"observed/{i}", state) for i in range(len(parts.observers))]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, server_of
+from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, make_server
 from simfl.agents.aggregation.state import under
 from simfl.agents.world import World
 from simfl.attacks.base import Finding, ServerView
@@ -139,7 +139,7 @@ class Simulation:
 
     def _server(self, start_s: float) -> Server[Rule]:
         log = self.tables["events.jsonl"].append_json if "events.jsonl" in self.columns else None
-        return server_of(self.parts.rule)(self.parts, World(start_s), self._round, log)
+        return make_server(self.parts, World(start_s), self._round, log)
 
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""

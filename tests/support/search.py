@@ -12,6 +12,7 @@ import numpy as np
 from simfl.agents import sampled_staleness, servers
 from simfl.agents.aggregation import policy_queries, run_progress
 from simfl.agents.buffered import server as buffered
+from simfl.agents.buffered import working_clients
 from simfl.core.errors import SimflError
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -30,6 +31,7 @@ def impatient() -> Iterator[None]:
         mock.patch.object(policy_queries, "MAX_EMPTY_ATTEMPTS", SOON),
         mock.patch.object(servers, "MAX_EMPTY_ATTEMPTS", SOON),
         mock.patch.object(buffered, "MAX_FAILED_JOBS", SOON),
+        mock.patch.object(working_clients, "MAX_FAILED_JOBS", SOON),
         mock.patch.object(sampled_staleness, "MAX_FAILED_JOBS", SOON),
         mock.patch.object(run_progress, "MAX_STAGNANT_ROUNDS", SOON),
     ):

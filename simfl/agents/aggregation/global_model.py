@@ -82,9 +82,9 @@ class GlobalModelState:
         """Keeps a version until it has been released as many times."""
         self.holders[version] += times
 
-    def release(self, version: int) -> None:
-        """Gives back one hold."""
-        self.holders[version] -= 1
+    def release(self, version: int, times: int = 1) -> None:
+        """Gives back so many holds."""
+        self.holders[version] -= times
         self._forget(version)
 
     def _forget(self, version: int) -> None:

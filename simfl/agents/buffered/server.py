@@ -25,16 +25,19 @@ the same draws.
 
 from dataclasses import dataclass
 from math import isnan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.components import RoundResult
+from simfl.agents.aggregation.accounts import Log
+from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.exchange import message
 from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, stall_error
 from simfl.agents.aggregation.session_run import CompletedSession, run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.buffered.async_job import AsyncJob, records
+from simfl.agents.buffered.block_server import BlockServer, plays_blocks
 from simfl.agents.buffered.dispatcher import Dispatcher
 from simfl.agents.buffered.saved_jobs import Unit
 from simfl.agents.servers import SERVERS, Server
@@ -58,6 +61,11 @@ class BufferedServer(Server[BufferedRule]):
 
     Args: as for :class:`simfl.agents.servers.Server`.
     """
+
+    @classmethod
+    def variant(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:
+        """Where nothing depends on single events, a block of arrivals is one."""
+        return BlockServer if cls is BufferedServer and plays_blocks(parts, log is not None) else cls
 
     def start(self) -> None:
         """Nobody is at work, and the buffer is empty."""
