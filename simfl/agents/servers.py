@@ -60,7 +60,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         self.start()
 
     @classmethod
-    def variant(cls, parts: Components[Any], log: Log | None) -> "type[Server[Any]]":
+    def class_for(cls, parts: Components[Any], log: Log | None) -> "type[Server[Any]]":
         """The class that plays these parts: this one, or one that gives the same results in less time."""
         return cls
 
@@ -237,4 +237,4 @@ def make_server(
     Raises:
         PluginError: there is none of the name that the rule gives.
     """
-    return server_of(parts.rule).variant(parts, log)(parts, world, on_round, log)
+    return server_of(parts.rule).class_for(parts, log)(parts, world, on_round, log)

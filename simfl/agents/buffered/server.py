@@ -63,7 +63,7 @@ class BufferedServer(Server[BufferedRule]):
     """
 
     @classmethod
-    def variant(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:
+    def class_for(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:
         """Where nothing depends on single events, a block of arrivals is one."""
         return BlockServer if cls is BufferedServer and plays_blocks(parts, log is not None) else cls
 

@@ -71,7 +71,7 @@ class WorkingClients:
                     buffer.append(job)
                     if len(buffer) >= size:
                         accounts.costs.bytes_up += sum(job.planned.up_bytes for job in buffer)
-                        self._settle()
+                        self._count_changes()
                         return now_s
             self._refill(now_s)
             now_s = min(running[0].arrives_s if running else inf, self.retry_at if self.retry_at > now_s else inf)
@@ -112,7 +112,7 @@ class WorkingClients:
 
     def _ask(self, now_s: float) -> bool:
         """Asks the policy who shall work next; False if nobody can be selected, as far as is known."""
-        self._settle()
+        self._count_changes()
         rule, model = self.parts.rule, self.global_model
         most = max(self.free, rule.lookahead or rule.buffer)
         known, nobody_active = model.records.known(model.version), self.free == rule.concurrency
@@ -133,7 +133,7 @@ class WorkingClients:
         columns = (job_ids(selection_id, clients), clients, *sample_delays(parts, request, where)[:6])
         self.queue.extend(map(Planned._make, zip(*(column.tolist() for column in columns), strict=True)))
 
-    def _settle(self) -> None:
+    def _count_changes(self) -> None:
         """Counts in one go who has started and who was rejected since the last time."""
         started, costs = self.started, self.accounts.costs
         if started:
