@@ -26,9 +26,9 @@ def check_options(follow: bool) -> None:
     """
     context = click.get_current_context()
     for option in context.command.params:
-        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        is_typed = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
         unused = option.name not in (*OURS, *COMMON) if follow else option.name in OURS
-        if given and unused:
+        if is_typed and unused:
             raise SimflError(f"{option.opts[0]}: {'leave it out with' if follow else 'is for'} --follow")
 
 

@@ -124,9 +124,11 @@ class EqualLink:
                     ended.append((serial, max(0.0, now_s - self.entries[serial].alone_s)))
         if len(ended) > 1:
             ended.sort()
-        found = [Ended(self.entries.pop(serial).message, wait_s) for serial, wait_s in ended if serial in self.entries]
+        endings = [
+            Ended(self.entries.pop(serial).message, wait_s) for serial, wait_s in ended if serial in self.entries
+        ]
         self._fill()
-        return found
+        return endings
 
     def _advance(self, now_s: float) -> None:
         if self.sharing:
@@ -166,10 +168,10 @@ class EqualLink:
 
     def restore(self, state: Floats, messages: dict[int, Any]) -> None:
         (self.now_s, self.sent, *_), *rows = state.tolist()
-        for number, alone_s, _, held, target in rows:
+        for number, alone_s, _, is_slowed, target in rows:
             serial = int(number)
-            self.entries[serial] = _Entry(messages[serial], alone_s, target if held else None)
-            heappush(self.sharing if held else self.fresh, (target if held else alone_s, serial))
+            self.entries[serial] = _Entry(messages[serial], alone_s, target if is_slowed else None)
+            heappush(self.sharing if is_slowed else self.fresh, (target if is_slowed else alone_s, serial))
         self._fill()
 
 
@@ -201,10 +203,10 @@ class UnequalLink:
     def remove(self, now_s: float, serial: int) -> float:
         self._advance(now_s)
         place = self.serials.index(serial)
-        alone_s, share, held, left = self.rows[:, place].tolist()
+        alone_s, share, is_slowed, left = self.rows[:, place].tolist()
         self._drop([place])
         self._fill()
-        return max(0.0, now_s + left / share - alone_s) if held else max(0.0, left - alone_s)
+        return max(0.0, now_s + left / share - alone_s) if is_slowed else max(0.0, left - alone_s)
 
     def end(self) -> list[Ended]:
         now_s, rows = self.next_s, self.rows
@@ -212,10 +214,10 @@ class UnequalLink:
         self._advance(now_s)
         waits_s = np.maximum(0.0, now_s - rows[ALONE, places]).tolist()
         by_serial = sorted((self.serials[place], i) for i, place in enumerate(places))
-        found = [Ended(self.messages[places[i]], waits_s[i]) for _, i in by_serial]
+        endings = [Ended(self.messages[places[i]], waits_s[i]) for _, i in by_serial]
         self._drop(places)
         self._fill()
-        return found
+        return endings
 
     def _drop(self, places: list[int]) -> None:
         self.rows = np.delete(self.rows, places, axis=1)
@@ -224,20 +226,20 @@ class UnequalLink:
 
     def _advance(self, now_s: float) -> None:
         if self.level < inf:
-            held, place = self.rows[HELD], self.rows[PLACE]
-            place -= held * ((now_s - self.now_s) * self.level)
+            slowed, place = self.rows[HELD], self.rows[PLACE]
+            place -= slowed * ((now_s - self.now_s) * self.level)
         self.now_s = now_s
 
     def _ends_s(self) -> Floats:
         """When each ends if nothing changes."""
-        _, _, held, place = self.rows
+        _, _, slowed, place = self.rows
         if self.level == inf:
             return place
-        return np.where(held > 0, self.now_s + np.maximum(0.0, place) / self.level, place)
+        return np.where(slowed > 0, self.now_s + np.maximum(0.0, place) / self.level, place)
 
     def _fill(self) -> None:
         """The level up to which the link is filled: those with a larger share get this, the others theirs."""
-        _, share, held, place = self.rows
+        _, share, slowed, place = self.rows
         n = len(share)
         before = np.cumsum(share)
         slow = np.zeros(n)
@@ -247,11 +249,11 @@ class UnequalLink:
             first = int(np.argmax(share * np.arange(n, 0, -1) + before > FULL))
             self.level = float((1 - before[first]) / (n - first))
             slow[first:] = 1
-        if not np.array_equal(slow, held):
-            began, ended = slow > held, slow < held
+        if not np.array_equal(slow, slowed):
+            began, ended = slow > slowed, slow < slowed
             place[began] = (place[began] - self.now_s) * share[began]
             place[ended] = self.now_s + np.maximum(0.0, place[ended]) / share[ended]
-            held[:] = slow
+            slowed[:] = slow
         self.next_s = max(self.now_s, float(self._ends_s().min())) if n else inf
 
     def state(self) -> Floats:

@@ -81,26 +81,26 @@ def _filled_waits_s(alone_s: Floats, share: Floats) -> Floats:
     sizes, shares, alone = (alone_s * share).tolist(), share.tolist(), alone_s.tolist()
     waits = [0.0] * len(share)
     by_share, by_size = (deque(np.argsort(key, kind="stable").tolist()) for key in (share, alone_s * share))
-    held, ends = set(by_share), list[tuple[float, int]]()
+    limited, ends = set(by_share), list[tuple[float, int]]()
     now, sent, left = 0.0, 0.0, 1.0
-    while held:
-        while held and (shares[first := by_share[0]] * len(held) <= left * FULL or first not in held):
+    while limited:
+        while limited and (shares[first := by_share[0]] * len(limited) <= left * FULL or first not in limited):
             by_share.popleft()  # the level has reached its share
-            if first in held:
-                held.discard(first)
+            if first in limited:
+                limited.discard(first)
                 left -= shares[first]
                 ends_s = now + (sizes[first] - sent) / shares[first] if sent else alone[first]
                 heappush(ends, (ends_s, first))
-        while by_size and by_size[0] not in held:
+        while by_size and by_size[0] not in limited:
             by_size.popleft()
-        level = max(left, 0.0) / len(held) if held else 1.0
-        ends_s = now + (sizes[by_size[0]] - sent) / level if held else inf
-        if not held or (ends and ends[0][0] <= ends_s):
+        level = max(left, 0.0) / len(limited) if limited else 1.0
+        ends_s = now + (sizes[by_size[0]] - sent) / level if limited else inf
+        if not limited or (ends and ends[0][0] <= ends_s):
             ended_s, i = heappop(ends)
             left += shares[i]
         else:
             ended_s, i = ends_s, by_size.popleft()
-            held.discard(i)
+            limited.discard(i)
         sent += (ended_s - now) * level
         now = ended_s
         waits[i] = max(0.0, now - alone[i])
@@ -131,9 +131,9 @@ def _equal_waits_s(begins_s: Floats, alone_s: Floats, share: float) -> Floats:
             sent, j = heappop(on_link)
             if held_s > begins[j]:
                 waits[numbers[j]] = max(0.0, now - ends[numbers[j]])
-        held = len(on_link) * share
-        rate = share if held <= FULL else 1 / len(on_link)
-        if held > FULL:
+        demand = len(on_link) * share
+        rate = share if demand <= FULL else 1 / len(on_link)
+        if demand > FULL:
             held_s = inf  # from now on, until it is found out when that ended
         elif held_s == inf:
             held_s = now

@@ -51,8 +51,8 @@ def _sum(rows: Floats, last_s: float) -> tuple[Floats, Floats]:
     begin_s, end_s, rate = rows.T
     times_s: Floats
     times_s, place = np.unique(np.concatenate([begin_s, np.minimum(end_s, last_s)]), return_inverse=True)
-    change = np.bincount(place, np.concatenate([rate, -rate]), minlength=len(times_s))
-    total: Floats = np.cumsum(change, dtype=np.float64)
+    rate_steps = np.bincount(place, np.concatenate([rate, -rate]), minlength=len(times_s))
+    total: Floats = np.cumsum(rate_steps, dtype=np.float64)
     total[np.abs(total) < 1e-9 * np.max(rate, initial=0.0)] = 0.0
     return times_s, total
 

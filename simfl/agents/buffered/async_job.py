@@ -53,7 +53,7 @@ class AsyncJob(Trip):
         """When the model left the server."""
         return self.job.started_at
 
-    def arrived(self) -> None:
+    def on_arrival(self) -> None:
         if self.answered is not None:
             self.answered(self)
 

@@ -151,9 +151,9 @@ class Dispatcher:
         if self.shared is None:
             self._await(unit, self._prepare(unit))
         else:
-            self.shared.prepare(unit, self._prepared).start()
+            self.shared.prepare(unit, self._on_preparation).start()
 
-    def _prepared(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
+    def _on_preparation(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
         """A unit's session has ended, over a shared link."""
         if session.exchanges:
             self._ready((unit, session))
@@ -271,7 +271,7 @@ class Dispatcher:
         if self.shared is None:
             self._resume(tasks)
             return
-        for task in self.shared.restore(state, tasks, self.answered, self._prepared):
+        for task in self.shared.restore(state, tasks, self.answered, self._on_preparation):
             if (deadline_s := self.parts.rule.deadline_s) is not None:
                 self._set_deadline(task, deadline_s)
 

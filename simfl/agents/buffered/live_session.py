@@ -26,7 +26,7 @@ from simfl.training.base import Rule
 PHASE_ENDS = 1
 """Phase of an instant: after all that arrives."""
 
-TRIP = ("download_s", "reply_s", "arrives_s", "serial", "leg", "heard")
+TRIP = ("download_s", "reply_s", "arrives_s", "serial", "stage", "responded")
 """Columns of a stored trip of the phase that goes on."""
 
 PAST = ("received_s", "computed_s", "arrives_s", "responded")
@@ -37,14 +37,14 @@ class PhaseTrip(Trip):
     """A client's part in one phase.
 
     Attributes:
-        heard: the answer, or the end of the connection, has arrived.
+        responded: the answer, or the end of the connection, has arrived.
     """
 
-    __slots__ = ("session", "to", "sent_s", "heard")
+    __slots__ = ("session", "to", "sent_s", "responded")
 
     def __init__(self, session: "LiveSession", to: int, sent_s: float, *durations_and_sizes: Any) -> None:
         super().__init__(*durations_and_sizes)
-        self.session, self.to, self.sent_s, self.heard = session, to, sent_s, False
+        self.session, self.to, self.sent_s, self.responded = session, to, sent_s, False
 
     @property
     def client(self) -> int:
@@ -56,9 +56,9 @@ class PhaseTrip(Trip):
         """When the phase began."""
         return self.sent_s
 
-    def arrived(self) -> None:
-        self.heard = True
-        self.session.heard()
+    def on_arrival(self) -> None:
+        self.responded = True
+        self.session.on_response()
 
 
 class LiveSession:
@@ -98,7 +98,7 @@ class LiveSession:
         self.request: PhaseRequest | None = None
         self.delays: Delays | None = None
         self.begins_s = world.now
-        self.closing = self.told = False
+        self.closing = self.reported = False
         self.result: Any = None
 
     def start(self) -> None:
@@ -125,9 +125,9 @@ class LiveSession:
         now_s = self.exchanges[-1].ends_s if self.exchanges else self.begins_s
         ends_s = now_s + (self.result.compute_s if isinstance(self.result, SessionResult) else 0.0)
         whole = CompletedSession(self.name, ends_s, self.result, self.exchanges)
-        if not self.told and self.exchanges:
+        if not self.reported and self.exchanges:
             self.world.at(ends_s, self.ended, whole, 0, self.order)
-        elif not self.told:
+        elif not self.reported:
             self.ended(whole)
         return None
 
@@ -144,15 +144,15 @@ class LiveSession:
         assert self.request is not None
         if self.request.deadline_s is not None:
             self.world.at(self.begins_s + self.request.deadline_s, self._close, self.under_way, PHASE_ENDS)
-        self.heard()
+        self.on_response()
 
-    def heard(self) -> None:
+    def on_response(self) -> None:
         """Somebody has answered: perhaps the phase ends when all that arrives at this instant has arrived."""
         request = self.request
         if self.closing or request is None:
             return
-        answered = np.array([trip.heard and trip.lives for trip in self.under_way], dtype=bool)
-        if all(trip.heard for trip in self.under_way) or quorum_reached(answered, request):
+        answered = np.array([trip.responded and trip.lives for trip in self.under_way], dtype=bool)
+        if all(trip.responded for trip in self.under_way) or quorum_reached(answered, request):
             self.closing = True
             self.world.at(self.world.now, self._close, self.under_way, PHASE_ENDS)
 
@@ -162,7 +162,7 @@ class LiveSession:
             return  # it has ended before
         now = self.world.now
         for trip in trips:
-            if not trip.heard:
+            if not trip.responded:
                 self.trips.cancel(trip)
         computed = [trip.begins_s + trip.download_s + trip.compute_s for trip in trips]
         self._past(
@@ -170,10 +170,10 @@ class LiveSession:
             np.array([trip.begins_s + trip.download_s for trip in trips], dtype=np.float64),
             np.array(computed, dtype=np.float64),
             np.array([
-                trip.arrives_s if trip.heard else max(done_s + trip.reply_s, nextafter(now, np.inf))
+                trip.arrives_s if trip.responded else max(done_s + trip.reply_s, nextafter(now, np.inf))
                 for trip, done_s in zip(trips, computed, strict=True)
             ], dtype=np.float64),
-            np.array([trip.heard and trip.lives for trip in trips], dtype=bool),
+            np.array([trip.responded and trip.lives for trip in trips], dtype=bool),
         )  # fmt: skip
         self._advance(self.exchanges[-1].responded)
 
@@ -200,32 +200,32 @@ class LiveSession:
             "order": np.int64(self.order),
         }
 
-    def restore(self, state: Arrays, told: bool) -> list[PhaseTrip]:
+    def restore(self, state: Arrays, was_reported: bool) -> list[PhaseTrip]:
         """Goes back to a :meth:`state`.
 
         Args:
             state: as stored.
-            told: whether its end has been told already; it is then restored for its result.
+            was_reported: whether its end has been reported already; it is then restored for its result.
 
         Returns:
             The trips that are under way; they must be restored before :meth:`resume`.
         """
-        self.told = told
+        self.reported = was_reported
         past, begins_s, row = np.asarray(state["past"]), state["begins_s"].tolist(), 0
-        heard: NDArray[np.bool_] | None = None
+        did_respond: NDArray[np.bool_] | None = None
         for i, ends_s in enumerate(state["ends_s"].tolist()):
-            request = self._next(heard)
+            request = self._next(did_respond)
             assert request is not None, "it asked then"
             self._open(request, begins_s[i])
             received_s, computed_s, arrives_s, responded = past[row : row + len(request.to)].T
-            row, heard = row + len(request.to), responded > 0
-            self._past(ends_s, received_s, computed_s, arrives_s, heard)
-        if (request := self._next(heard)) is None:
+            row, did_respond = row + len(request.to), responded > 0
+            self._past(ends_s, received_s, computed_s, arrives_s, did_respond)
+        if (request := self._next(did_respond)) is None:
             return []
         self._open(request, begins_s[-1])
         for trip, values in zip(self.under_way, state["trips"].tolist(), strict=True):
             trip.download_s, trip.reply_s, trip.arrives_s = values[:3]
-            trip.serial, trip.leg, trip.heard = int(values[3]), int(values[4]), bool(values[5])
+            trip.serial, trip.stage, trip.responded = int(values[3]), int(values[4]), bool(values[5])
         return self.under_way
 
     def resume(self) -> None:

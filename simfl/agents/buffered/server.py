@@ -187,7 +187,7 @@ class BufferedServer(Server[BufferedRule]):
         number, self.recoveries = self.recoveries, self.recoveries + 1
         if self.dispatcher.shared is not None and self.parts.protocol.phases:
             self.dispatcher.recovering = True
-            self.dispatcher.shared.recover(protocol_session, number, lambda whole: self._recovered(units, whole))
+            self.dispatcher.shared.recover(protocol_session, number, lambda whole: self._on_recovery(units, whole))
             return
         session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
         if session.exchanges:
@@ -196,7 +196,7 @@ class BufferedServer(Server[BufferedRule]):
         else:
             self._sum(units, session)
 
-    def _recovered(self, units: list[Unit], completed: CompletedSession[SessionResult | SessionFailure]) -> None:
+    def _on_recovery(self, units: list[Unit], completed: CompletedSession[SessionResult | SessionFailure]) -> None:
         """A sum's session has ended, over a shared link."""
         if completed.exchanges:
             self._end_recovery((units, completed))

@@ -37,11 +37,11 @@ class Trip:
         down_bytes, up_bytes: sizes of request and answer.
         arrives_s: when the answer arrives, if nothing (more) holds it up and nobody cancels it.
         serial: orders what has been set going, for answers that arrive at the same time.
-        leg: how far it is, on a shared link.
+        stage: how far it is, on a shared link.
     """
 
     __slots__ = (
-        "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "arrives_s", "serial", "leg",
+        "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "arrives_s", "serial", "stage",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +51,7 @@ class Trip:
         self.down_bytes, self.up_bytes = down_bytes, up_bytes
         self.arrives_s = 0.0
         self.serial = 0
-        self.leg = NOT_BEGUN
+        self.stage = NOT_BEGUN
 
     @property
     def client(self) -> int:
@@ -63,7 +63,7 @@ class Trip:
         """When the request left the server, simulated seconds."""
         raise NotImplementedError
 
-    def arrived(self) -> None:
+    def on_arrival(self) -> None:
         """The answer, or the end of the connection, has arrived."""
         raise NotImplementedError
 
@@ -75,14 +75,14 @@ class _Direction:
         share = link.equal_share
         self.link: FairLink = UnequalLink() if share is None else EqualLink(share)
         self._whole = link
-        self._equal = None if share is None else (float(link.s_per_byte[0]), share)
+        self._line_and_share = None if share is None else (float(link.s_per_byte[0]), share)
         self.phase = phase
         self.looks_s = inf
 
     def rates(self, client: int) -> tuple[float, float]:
         """Seconds a byte of a client's message that is alone, and the share of the link that it can take."""
-        if self._equal is not None:
-            return self._equal
+        if self._line_and_share is not None:
+            return self._line_and_share
         s_per_byte = float(self._whole.s_per_byte[client])
         return s_per_byte, 1 / self._whole.bytes_per_s / s_per_byte
 
@@ -106,21 +106,21 @@ class SharedTrips:
         """The request leaves the server now."""
         way = self.down
         if way is None or not trip.down_bytes:
-            self._received(trip)
+            self._on_download(trip)
             return
-        trip.leg, now = ON_LINK_DOWN, self.world.now
+        trip.stage, now = ON_LINK_DOWN, self.world.now
         s_per_byte, share = way.rates(trip.client)
         way.link.add(now, trip, trip.serial, now + trip.down_bytes * s_per_byte, share)
         self._watch(way)
 
     def cancel(self, trip: Trip) -> None:
         """Nobody waits for it any more. Its durations become what they would at least have been."""
-        leg, trip.leg = trip.leg, OVER
-        way = self.down if leg == ON_LINK_DOWN else self.up
-        if leg not in (ON_LINK_DOWN, ON_LINK_UP) or way is None:
+        stage, trip.stage = trip.stage, OVER
+        way = self.down if stage == ON_LINK_DOWN else self.up
+        if stage not in (ON_LINK_DOWN, ON_LINK_UP) or way is None:
             return
         wait_s = way.link.remove(self.world.now, trip.serial)
-        if leg == ON_LINK_DOWN:
+        if stage == ON_LINK_DOWN:
             trip.download_s += wait_s
         else:
             trip.reply_s += wait_s
@@ -129,34 +129,34 @@ class SharedTrips:
 
     # -- what happens -------------------------------------------------------------------------------
 
-    def _received(self, trip: Trip) -> None:
+    def _on_download(self, trip: Trip) -> None:
         """The request is on no link any more: the rest of its way and the work are known."""
         computed_s = trip.begins_s + trip.download_s + trip.compute_s
         trip.arrives_s = computed_s + trip.reply_s
         if self.up is None or not trip.up_bytes:
             self._arrives(trip)
             return
-        trip.leg = AT_WORK
+        trip.stage = AT_WORK
         begins_s = max(computed_s, trip.arrives_s - trip.up_bytes * self.up.rates(trip.client)[0])
         self.world.at(begins_s, self._answer, trip, UP_BEGINS, trip.serial)
 
     def _answer(self, trip: Trip) -> None:
         """The answer enters the link."""
         way = self.up
-        if trip.leg != AT_WORK or way is None:
+        if trip.stage != AT_WORK or way is None:
             return
-        trip.leg = ON_LINK_UP
+        trip.stage = ON_LINK_UP
         way.link.add(self.world.now, trip, trip.serial, trip.arrives_s, way.rates(trip.client)[1])
         self._watch(way)
 
     def _arrives(self, trip: Trip) -> None:
-        trip.leg = ARRIVES
-        self.world.at(trip.arrives_s, self._arrived, trip, 0, trip.serial)
+        trip.stage = ARRIVES
+        self.world.at(trip.arrives_s, self._on_arrival, trip, 0, trip.serial)
 
-    def _arrived(self, trip: Trip) -> None:
-        if trip.leg == ARRIVES:
-            trip.leg = OVER
-            trip.arrived()
+    def _on_arrival(self, trip: Trip) -> None:
+        if trip.stage == ARRIVES:
+            trip.stage = OVER
+            trip.on_arrival()
 
     def _watch(self, way: _Direction) -> None:
         """There is an event not after the next end on this link."""
@@ -176,20 +176,20 @@ class SharedTrips:
         for trip, wait_s in ended:
             if way is self.down:
                 trip.download_s += wait_s
-                self._received(trip)
+                self._on_download(trip)
             else:
                 trip.reply_s += wait_s
                 trip.arrives_s = now
-                trip.leg = ARRIVES
+                trip.stage = ARRIVES
         if way is self.up:
             self._tell([trip for trip, _ in ended])
 
     def _tell(self, arrived: list[Trip]) -> None:
         if len(arrived) == 1 and self.world.settled:
-            self._arrived(arrived[0])
+            self._on_arrival(arrived[0])
             return
         for trip in arrived:
-            self.world.at(trip.arrives_s, self._arrived, trip, 0, trip.serial)
+            self.world.at(trip.arrives_s, self._on_arrival, trip, 0, trip.serial)
 
     # -- checkpoints ---------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class SharedTrips:
                 way.link.restore(np.asarray(state[name]), by_serial)
                 self._watch(way)
         for trip in trips:
-            if trip.leg == AT_WORK:
-                self._received(trip)
-            elif trip.leg == ARRIVES:
-                self.world.at(trip.arrives_s, self._arrived, trip, 0, trip.serial)
+            if trip.stage == AT_WORK:
+                self._on_download(trip)
+            elif trip.stage == ARRIVES:
+                self.world.at(trip.arrives_s, self._on_arrival, trip, 0, trip.serial)

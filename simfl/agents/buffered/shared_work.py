@@ -78,7 +78,7 @@ class SharedWork:
     def state(self, tasks: Collection[AsyncJob]) -> Arrays:
         """How far all is, as named arrays; ``tasks`` are the jobs whose fate is open."""
         state = {
-            "legs": np.array([task.leg for task in tasks], dtype=np.int64),
+            "stages": np.array([task.stage for task in tasks], dtype=np.int64),
             **prefix_arrays("links", self.trips.state()),
         }
         for serial, session in self.sessions.items():
@@ -89,8 +89,8 @@ class SharedWork:
         self, state: Arrays, tasks: list[AsyncJob], answered: Callable[[AsyncJob], None], prepared: Prepared
     ) -> list[AsyncJob]:
         """Goes back to a :meth:`state`; the jobs whose models have gone out and who have not answered."""
-        for task, leg in zip(tasks, state["legs"].tolist(), strict=True):
-            task.leg, task.answered = leg, answered
+        for task, stage in zip(tasks, state["stages"].tolist(), strict=True):
+            task.stage, task.answered = stage, answered
         departed = [task for task in tasks if task.unit.departed and isnan(task.ended_s)]
         under_way: list[Trip] = list(departed)
         waiting = []

@@ -49,8 +49,8 @@ def _table(group: Group) -> "DataFrame | None":
 
     run = group.first
     server = run.scenario["network"].get("server")
-    told = {side: server.get(f"{side}_bytes_per_s") for side in SIDES} if isinstance(server, dict) else {}
-    limits = {side: float(limit) for side, limit in told.items() if limit is not None}
+    capacities = {side: server.get(f"{side}_bytes_per_s") for side in SIDES} if isinstance(server, dict) else {}
+    limits = {side: float(limit) for side, limit in capacities.items() if limit is not None}
     ends_s = run.rounds["time_s"].to_numpy(dtype=np.float64)
     if not limits or not len(ends_s) or not ends_s[-1]:
         return None
