@@ -46,6 +46,7 @@ class WorkingClients:
         self.free: int = parts.rule.concurrency
         self.busy = np.zeros(parts.clients, dtype=bool)
         self.queue: deque[Planned] = deque()
+        self.queue_version = 0
         self.running: list[Running] = []
         self.buffer: list[Running] = []
         self.started: list[Planned] = []
@@ -122,14 +123,14 @@ class WorkingClients:
         if not units.size:
             self.retry_at = now_s + rule.retry_s
             return False
-        self._enqueue(selection_id, units.ravel())
+        self._enqueue(selection_id, model.version, units.ravel())
         return True
 
-    def _enqueue(self, selection_id: int, clients: NDArray[np.int32]) -> None:
-        """Draws the whole trip of a cohort at once."""
-        parts = self.parts
+    def _enqueue(self, selection_id: int, version: int, clients: NDArray[np.int32]) -> None:
+        """Draws the whole trip of a cohort at once, which was selected at a version of the model."""
+        parts, self.queue_version = self.parts, version
         where = Address(selection_id, clients, parts.clients)
-        request = work(parts, clients, where, parts.learner.sizes([]), self.global_model.version)
+        request = work(parts, clients, where, parts.learner.sizes([]), version)
         columns = (job_ids(selection_id, clients), clients, *sample_delays(parts, request, where)[:6])
         self.queue.extend(map(Planned._make, zip(*(column.tolist() for column in columns), strict=True)))
 
@@ -153,6 +154,7 @@ class WorkingClients:
         return {
             "serial": np.int64(self.serial),
             "queue": np.array([planned.id for planned in self.queue], dtype=np.int64),
+            "queue_version": np.int64(self.queue_version if self.queue else 0),
             **prefix_arrays("task", save_running(self.in_order())),
             **prefix_arrays("queries", self.queries.state()),
         }
@@ -167,7 +169,7 @@ class WorkingClients:
         self.serial = int(state["serial"])
         if queued := state["queue"].tolist():
             clients = np.array([JobId(job).client for job in queued], dtype=np.int32)
-            self._enqueue(JobId(queued[0]).selection, clients)
+            self._enqueue(JobId(queued[0]).selection, int(state["queue_version"]), clients)
         self.running = load_running(under("task", state))
         heapify(self.running)
         self.free -= len(self.running)
