@@ -9,6 +9,7 @@ then what has arrived is told, in the order in which the trips began. So a resum
 an undisturbed one. State are the two links and how far each trip is.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from math import inf
 from typing import Any
@@ -27,7 +28,7 @@ NOT_BEGUN, ON_LINK_DOWN, AT_WORK, ON_LINK_UP, ARRIVES, OVER = range(6)
 """How far a trip is. ``AT_WORK`` until its answer is on the link up; ``ARRIVES`` if nothing holds it up any more."""
 
 
-class Trip:
+class Trip(ABC):
     """A request to one client, its work, and the answer.
 
     Attributes:
@@ -54,18 +55,18 @@ class Trip:
         self.stage = NOT_BEGUN
 
     @property
+    @abstractmethod
     def client(self) -> int:
         """Whose it is."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def begins_s(self) -> float:
         """When the request left the server, simulated seconds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_arrival(self) -> None:
         """The answer, or the end of the connection, has arrived."""
-        raise NotImplementedError
 
 
 class _Direction:
