@@ -5,7 +5,7 @@
     python results/compression/compression.py draw
 
 Sweeps scenarios/compression.yaml over the compressions and five seeds (40 runs of 8 s of one core on MNIST, 100 rounds
-of a small perceptron; on CIFAR-10 40 rounds of LeNet for some of them, 35 s each); finished runs are used again.
+of a small perceptron; on CIFAR-10 40 rounds of LeNet, 35 s each); finished runs are used again.
 Writes beside this file DATA.csv, one row a compression with means and standard deviations over the seeds,
 DATA_curves.csv (accuracy over megabytes and simulated time, one row an evaluation, means over the seeds by round) and,
 from the curves, compression.svg.
@@ -39,7 +39,6 @@ COMPRESSIONS: dict[str, dict[str, object]] = {
     "random_k, 10 %": {"name": "random_k", "share": 0.1},
     "top_k, 1 %, no feedback": {"name": "top_k", "share": 0.01, "error_feedback": False},
 }
-ON_CIFAR = ("none", "quantise, 4 bits", "top_k, 1 %", "random_k, 10 %")
 
 
 def measures(result: Result, target: float) -> dict[str, float]:
@@ -62,7 +61,7 @@ def play(data: str, seeds: int, out: Path) -> None:
     """Writes the table and the curves of one data set."""
     target, overrides = SETTINGS[data]
     rows, curves = [], []
-    for name in COMPRESSIONS if data == "mnist" else ON_CIFAR:
+    for name in COMPRESSIONS:
         grid = {"compression": [COMPRESSIONS[name]], **overrides}
         results = list(simfl.sweep(SCENARIO, grid, replications=seeds, out=out, jobs=1, progress=False).results())
         table = pandas.DataFrame([measures(result, target) for result in results])
