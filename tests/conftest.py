@@ -52,6 +52,25 @@ def sweeps_here():
         yield
 
 
+@pytest.fixture(scope="module")
+def one_worker():
+    """One worker process for all sweeps of a module's tests: a new interpreter, as always, but started once.
+
+    For tests of what another process makes of a scenario and its plugins.
+    """
+    from simfl.experiments.sweep.worker_process import Slot
+
+    class Kept(Slot):
+        def close(self):
+            pass
+
+    slot = Kept()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simfl.experiments.sweep.processes.Slot", lambda time_limit_s: slot)
+        yield
+    Slot.close(slot)
+
+
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Pages whose figures are not drawn, for tests of their words: drawing is two thirds of a page's time."""

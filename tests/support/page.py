@@ -40,10 +40,15 @@ def command(line):
     return done.stdout
 
 
+def lines(code):
+    """The commands of a block, each on one line."""
+    return [line for line in code.replace("\\\n", " ").splitlines() if line]
+
+
 def bash(code):
     """The block's commands; what the last one printed."""
     said = ""
-    for line in filter(None, code.replace("\\\n", " ").splitlines()):
+    for line in lines(code):
         if line.startswith("simfl "):
             said = command(line)
         else:
