@@ -25,6 +25,7 @@ from simfl.selection.guard.span import Form, Span
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import privacy_brute
 from tests.support.kills import counted, files, killed_at
+from tests.support.sizes import repeats
 
 SIZES = [(8, 4, 2, "batch"), (16, 8, 2, "half"), (12, 6, 3, "batch"), (12, 4, 4, "batch"), (16, 8, 4, "half")]
 
@@ -67,7 +68,7 @@ def worst(P, notion):
 
 @pytest.mark.parametrize("notion", ["semi_strong", "weak"])
 @given(size=st.sampled_from(SIZES), seed=st.integers(0, 2**20), whole_units=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=repeats(15, 40), deadline=None)
 def test_the_notion_holds_of_all_rows_and_of_the_whole_reserve(notion, size, seed, whole_units):
     n, k, T, reserve = size
     policy = guarded(n, k, T, reserve, notion=notion)
@@ -412,7 +413,7 @@ def test_killed_and_resumed_the_rows_are_the_same(tmp_path, notion):
 
     with counted() as steps:
         expected = files(run(made(), tmp_path / "whole").path)
-    for step in range(5, steps.done, steps.done // 9):
+    for step in range(5, steps.done, steps.done // repeats(4, 9)):
         assert killed_at(step, lambda step=step: run(made(), tmp_path / str(step)))
         assert files(run(made(), tmp_path / str(step)).path) == expected
 
