@@ -39,7 +39,7 @@ from simfl.core.types import SERVER
 from simfl.devices.base import checked_deaths, checked_durations_s
 from simfl.learning.base import Sizes
 from simfl.network.base import checked_delays_s
-from simfl.network.fair_sharing import waits_s
+from simfl.network.link_network import NetworkFlows
 from simfl.network.links import Flows
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import PhaseRequest
@@ -75,8 +75,8 @@ class Delays(NamedTuple):
     lives: NDArray[np.bool_]
     down_bytes: NDArray[np.int64]
     up_bytes: NDArray[np.int64]
-    down: Flows | None = None
-    up: Flows | None = None
+    down: Flows | NetworkFlows | None = None
+    up: Flows | NetworkFlows | None = None
 
 
 def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str = "") -> Delays:
@@ -226,11 +226,11 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     """
     down_s, up_s = delays.down_s, delays.up_s
     if delays.down is not None:
-        down_s = down_s + waits_s(np.full(len(down_s), begins_s), *delays.down)
+        down_s = down_s + delays.down.waits_s(np.full(len(down_s), begins_s))
     received = begins_s + down_s
     computed = received + delays.compute_s
     if delays.up is not None:  # what is on the link last begins so long before it would arrive alone
-        up_s = up_s + waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s), *delays.up)
+        up_s = up_s + delays.up.waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s))
     arrives = computed + up_s
     ends = float(arrives.max(initial=begins_s))
     if request.quorum is not None:
