@@ -65,10 +65,8 @@ class NetworkFile:
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._read(setting)
         nodes = topology.nodes
-        for field, message in node_problems(
-            nodes, place_of(self.server), self.clients, self.placement, setting.clients
-        ):
-            raise ScenarioError("path" if field == "edges" else field, message)
+        for key, message in node_problems(nodes, place_of(self.server), self.clients, self.placement, setting.clients):
+            raise ScenarioError("path" if key == "edges" else key, message)
         refuse_wrong_edges(self.shared, nodes, {edge[:2] for edge in topology.edges} if self.shared else None)
         rng = streams("placement")
         at, server = members(nodes, place_of(self.server), self.clients, self.placement, setting.clients, rng)

@@ -74,9 +74,7 @@ class Graph:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
             elif (first := seen.setdefault(edge[:2], i)) < i:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
-        problems += node_problems(
-            topology.nodes, place_of(self.server), self.clients, self.placement, setting.clients
-        )
+        problems += node_problems(topology.nodes, place_of(self.server), self.clients, self.placement, setting.clients)
         return problems + edge_problems(self.shared, topology.nodes, seen)
 
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:

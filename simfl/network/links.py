@@ -114,6 +114,7 @@ class SharedLinks(NamedTuple):
         peers_bytes_per_s: of all messages between clients together, where they pass the server; None = unlimited.
         named: those with names.
         peers: those on the paths between clients, where there are named ones.
+        has_server_link: whether the server has a link of its own.
     """
 
     down: SharedLink | LinkNetwork | None
@@ -121,6 +122,7 @@ class SharedLinks(NamedTuple):
     peers_bytes_per_s: float | None = None
     named: tuple[NamedLink, ...] = ()
     peers: PeerLinks | None = None
+    has_server_link: bool = True
 
     def along(self, down: Paths, up: Paths) -> "SharedLinks":
         """The same links, for clients whose messages take other paths."""

@@ -43,7 +43,9 @@ LinkName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w-]*$", max_length=60)]
 
 SharedField = Annotated[
     dict[LinkName, SharedEdges],
-    Field(max_length=MOST_LINKS, description="shared links by name: their edges, and bytes per second in each direction"),
+    Field(
+        max_length=MOST_LINKS, description="shared links by name: their edges, and bytes per second in each direction"
+    ),
 ]
 """The key ``shared`` of networks of places."""
 
@@ -125,7 +127,7 @@ def share_edges(links: PathLinks, shared: Mapping[str, SharedEdges], places: Pla
         for i, name in enumerate(shared)
     )
     between, peers = _between(links, shared, places, np.concatenate([down_caps, up_caps]))
-    both = SharedLinks(down_link, up_link, of_server.peers_bytes_per_s, named, peers)
+    both = SharedLinks(down_link, up_link, of_server.peers_bytes_per_s, named, peers, links.shared is not None)
     return replace(links, down=down, up=up, between=between, shared=both)
 
 

@@ -133,9 +133,7 @@ class GraphSites:
         return Paths(latency, per_byte, np.ones(len(graph)))
 
 
-def _widest(
-    graph: "networkx.Graph", distance: dict[int, float], site: int
-) -> tuple[dict[int, float], dict[int, int]]:
+def _widest(graph: "networkx.Graph", distance: dict[int, float], site: int) -> tuple[dict[int, float], dict[int, int]]:
     """Seconds per byte of the widest among the paths of least latency from ``site`` to every node that it reaches, and
     the node before each on that path (of several as wide, the first by its number).
 

@@ -1,4 +1,4 @@
-"""Max-min fair sharing of several links against progressive filling by its definition, and where the answer is known."""
+"""Max-min fair sharing of several links: against progressive filling by its definition, and by hand."""
 
 import time
 from fractions import Fraction
@@ -218,5 +218,3 @@ def test_the_steps_grow_with_n_log_n_not_its_square(equal):
         seconds.append(time.process_time() - begun)
         assert waits.max() > 0.5
     assert seconds[1] < 10 * seconds[0]
-
-

@@ -3,6 +3,8 @@
 from math import inf
 from typing import Any, NamedTuple
 
+from tests.support.shared_link import overfull, sent_messages, wrong_ends
+
 
 class Crossing(NamedTuple):
     """A message from ``begin_s`` on, of ``size`` bytes, at most ``most`` of them a second, over some links; it is gone
@@ -68,7 +70,7 @@ def unfair(flows: list[Crossing], capacity: list[Any], rate: list[Any]) -> list[
 def ends_s(flows: list[Crossing], capacity: list[Any]) -> list[Any]:
     """When each has sent all; infinite for those gone before."""
     left, end, now = [flow.size for flow in flows], [inf] * len(flows), min((f.begin_s for f in flows), default=0)
-    waiting = {i for i, flow in enumerate(flows) if flow.size > 0}
+    waiting = {i for i, flow in enumerate(flows) if flow.size > 0 and flow.gone_s > flow.begin_s}
     for i, flow in enumerate(flows):
         if not flow.size:
             end[i] = flow.begin_s
@@ -85,3 +87,35 @@ def ends_s(flows: list[Crossing], capacity: list[Any]) -> list[Any]:
                 waiting.discard(i)
         now = later
     return end
+
+
+class Link(NamedTuple):
+    """A shared link: its bytes per second "down" and "up", where it has such, and whose messages cross it."""
+
+    capacity: dict[str, float]
+    clients: frozenset[int]
+
+
+def network_problems(
+    events: list[dict[str, Any]], links: list[Link], most: list[float], latency_s: list[float] | None
+) -> list[str]:
+    """What is wrong with the messages of a run over shared links; of networks without jitter.
+
+    Args:
+        events: those of the run, all of them.
+        links: shared by messages from and to the server.
+        most: bytes/s of each client's own path without them.
+        latency_s: of each client; None: only that no link carried more than it can.
+    """
+    problems = [each for link in links for each in overfull(events, link.capacity, link.clients)]
+    for side in ("down", "up") if latency_s is not None else ():
+        on = [link for link in links if side in link.capacity]
+        capacity = [link.capacity[side] for link in on]
+        sent, flows = sent_messages(events, side, latency_s), []
+        for one in sent:
+            crossed = frozenset(i for i, link in enumerate(on) if one.client in link.clients)
+            fastest = min([most[one.client], *(capacity[i] for i in crossed)])
+            size = float(one.size) if fastest < inf else 0.0
+            flows.append(Crossing(one.begin_s, size, fastest if fastest < inf else 1.0, crossed, one.gone_s))
+        problems += wrong_ends(side, sent, ends_s(flows, capacity))
+    return problems

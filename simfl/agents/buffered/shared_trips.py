@@ -5,9 +5,9 @@ that it has ended; the work, and the way of what a message is not on the link fo
 the link up from then on. Who dies in its work sends no bytes. Who is cancelled leaves the link at once. Where a message
 crosses several links, it is on all of them together; links that no message crosses together are followed one by one.
 
-At one instant the links down end first what ends on them, then answers enter the links up, then these end what ends on them,
-then what has arrived is told, in the order in which the trips began. So a resumed run meets all events in the order of
-an undisturbed one. State are the links and how far each trip is.
+At one instant the links down end first what ends on them, then answers enter the links up, then these end what ends on
+them, then what has arrived is told, in the order in which the trips began. So a resumed run meets all events in the
+order of an undisturbed one. State are the links and how far each trip is.
 """
 
 from abc import ABC, abstractmethod
