@@ -31,8 +31,8 @@ class SharedEdges:
 
     edges: Annotated[
         tuple[tuple[Name, Name], ...],
-        Field(min_length=1, max_length=10_000, description="[node, node] each, in either order"),
-    ]
+        Field(max_length=10_000, description="[node, node] each, in either order; at least one"),
+    ] = ()
     bytes_per_s: Annotated[Capacity, Field(description="of all messages on any of these edges together")]
     up_bytes_per_s: Annotated[
         Capacity | None, Field(description="of those that go towards the server; null = bytes_per_s")
@@ -62,6 +62,9 @@ def edge_problems(
     """
     problems = []
     for name, link in shared.items():
+        if not link.edges:
+            meant = suggestion(name, [other for other, each in shared.items() if each.edges])
+            problems.append((f"shared.{name}.edges", f"shared link '{name}' has no edges{meant}"))
         for i, (one, other) in enumerate(link.edges):
             key, unknown = f"shared.{name}.edges.{i}", next((node for node in (one, other) if node not in nodes), None)
             if unknown is not None:

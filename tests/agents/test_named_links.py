@@ -217,11 +217,11 @@ def test_a_sweep_reaches_a_links_width():
 @pytest.mark.parametrize("key, value, message", [
     ("network.shared.east.bytes_per_s", "0", "bytes_per_s.*nearest valid value"),
     ("network.shared.east.byte_per_s", "5", "byte_per_s.*did you mean.*bytes_per_s"),
-    ("network.shared.eats.bytes_per_s", "5", "network.shared.eats"),
+    ("network.shared.eats.bytes_per_s", "5", "network.shared.eats.edges: .*'eats' has no edges; did you mean 'east'"),
     ("network.shared.east.edges", "[[core, r9]]", "no node 'r9'; did you mean 'r[0-2]'"),
     ("network.shared.east.edges", "[[r0, r1]]", "no link between 'r0' and 'r1'; 'r0' is linked to c0, c1, c2, c3, c4"),
     ("network.shared.east.edges", "[[r0, r0]]", "'r0' to itself"),
-    ("network.shared.east.edges", "[]", "east.edges"),
+    ("network.shared.east.edges", "[]", "shared link 'east' has no edges"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(key, value, message):
     with pytest.raises((InvalidScenario, ScenarioError), match=message):
