@@ -27,7 +27,7 @@ from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
 from simfl.network.measured_latency import TABLES, measured_atlas, measured_s
 from simfl.network.server_link import ServerField, place_of, share_server
-from simfl.network.shared_edges import Places, SharedField, edge_problems, share_edges
+from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
 from simfl.network.sites import connect, place
 
 FIBRE_KM_PER_S = 200_000.0
@@ -144,7 +144,7 @@ class Cities:
             )
         jitter: Any = Exponential(1.0) if self.measured_jitter else self.jitter_s
         links = share_server(connect(sites, names, at, number[server], streams, jitter, access), self.server)
-        return share_edges(links, self.shared, Places(sites, number, at, number[server]))
+        return share_edges(links, self.shared, NodePlaces(sites, number, at, number[server]))
 
     def _atlas(self, setting: ScenarioView) -> dict[str, City]:
         return measured_atlas(setting.file(self.tables[0])) if self.tables else ATLAS

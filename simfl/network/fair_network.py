@@ -45,17 +45,18 @@ class _Group:
         first: the place from which on they get less than their lines allow, when the levels were last found.
         level: what those have, bytes per second.
         sent: bytes of each of those.
-        free, held: queues of (when it ends, serial) and (``sent`` when it ends, serial); old entries stay in them.
+        free_queue: (when it ends, serial) of the others, and old entries.
+        slow_queue: (``sent`` when it ends, serial) of those that get less, and old entries.
     """
 
-    __slots__ = ("links", "lines", "serials", "first", "level", "sent", "free", "held", "_sums")
+    __slots__ = ("links", "lines", "serials", "first", "level", "sent", "free_queue", "slow_queue", "_sums")
 
     def __init__(self, links: tuple[int, ...]) -> None:
         self.links, self.first, self.level, self.sent = links, 0, inf, 0.0
         self.lines: list[float] = []
         self.serials: list[int] = []
-        self.free: list[tuple[float, int]] = []
-        self.held: list[tuple[float, int]] = []
+        self.free_queue: list[tuple[float, int]] = []
+        self.slow_queue: list[tuple[float, int]] = []
         self._sums: list[float] | None = None
 
     def insert(self, line: float, serial: int) -> None:
@@ -95,14 +96,14 @@ class FairNetwork:
 
     Args:
         bytes_per_s: of each link.
-        ways: for each group of messages the links that they cross, by their places in ``bytes_per_s``.
+        crossings: for each group of messages the links that they cross, by their places in ``bytes_per_s``.
     """
 
-    def __init__(self, bytes_per_s: Sequence[float], ways: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, bytes_per_s: Sequence[float], crossings: Sequence[tuple[int, ...]]) -> None:
         self.bytes_per_s = list(bytes_per_s)
         self.now_s = 0.0
         self.entries: dict[int, _Entry] = {}
-        self.groups = [_Group(links) for links in ways]
+        self.groups = [_Group(links) for links in crossings]
         self._on_link = [[group for group in self.groups if link in group.links] for link in range(len(bytes_per_s))]
         self._new: list[_Entry] = []
         self._is_filled = True
@@ -122,7 +123,7 @@ class FairNetwork:
         entry = _Entry(message, serial, alone_s, bytes_per_s, group)
         self.entries[serial] = entry
         group.insert(bytes_per_s, serial)
-        heappush(group.free, (alone_s, serial))
+        heappush(group.free_queue, (alone_s, serial))
         self._new.append(entry)
         self._is_filled = False
 
@@ -135,14 +136,14 @@ class FairNetwork:
 
     def end(self) -> list[Ended]:
         now_s = self.next_s
-        ending = [group for group in self.groups if group.held and self._held_ends_s(group) <= now_s]
+        ending = [group for group in self.groups if group.slow_queue and self._held_ends_s(group) <= now_s]
         self._advance(now_s)
         serials = set[int]()
         for group in self.groups:
-            self._take(group.free, now_s, False, serials)
+            self._take(group.free_queue, now_s, False, serials)
         for group in ending:
-            group.sent = group.held[0][0]
-            self._take(group.held, group.sent, True, serials)
+            group.sent = group.slow_queue[0][0]
+            self._take(group.slow_queue, group.sent, True, serials)
         ended = [self._drop(serial) for serial in sorted(serials)]
         return [Ended(entry.message, max(0.0, now_s - entry.alone_s)) for entry in ended]
 
@@ -173,7 +174,7 @@ class FairNetwork:
             self.now_s = now_s
 
     def _held_ends_s(self, group: _Group) -> float:
-        return self.now_s + max(0.0, group.held[0][0] - group.sent) / group.level
+        return self.now_s + max(0.0, group.slow_queue[0][0] - group.sent) / group.level
 
     # -- the levels ------------------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class FairNetwork:
             if old != group.first:
                 for serial in group.serials[min(old, group.first) : max(old, group.first)]:
                     self._put(self.entries[serial])
-            self._tidy(group)
+            self._find_next_end(group)
         self._is_filled = True
 
     def _put(self, entry: _Entry) -> None:
@@ -201,54 +202,54 @@ class FairNetwork:
         entry.is_held = is_held
         if is_held:
             entry.place = group.sent + (entry.place - self.now_s) * entry.line
-            heappush(group.held, (entry.place, entry.serial))
+            heappush(group.slow_queue, (entry.place, entry.serial))
         else:
             entry.place = self.now_s + max(0.0, entry.place - group.sent) / entry.line
-            heappush(group.free, (entry.place, entry.serial))
+            heappush(group.free_queue, (entry.place, entry.serial))
 
-    def _tidy(self, group: _Group) -> None:
-        """Takes old entries off the heads of the queues; notes when the next of the group ends."""
-        for queue, is_held in ((group.free, False), (group.held, True)):
+    def _find_next_end(self, group: _Group) -> None:
+        """Notes when the next message of a group ends; takes old entries off the heads of the queues."""
+        for queue, is_held in ((group.free_queue, False), (group.slow_queue, True)):
             while queue and not self._is_current(*queue[0], is_held):
                 heappop(queue)
-        if group.free:
-            self._next_s = min(self._next_s, max(self.now_s, group.free[0][0]))
-        if group.held:
+        if group.free_queue:
+            self._next_s = min(self._next_s, max(self.now_s, group.free_queue[0][0]))
+        if group.slow_queue:
             self._next_s = min(self._next_s, self._held_ends_s(group))
         else:
             group.sent = 0.0
 
     def _find_levels(self) -> None:
-        room = list(self.bytes_per_s)
+        left_bytes_per_s = list(self.bytes_per_s)
         open_links = [[group for group in groups if group.lines] for groups in self._on_link]
         for group in self.groups:
             group.level = inf
-        found: dict[int, float] = {}
+        levels: dict[int, float] = {}
         least = 0.0
         while True:
             for link, groups in enumerate(open_links):
-                if groups and link not in found:
-                    found[link] = self._level(link, groups, room[link])
-            fullest = min(found, key=lambda link: (found[link], link), default=None)
-            if fullest is None or found[fullest] == inf:
+                if groups and link not in levels:
+                    levels[link] = self._level(link, groups, left_bytes_per_s[link])
+            fullest = min(levels, key=lambda link: (levels[link], link), default=None)
+            if fullest is None or levels[fullest] == inf:
                 return
-            least = max(least, found.pop(fullest))
+            least = max(least, levels.pop(fullest))
             for group in open_links[fullest]:
-                group.level, taken = least, group.at(least)
+                group.level, used_bytes_per_s = least, group.at(least)
                 for link in group.links:
                     if link != fullest:
-                        room[link] -= taken
+                        left_bytes_per_s[link] -= used_bytes_per_s
                         open_links[link] = [each for each in open_links[link] if each is not group]
-                        found.pop(link, None)
+                        levels.pop(link, None)
             open_links[fullest] = []
 
-    def _level(self, link: int, groups: list[_Group], room: float) -> float:
+    def _level(self, link: int, groups: list[_Group], left_bytes_per_s: float) -> float:
         """At which a link is full; infinite if it never is.
 
         What messages need grows with the level along a concave, piecewise linear curve; Newton's method from the left
         meets it after a few pieces.
         """
-        if sum(group.at(inf) for group in groups) - room <= self.bytes_per_s[link] * (FULL - 1):
+        if sum(group.at(inf) for group in groups) - left_bytes_per_s <= self.bytes_per_s[link] * (FULL - 1):
             return inf
         level, before = 0.0, -1
         while True:
@@ -258,7 +259,7 @@ class FairNetwork:
                 needed, others = needed + below, others + above
             if not others or others == before:
                 return level
-            level, before = max(level, (room - needed) / others), others
+            level, before = max(level, (left_bytes_per_s - needed) / others), others
 
     # -- checkpoints -----------------------------------------------------------------------------------
 
@@ -283,7 +284,7 @@ class FairNetwork:
             entry.is_held, entry.place = is_held > 0, place
             self.entries[serial] = entry
             group.insert(line, serial)
-            heappush(group.held if entry.is_held else group.free, (place, serial))
+            heappush(group.slow_queue if entry.is_held else group.free_queue, (place, serial))
             self._new.append(entry)
         for group in self.groups:
             group.first = len(group.lines)

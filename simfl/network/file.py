@@ -16,7 +16,7 @@ from simfl.network.csv_file import Attributes, read_csv
 from simfl.network.links import Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.server_link import ServerField, place_of, share_server
-from simfl.network.shared_edges import Places, SharedField, refuse_wrong_edges, share_edges
+from simfl.network.shared_edges import NodePlaces, SharedField, refuse_wrong_edges, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import Topology
 from simfl.network.xml_file import read_xml
@@ -72,7 +72,7 @@ class NetworkFile:
         at, server = members(nodes, place_of(self.server), self.clients, self.placement, setting.clients, rng)
         sites = topology.sites()
         links = share_server(connect(sites, list(nodes), at, server, streams, self.jitter_s), self.server)
-        return share_edges(links, self.shared, Places(sites, nodes, at, server))
+        return share_edges(links, self.shared, NodePlaces(sites, nodes, at, server))
 
     def _read(self, setting: ScenarioView) -> Topology:
         path = setting.file(self.path)

@@ -16,7 +16,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
 from simfl.network.server_link import ServerLink, share_server
-from simfl.network.shared_edges import Places, SharedField, edge_problems, refuse_wrong_edges, share_edges
+from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, refuse_wrong_edges, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import MAX_EDGES, GraphSites
 
@@ -67,7 +67,7 @@ class Generated(ABC):
         )
         at = np.arange(clients)
         links = share_server(connect(sites, names, at, self.server_at, streams, self.jitter_s), self.server)
-        return share_edges(links, self.shared, Places(sites, number, at, self.server_at))
+        return share_edges(links, self.shared, NodePlaces(sites, number, at, self.server_at))
 
 
 def _too_many(setting: ScenarioView, most: int) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.server_link import ServerField, place_of, share_server
-from simfl.network.shared_edges import Places, SharedField, edge_problems, share_edges
+from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import Edge, Topology
 
@@ -83,4 +83,4 @@ class Graph:
         at, server = members(nodes, place_of(self.server), self.clients, self.placement, setting.clients, rng)
         sites = topology.sites()
         links = share_server(connect(sites, list(nodes), at, server, streams, self.jitter_s), self.server)
-        return share_edges(links, self.shared, Places(sites, nodes, at, server))
+        return share_edges(links, self.shared, NodePlaces(sites, nodes, at, server))

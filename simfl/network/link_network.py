@@ -24,7 +24,7 @@ MOST_LINKS = 30
 """Named links of a network: a code has a bit for each of them in both directions."""
 
 
-class Part(NamedTuple):
+class LinkPart(NamedTuple):
     """Links that belong together.
 
     Attributes:
@@ -46,11 +46,11 @@ class Part(NamedTuple):
 
     def network(self) -> FairNetwork:
         """The links, with no messages yet."""
-        ways = [tuple(i for i, link in enumerate(self.links) if code >> link & 1) for code in self.groups.tolist()]
-        return FairNetwork(self.bytes_per_s, ways)
+        crossings = [tuple(i for i, link in enumerate(self.links) if code >> link & 1) for code in self.groups.tolist()]
+        return FairNetwork(self.bytes_per_s, crossings)
 
 
-def parts_of(codes: Codes, bytes_per_s: Floats) -> list[Part]:
+def parts_of(codes: Codes, bytes_per_s: Floats) -> list[LinkPart]:
     """The parts of a network, by their first links.
 
     Args:
@@ -77,11 +77,11 @@ def parts_of(codes: Codes, bytes_per_s: Floats) -> list[Part]:
             links |= more
             crossed = crossed | on_link[sorted(more)].any(axis=0)
         open_ -= links
-        own = kinds & sum(1 << link for link in links)
-        groups = np.unique(own[own > 0])
-        group = np.where(own > 0, np.searchsorted(groups, own), -1)[kind]
+        codes_here = kinds & sum(1 << link for link in links)
+        groups = np.unique(codes_here[codes_here > 0])
+        group = np.where(codes_here > 0, np.searchsorted(groups, codes_here), -1)[kind]
         chosen = tuple(sorted(links))
-        parts.append(Part(chosen, tuple(bytes_per_s[list(chosen)].tolist()), groups, group))
+        parts.append(LinkPart(chosen, tuple(bytes_per_s[list(chosen)].tolist()), groups, group))
     return parts
 
 
@@ -143,17 +143,17 @@ class NetworkFlows(NamedTuple):
 
 
 def _network_waits_s(
-    part: Part, begins_s: Floats, alone_s: Floats, line_bytes_per_s: Floats, group: NDArray[np.int64]
+    part: LinkPart, begins_s: Floats, alone_s: Floats, line_bytes_per_s: Floats, group: NDArray[np.int64]
 ) -> Floats:
     network, waits = part.network(), np.zeros(len(begins_s))
     order = np.argsort(begins_s, kind="stable").tolist()
     begins, ends, lines = begins_s.tolist(), (begins_s + alone_s).tolist(), line_bytes_per_s.tolist()
-    ways, place = group.tolist(), 0
+    groups, place = group.tolist(), 0
     while place < len(order) or network.next_s < inf:
         begin_s = begins[order[place]] if place < len(order) else inf
         if begin_s < network.next_s:
             while place < len(order) and begins[number := order[place]] == begin_s:
-                network.add(begin_s, number, number, ends[number], lines[number], ways[number])
+                network.add(begin_s, number, number, ends[number], lines[number], groups[number])
                 place += 1
         else:
             for number, wait_s in network.end():

@@ -63,8 +63,8 @@ def edge_problems(
     problems = []
     for name, link in shared.items():
         if not link.edges:
-            meant = suggestion(name, [other for other, each in shared.items() if each.edges])
-            problems.append((f"shared.{name}.edges", f"shared link '{name}' has no edges{meant}"))
+            did_you_mean = suggestion(name, [other for other, each in shared.items() if each.edges])
+            problems.append((f"shared.{name}.edges", f"shared link '{name}' has no edges{did_you_mean}"))
         for i, (one, other) in enumerate(link.edges):
             key, unknown = f"shared.{name}.edges.{i}", next((node for node in (one, other) if node not in nodes), None)
             if unknown is not None:
@@ -91,7 +91,7 @@ def refuse_wrong_edges(
         raise ScenarioError(key, message)
 
 
-class Places(NamedTuple):
+class NodePlaces(NamedTuple):
     """Who stands where.
 
     Attributes:
@@ -107,7 +107,7 @@ class Places(NamedTuple):
     server: int
 
 
-def share_edges(links: PathLinks, shared: Mapping[str, SharedEdges], places: Places) -> PathLinks:
+def share_edges(links: PathLinks, shared: Mapping[str, SharedEdges], places: NodePlaces) -> PathLinks:
     """The links with messages on named shared links, too; a path's narrowest link may be one of them.
 
     Args:
@@ -134,7 +134,9 @@ def share_edges(links: PathLinks, shared: Mapping[str, SharedEdges], places: Pla
     return replace(links, down=down, up=up, between=between, shared=both)
 
 
-def _bits(shared: Mapping[str, SharedEdges], places: Places, distance_s: Floats | None) -> dict[tuple[int, int], int]:
+def _bits(
+    shared: Mapping[str, SharedEdges], places: NodePlaces, distance_s: Floats | None
+) -> dict[tuple[int, int], int]:
     """The links that stand behind a hop from node to node, as bits.
 
     ``distance_s`` of the nodes from the server tells the two directions of an edge apart, if they are: a hop towards
@@ -177,7 +179,7 @@ def _s_per_byte(codes: Codes, bytes_per_s: Floats) -> Floats:
 
 
 def _between(
-    links: PathLinks, shared: Mapping[str, SharedEdges], places: Places, bytes_per_s: Floats
+    links: PathLinks, shared: Mapping[str, SharedEdges], places: NodePlaces, bytes_per_s: Floats
 ) -> tuple[Callable[[NDArray[np.integer], NDArray[np.integer]], Paths], PeerLinks]:
     """The paths between clients, and the shared links on them."""
     bits = _bits(shared, places, places.sites.paths_from(places.server).latency_s)
@@ -186,12 +188,12 @@ def _between(
 
     def codes(sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> Codes:
         start, end = at[sources], at[destinations]
-        found = np.zeros(len(start), dtype=np.int64)
+        codes_of = np.zeros(len(start), dtype=np.int64)
         order = np.argsort(start, kind="stable")
         used, first = np.unique(start[order], return_index=True)
         for site, part in zip(used.tolist(), np.split(order, first[1:]), strict=False):
-            found[part] = codes_from(site)[end[part]]
-        return found
+            codes_of[part] = codes_from(site)[end[part]]
+        return codes_of
 
     def between(sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> Paths:
         paths = links.between(sources, destinations)

@@ -96,15 +96,15 @@ class GraphSites:
         return self._paths(self.graph, site)
 
     def paths_to(self, site: int) -> Paths:
-        return self._paths(self._reversed(), site)
+        return self._paths(self._reverse_graph(), site)
 
     def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         return self._links(self.graph, site, bits)
 
     def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
-        return self._links(self._reversed(), site, {(dst, src): code for (src, dst), code in bits.items()})
+        return self._links(self._reverse_graph(), site, {(dst, src): code for (src, dst), code in bits.items()})
 
-    def _reversed(self) -> "networkx.Graph":
+    def _reverse_graph(self) -> "networkx.Graph":
         return self.graph.reverse(copy=False) if self.graph.is_directed() else self.graph
 
     def _links(self, graph: "networkx.Graph", site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:

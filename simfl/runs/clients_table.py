@@ -47,7 +47,7 @@ def clients_files(parts: Components[Rule]) -> dict[str, bytes]:
         "samples": parts.learner.samples,
         "latency_s": parts.links.latency_s(clients, np.full(n, SERVER)),
     }
-    columns |= _crossed(parts)
+    columns |= _link_columns(parts)
     labels = parts.learner.labels
     if labels is not None and (len(columns) + len(labels.names)) * n <= MOST_CELLS:
         columns |= {f"label {name}": counts for name, counts in zip(labels.names, labels.counts.T, strict=True)}
@@ -62,7 +62,7 @@ def clients_files(parts: Components[Rule]) -> dict[str, bytes]:
     return files | {LATENCY: _table({"from": first, "to": second, "latency_s": latency_s})}
 
 
-def _crossed(parts: Components[Rule]) -> dict[str, list[str]]:
+def _link_columns(parts: Components[Rule]) -> dict[str, list[str]]:
     """The named links that messages of each client share, with spaces between their names."""
     named = () if parts.sharing is None or parts.sharing.shared is None else parts.sharing.shared.named
     if not named:

@@ -22,7 +22,7 @@ from simfl.agents.aggregation.state import Arrays
 from simfl.agents.world import World
 from simfl.network.fair_link import EqualLink, FairLink, UnequalLink
 from simfl.network.fair_network import FairNetwork
-from simfl.network.link_network import LinkNetwork, Part, parts_of
+from simfl.network.link_network import LinkNetwork, LinkPart, parts_of
 from simfl.network.links import PathLinks, SharedLink
 
 DOWN_ENDS, UP_BEGINS, UP_ENDS = -3, -2, -1
@@ -117,7 +117,7 @@ class _OneLink(_Way):
 class _SeveralLinks(_Way):
     """Links that messages cross together."""
 
-    def __init__(self, part: Part, s_per_byte: NDArray[np.float64], phase: int) -> None:
+    def __init__(self, part: LinkPart, s_per_byte: NDArray[np.float64], phase: int) -> None:
         self._network = part.network()
         super().__init__(self._network, phase)
         self._s_per_byte, self._group = s_per_byte, part.group
@@ -134,33 +134,33 @@ class _Direction:
     """The shared links in one direction.
 
     Attributes:
-        ways: those that messages cross, by what belongs together.
+        links: those that messages cross, by what belongs together.
     """
 
     def __init__(self, shared: SharedLink | LinkNetwork | None, phase: int) -> None:
-        self.ways: list[_Way] = []
+        self.links: list[_Way] = []
         self._place: NDArray[np.int64] | None = None
         if isinstance(shared, SharedLink):
-            self.ways.append(_OneLink(shared, phase))
+            self.links.append(_OneLink(shared, phase))
         elif shared is not None:
             self._place = np.full(len(shared.codes), -1, dtype=np.int64)
             for place, part in enumerate(parts_of(shared.codes, shared.bytes_per_s)):
                 self._place[part.members] = place
-                self.ways.append(_way(part, shared.s_per_byte, phase))
+                self.links.append(_way(part, shared.s_per_byte, phase))
 
     def way(self, client: int) -> _Way | None:
         """What a client's messages cross; None = no shared link."""
         if self._place is None:
-            return self.ways[0] if self.ways else None
+            return self.links[0] if self.links else None
         place = int(self._place[client])
-        return None if place < 0 else self.ways[place]
+        return None if place < 0 else self.links[place]
 
 
-def _way(part: Part, s_per_byte: NDArray[np.float64], phase: int) -> _Way:
+def _way(part: LinkPart, s_per_byte: NDArray[np.float64], phase: int) -> _Way:
     if len(part.links) > 1:
         return _SeveralLinks(part, s_per_byte, phase)
-    own = np.where(part.group >= 0, s_per_byte, s_per_byte[part.members[0]])  # nothing of others' lines
-    return _OneLink(SharedLink(part.bytes_per_s[0], own), phase)
+    lines = np.where(part.group >= 0, s_per_byte, s_per_byte[part.members[0]])  # nothing of others' lines
+    return _OneLink(SharedLink(part.bytes_per_s[0], lines), phase)
 
 
 class SharedTrips:
@@ -270,17 +270,17 @@ class SharedTrips:
 
     def state(self) -> Arrays:
         """The links; the trips are stored by those to whom they belong."""
-        return {name: way.link.state() for name, way in self._named_ways()}
+        return {name: way.link.state() for name, way in self._named_links()}
 
-    def _named_ways(self) -> Iterator[tuple[str, _Way]]:
+    def _named_links(self) -> Iterator[tuple[str, _Way]]:
         for side, direction in (("down", self.down), ("up", self.up)):
-            for number, way in enumerate(direction.ways):
+            for number, way in enumerate(direction.links):
                 yield f"{side}{number or ''}", way
 
     def restore(self, state: Arrays, trips: Collection[Trip]) -> None:
         """Goes back to a :meth:`state`; all trips under way are set going again."""
         by_serial: dict[int, Any] = {trip.serial: trip for trip in trips}
-        for name, way in self._named_ways():
+        for name, way in self._named_links():
             way.link.restore(np.asarray(state[name]), by_serial)
             self._watch(way)
         for trip in trips:
