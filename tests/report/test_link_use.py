@@ -114,6 +114,7 @@ def test_each_named_link_has_its_panel_and_its_bytes(tmp_path):
         sent = (rows["use"] * limit).sum() * done.summary["time_s"] / len(rows)
         assert sent == pytest.approx(24000 if link == "branch" else 48000)
         assert (rows["use"] <= 1 + 1e-9).all()
+    assert all(axes.get_ylim()[0] == 0 and axes.get_ylim()[1] >= table["use"].max() for axes in fig.axes)
 
 
 def test_without_events_only_the_servers_link_is_shown(tmp_path):

@@ -50,11 +50,11 @@ def draw(study: Study) -> Drawn:
                 rows = table[(table["side"] == side) & (table["link"] == name)]
                 axes.plot(rows["time_s"], rows["use"], drawstyle="steps-mid", **style.line_style(group, len(rows)))
             style.title(axes, TITLES[side] if names == [SERVER_LINK] else f"{name}: {TITLES[side].lower()}")
-            axes.set_ylim(bottom=0)
             axes.margins(x=0.01)
         row[0].set_ylabel("Bandwidth in use")
     for axes in panels[-1]:
         axes.set_xlabel("Simulated time (s)")
+    panels[0][0].set_ylim(bottom=0)  # of all, now that all is drawn
     percent(panels[0][0].yaxis)
     style.legend(fig, panels[0][0])
     return fig, concat([table for _, table in shown], ignore_index=True)
