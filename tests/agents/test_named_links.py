@@ -8,6 +8,7 @@ from simfl.core.errors import ScenarioError
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from tests.agents.test_shared_links import KINDS, events, table
+from tests.agents.test_shared_links import TEXT as STAR
 from tests.support.kills import files, killed_at_time
 from tests.support.search import after_kills, whole
 from tests.support.shared_network import Link, network_problems
@@ -22,17 +23,7 @@ LINKS = {
     "west": {"edges": [["core", "r1"], ["r2", "core"]], "bytes_per_s": 4000.0, "up_bytes_per_s": 900.0},
 }
 OWN_LINES = [4000, 900, 2500, 300, 4000, 1500, 700, 4000, 2000, 1000, 500, 3000]
-TEXT = """
-clients: 12
-devices:
-  computation: {name: random, distribution: {name: half_normal, sigma: 0.5}}
-  failure: {name: bernoulli, probability: 0.15}
-selection: {name: batch_partition, k: 6, T: 2}
-training: {name: fedavg, rounds: 6, weighting: equal}
-learning: {name: none, parameters: 250}
-privacy: none
-trace: events
-"""
+TEXT = STAR.replace("network: {name: star, latency_s: 0.05, bandwidth_bytes_per_s: 4000}\n", "")
 
 
 def network(links=LINKS, lines=(4000.0,) * 12, server="server"):
