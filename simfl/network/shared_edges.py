@@ -62,6 +62,8 @@ def edge_problems(
     """
     problems = []
     for name, link in shared.items():
+        if name == "server":
+            problems.append((f"shared.{name}", "'server' is what the server's own link is called; choose another name"))
         if not link.edges:
             did_you_mean = suggestion(name, [other for other, each in shared.items() if each.edges])
             problems.append((f"shared.{name}.edges", f"shared link '{name}' has no edges{did_you_mean}"))

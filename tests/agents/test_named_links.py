@@ -127,10 +127,10 @@ def test_killed_at_any_time_and_resumed_gives_the_same_bytes(tmp_path, kind):
     assert all(verify(done.path).values())
 
 
-@pytest.mark.parametrize("every", [71, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds, every", [(5, 71), pytest.param(2, 1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["fedbuff own lines", "basecagg deadline"])
-def test_killed_at_every_step_and_resumed_gives_the_same_bytes(tmp_path, kind, every):
-    played = scenario([*KINDS[kind], "training.rounds=5"])
+def test_killed_at_every_step_and_resumed_gives_the_same_bytes(tmp_path, kind, rounds, every):
+    played = scenario([*KINDS[kind], f"training.rounds={rounds}"])
     expected, steps = whole(played, tmp_path / "whole")
     for step in range(every // 2, steps, every):
         again, died = after_kills(played, tmp_path / str(step), [step])
@@ -204,6 +204,16 @@ def test_every_network_of_places_has_named_links(tmp_path, net, slower_s):
     assert sum(wait > 1e-6 for wait in later) == pytest.approx(slower_s / 0.5)
 
 
+@pytest.mark.parametrize("kind", ["fedavg", "fedbuff"])
+def test_lines_of_profiles_bound_messages_as_the_last_edges_do(tmp_path, kind):
+    rows = "".join(f"{client},{width},{width}\n" for client, width in enumerate(OWN_LINES))
+    (tmp_path / "lines.csv").write_text("client,down_bytes_per_s,up_bytes_per_s\n" + rows)
+    profiled = scenario([*KINDS[kind], f"devices.profiles={tmp_path / 'lines.csv'}"], lines=[1e12] * 12)
+    one, other = run(scenario(KINDS[kind], lines=OWN_LINES), tmp_path / "a"), run(profiled, tmp_path / "b")
+    assert events(one) == events(other)
+    assert network_problems(events(one), links_of(LINKS), OWN_LINES, [LATENCY_S] * 12) == []
+
+
 def test_a_sweep_reaches_a_links_width():
     found = scenario(["selection.k=4"]).network
     assert found.shared["east"].bytes_per_s == 1500
@@ -221,6 +231,7 @@ def test_a_sweep_reaches_a_links_width():
     ("network.shared.east.edges", "[[core, r9]]", "no node 'r9'; did you mean 'r[0-2]'"),
     ("network.shared.east.edges", "[[r0, r1]]", "no link between 'r0' and 'r1'; 'r0' is linked to c0, c1, c2, c3, c4"),
     ("network.shared.east.edges", "[[r0, r0]]", "'r0' to itself"),
+    ("network.shared.server", "{edges: [[core, r0]], bytes_per_s: 9}", "the server's own link is called"),
     ("network.shared.east.edges", "[]", "shared link 'east' has no edges"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(key, value, message):

@@ -17,9 +17,9 @@ Invariants:
   and whose answer has arrived by the end; an answer that arrives exactly then counts.
 - A message belongs to its exchange: what arrives after the end counts nowhere. All requests count as bytes down, only
   answers that were heard count as bytes up.
-- Where the server's link is shared, the requests leave together and share it, and so do the answers that are on the way
-  together; nothing else is on it. A request is on the link first and then travels for its path's latency; an answer
-  travels first. Who fails sends no bytes. What is not waited for leaves the link at the end; until then it was there.
+- Where links are shared, the requests leave together and share them, and so do the answers that are on the way
+  together; nothing else is on them. A request is on its links first and then travels for its path's latency; an answer
+  travels first. Who fails sends no bytes. What is not waited for leaves the links at the end; until then it was there.
 
 A checkpoint needs nothing of an exchange: synchronous servers write checkpoints between rounds, when none is open, and
 a buffered server's sessions are computed again after a resume, with the same draws, from what is stored of their units.
@@ -65,8 +65,8 @@ class Delays(NamedTuple):
         down_s, compute_s, up_s: seconds, (n,).
         lives: False where the client dies in its work; its answer is then the end of its connection, of 0 bytes.
         down_bytes, up_bytes: sizes of request and answer, int64 (n,).
-        down, up: requests and answers as a shared link sees them; None = they share none. The seconds above are those
-            of messages that are alone on it.
+        down, up: requests and answers as the links see them that they share; None = they share none. The seconds above
+            are those of messages that are alone on them.
     """
 
     down_s: Floats
