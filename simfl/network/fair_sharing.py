@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.network.fair_link import FULL, UnequalLink
+from simfl.network.level_sharing import LevelLink
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
         alone_s: seconds that each takes alone; 0 for one that has no bytes, (n,).
         share: of the link, at most, (n,).
 
-    The steps in Python are O(n log n); with unequal shares each of them works on an array of the messages on the way.
+    The steps in Python are O(n log n).
 
     Three messages of a second each begin together; the third can use no more than a quarter of the link:
 
@@ -141,17 +142,25 @@ def _equal_waits_s(begins_s: Floats, alone_s: Floats, share: float) -> Floats:
 
 
 def _unequal_waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
+    """Of any messages; where the level keeps passing the shares of many, with a step on all of them a time."""
+    order = np.argsort(begins_s, kind="stable")
+    begins_s, ends_s, share = begins_s[order], (begins_s + alone_s)[order], share[order]
+    found = LevelLink(begins_s, ends_s, alone_s[order] * share, share).waits_s()
+    waits = np.empty(len(order))
+    waits[order] = _one_by_one_waits_s(begins_s, ends_s, share) if found is None else found
+    return waits
+
+
+def _one_by_one_waits_s(begins_s: Floats, ends_s: Floats, share: Floats) -> Floats:
+    """Of messages by their begins."""
     link, waits = UnequalLink(), np.zeros(len(begins_s))
-    order = np.argsort(begins_s, kind="stable").tolist()
-    begins, ends, shares = begins_s.tolist(), (begins_s + alone_s).tolist(), share.tolist()
-    place = 0
-    while place < len(order) or link.next_s < inf:
-        begin_s = begins[order[place]] if place < len(order) else inf
-        if begin_s < link.next_s:
-            number = order[place]
-            link.add(begin_s, number, number, ends[number], shares[number])
-            place += 1
+    begins, ends, shares = [*begins_s.tolist(), inf], ends_s.tolist(), share.tolist()
+    number = 0
+    while number < len(ends) or link.next_s < inf:
+        if begins[number] < link.next_s:
+            link.add(begins[number], number, number, ends[number], shares[number])
+            number += 1
         else:
-            for number, wait_s in link.end():
-                waits[number] = wait_s
+            for ended, wait_s in link.end():
+                waits[ended] = wait_s
     return waits

@@ -6,6 +6,7 @@ The loop knows a job's place in :class:`simfl.agents.buffered.job_columns.JobCol
 ends as usual; everything else is done with whole columns.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -23,6 +24,9 @@ from simfl.agents.buffered.job_columns import JobColumns
 from simfl.core.rng import Address
 from simfl.core.types import JobId, job_ids
 from simfl.training.base import BufferedRule
+
+MANY = 1000
+"""Jobs from which on it is worth while to forget those that are over."""
 
 
 class WorkingClients:
@@ -90,16 +94,17 @@ class WorkingClients:
         self._for_versions(places, self.global_model.release)
 
     def _for_versions(self, places: Sequence[int] | NDArray[np.int64], tell: Callable[[int, int], None]) -> None:
-        versions, times = np.unique(self.jobs["version"][places], return_counts=True)
-        for version, number in zip(versions.tolist(), times.tolist(), strict=True):
+        for version, number in Counter(self.jobs["version"][places].tolist()).items():
             tell(version, number)
 
     def _find_unusual(self) -> None:
         """Who dies in the computation, and whose update has become too old."""
-        jobs, version, refuses = self.jobs, self.global_model.version, self.parts.rule.refuses
+        jobs, version = self.jobs, self.global_model.version
         unusual = jobs["lives"] == 0
-        if old := [held for held in self.global_model.holders if refuses(version - held)]:
-            unusual |= np.isin(jobs["version"], old) & (jobs["serial"] > 0)
+        held = sorted({*self.global_model.holders, version})
+        refused = np.array([self.parts.rule.refuses(version - each) for each in held])
+        if refused.any():
+            unusual |= refused[np.searchsorted(held, jobs["version"])] & (jobs["serial"] > 0)
         self.unusual = set(np.flatnonzero(unusual).tolist())
 
     def _reject(self, place: int, now_s: float) -> None:
@@ -137,18 +142,18 @@ class WorkingClients:
             return False
         self._forget_ended()
         self._enqueue(selection_id, model.version, units.ravel())
-        self._find_unusual()
         return True
 
     def _forget_ended(self) -> None:
-        """Jobs that are over make room, if they are as many as the others."""
-        if self.jobs.used < 2 * (len(self.running) + len(self.buffer)):
+        """Jobs that are over make room, if they are many."""
+        if self.jobs.used < max(MANY, 2 * (len(self.running) + len(self.buffer))):
             return
         kept = np.sort([*(place for _, place in self.running), *self.buffer]).astype(np.int64)
         self.jobs.keep(kept)
         self.buffer[:] = np.searchsorted(kept, self.buffer).tolist()
         places = np.searchsorted(kept, [place for _, place in self.running]).tolist()
         self.running = [(arrives_s, place) for (arrives_s, _), place in zip(self.running, places, strict=True)]
+        self._find_unusual()
 
     def _enqueue(self, selection_id: int, version: int, clients: NDArray[np.int32]) -> None:
         """Draws the whole trip of a cohort at once, which was selected at a version of the model."""
@@ -156,6 +161,7 @@ class WorkingClients:
         where = Address(selection_id, clients, parts.clients)
         request = work(parts, clients, where, parts.learner.sizes([]), version)
         delays = sample_delays(parts, request, where)
+        self.unusual.update((self.jobs.used + np.flatnonzero(~delays.lives)).tolist())
         trip_s = {"download_s": delays.down_s, "compute_s": delays.compute_s, "reply_s": delays.up_s}
         self.jobs.append(
             job=job_ids(selection_id, clients), client=clients, lives=delays.lives, down_bytes=delays.down_bytes,
