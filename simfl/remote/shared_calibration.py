@@ -7,7 +7,7 @@ as in a simulation). Taking that off gives other lines, for which it is computed
 point, from the lines that the log seems to show when nothing is shared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
@@ -29,7 +29,10 @@ CLOSE_S = 1e-4
 """Seconds by which the longest wait may still change."""
 
 FASTER = 1.1
-"""By how much lines are made faster in order to see whether the log would show it."""
+"""By how much a line is made faster in order to see whether the log would show it."""
+
+MOST_GROUPS = 100
+"""Clients are tried one by one; more than so many, some at a time."""
 
 
 def calibrate_shared(
@@ -54,24 +57,25 @@ def calibrate_shared(
     behind = _behind(rows, fitted.clients, server)
     unbounded = (
         replace(fit, columns=fit.columns | {name: replace(fit.columns[name], high=inf) for name in LINE[1:]
-                                            if fit.client in behind[name]})
+                                            if fit.client in behind.get(name, ())})
         for fit in fitted.clients
     )  # fmt: skip
     return replace(fitted, clients=tuple(unbounded), behind=behind)
 
 
 def _behind(rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink) -> dict[str, tuple[int, ...]]:
-    """Of each bandwidth, whose is not known from above: with faster lines their messages would be little shorter."""
-    slow, fast = (_messages(rows, fits, server, factor) for factor in (1.0, FASTER))
-    clients, found = np.array([row.client for row in rows]), {}
-    for name, limited, before, after in zip(
-        LINE[1:], (server.down_bytes_per_s, server.up_bytes_per_s), slow, fast, strict=True
-    ):
-        gained = np.bincount(clients, before.alone_s + before.waits_s - after.alone_s - after.waits_s)
-        own = np.bincount(clients, before.alone_s - after.alone_s)
-        some = [fit.client for fit in fits if limited and gained[fit.client] < own[fit.client] / 2]
-        found[name] = tuple(some)
-    return found
+    """Of each bandwidth, whose is not known from above: with a faster line its messages would be little shorter."""
+    clients, before = np.array([row.client for row in rows]), _messages(rows, fits, server)
+    limited, behind = (server.down_bytes_per_s, server.up_bytes_per_s), dict[str, list[int]]()
+    for group in range(min(MOST_GROUPS, len(fits))):
+        some = {fit.client for fit in fits[group::MOST_GROUPS]}
+        for name, limit, slow, fast in zip(LINE[1:], limited, before, _messages(rows, fits, server, some), strict=True):
+            if limit is None:
+                continue
+            gained_s = np.bincount(clients, slow.alone_s + slow.waits_s - fast.alone_s - fast.waits_s)
+            own_s = np.bincount(clients, slow.alone_s - fast.alone_s)
+            behind.setdefault(name, []).extend(client for client in some if gained_s[client] <= own_s[client] / 2)
+    return {name: tuple(sorted(some)) for name, some in behind.items()}
 
 
 def _without(rows: Sequence[JobTime], waits: Floats, server: ServerLink) -> list[JobTime]:
@@ -94,18 +98,19 @@ class _Messages(NamedTuple):
 
 
 def _messages(
-    rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink, faster: float = 1.0
+    rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink, faster: Collection[int] = ()
 ) -> tuple[_Messages, _Messages]:
-    """Downloads and uploads, if the lines are as fitted, or so many times as fast."""
+    """Downloads and uploads, if the lines are as fitted, but for some clients whose lines are ``FASTER``."""
     columns = {fit.client: fit.columns for fit in fits}
     latency_s = np.array([columns[row.client]["latency_s"].value for row in rows])
     handed_s, received_s, upload_s = (
         np.array([getattr(row, name) for row in rows]) for name in ("handed_s", "received_s", "upload_s")
     )
+    factor = np.array([FASTER if row.client in faster else 1.0 for row in rows])
     messages = []
     for way, begins_s in (("down", handed_s), ("up", received_s - upload_s + latency_s)):  # answers are on it last
         limit = getattr(server, f"{way}_bytes_per_s") or inf
-        lines = np.array([faster * columns[row.client][f"{way}_bytes_per_s"].value for row in rows])
+        lines = np.array([columns[row.client][f"{way}_bytes_per_s"].value for row in rows]) * factor
         alone_s = np.array([getattr(row, f"{way}_bytes") for row in rows]) / np.minimum(lines, limit)
         none = np.zeros(len(rows))
         waits = none if limit == inf else waits_s(begins_s, alone_s, np.minimum(lines, limit) / limit)
