@@ -77,8 +77,10 @@ def _filled_waits_s(alone_s: Floats, share: Floats) -> Floats:
     """Of messages that begin together, with any shares: the level to which the link is filled only rises.
 
     So each message is held up from the beginning on until the level reaches its share, if at all; all that are have
-    sent equally much.
+    sent equally much. If all have one size, those end first, together, and the level is one number until then.
     """
+    if np.ptp(alone_s * share) <= (FULL - 1) * (alone_s[0] * share[0]):
+        return alone_s * np.maximum(share / _level(share) - 1, 0.0)
     sizes, shares, alone = (alone_s * share).tolist(), share.tolist(), alone_s.tolist()
     waits = [0.0] * len(share)
     by_share, by_size = (deque(np.argsort(key, kind="stable").tolist()) for key in (share, alone_s * share))
@@ -108,6 +110,15 @@ def _filled_waits_s(alone_s: Floats, share: Floats) -> Floats:
     for ended_s, i in ends:
         waits[i] = max(0.0, ended_s - alone[i])
     return np.array(waits)
+
+
+def _level(share: Floats) -> float:
+    """What each of those gets who are held up; infinite if all shares fit."""
+    ascending = np.sort(share)
+    before, others = np.cumsum(ascending) - ascending, np.arange(len(share), 0, -1)
+    narrow = before + ascending * others > FULL
+    first = int(narrow.argmax())
+    return float((1 - before[first]) / others[first]) if narrow[first] else inf
 
 
 def _equal_waits_s(begins_s: Floats, alone_s: Floats, share: float) -> Floats:

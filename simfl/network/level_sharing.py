@@ -41,50 +41,39 @@ class LevelLink:
         self.sorted_shares = [-inf, *shares[by_share].tolist(), nan]
         self.free_key, self.held_key = [nan] * n, [nan] * n  # nan: is not
         self.last_free_s, self.held_since = list(self.ends_s), [nan] * n
-        self.free: list[tuple[float, int]] = []
+        self.free: list[tuple[float, int]] = []  # the first entry of a heap is true, others may be out of date
         self.held: list[tuple[float, int]] = []
         self.sent, self.used, self.holding, self.edge = 0.0, 0.0, 0, n
 
     def waits_s(self) -> Floats | None:
         """How much later each message ends than alone, (n,); None if the level passes shares too often for this way."""
         i, now_s, level, changes, waits = 0, 0.0, inf, 0, [0.0] * len(self.shares)
-        begins_s, ends_s, free, held, sorted_shares = (
-            self.begins_s,
-            self.ends_s,
-            self.free,
-            self.held,
-            self.sorted_shares,
-        )
-        free_key, held_key = self.free_key, self.held_key
+        begins_s, free, held, sorted_shares = self.begins_s, self.free, self.held, self.sorted_shares
         while changes <= MOST_CHANGES * len(waits):
-            while free and free_key[free[0][1]] != free[0][0]:
-                heappop(free)
-            while held and held_key[held[0][1]] != held[0][0]:
-                heappop(held)
-            begin_s, free_s = begins_s[i], free[0][0] if free else inf
-            held_s = now_s + (held[0][0] - self.sent) / level if held else inf
-            before_s, now_s = now_s, max(now_s, min(begin_s, free_s, held_s))
-            if now_s == inf:
-                return np.array(waits)
-            self.sent += (now_s - before_s) * level if held else 0.0
-            if held_s <= now_s:
-                self.sent, ended = heappop(held)
-                held_key[ended] = nan
-                self.holding -= 1
-                waits[ended] = max(0.0, now_s - ends_s[ended])
-            elif free_s <= now_s:
-                ended = heappop(free)[1]
-                free_key[ended] = nan
-                self.used = self.used - self.shares[ended] if free else 0.0
-                waits[ended] = max(0.0, now_s - ends_s[ended])
+            begin_s, free_s, held_s = begins_s[i], free[0][0] if free else inf, inf
+            if held and (held_s := now_s + (held[0][0] - self.sent) / level) < now_s:
+                held_s = now_s
+            if held_s <= begin_s and held_s <= free_s:
+                if held_s == inf:
+                    return np.array(waits)
+                now_s = held_s
+                self._end_held(now_s, waits)
             else:
-                self._begin(i)
-                i += 1
+                next_s = free_s if free_s <= begin_s else begin_s
+                if held:
+                    self.sent += (next_s - now_s) * level
+                now_s = next_s
+                if free_s <= begin_s:
+                    self._end_free(now_s, waits)
+                else:
+                    self._begin(i)
+                    i += 1
             while True:
                 level = (1 - self.used) / self.holding if self.holding else self._left_over()
-                if sorted_shares[self.edge + 1] <= level * FULL:
+                limit, edge = level * FULL, self.edge
+                if sorted_shares[edge + 1] <= limit:
                     self._release(now_s)
-                elif sorted_shares[self.edge] > level * FULL:
+                elif sorted_shares[edge] > limit:
                     self._restrain(now_s)
                 else:
                     break
@@ -94,17 +83,35 @@ class LevelLink:
     def _begin(self, i: int) -> None:
         if self.rank[i] < self.edge:
             self.used += self.shares[i]
-            self.free_key[i] = self.ends_s[i]
-            heappush(self.free, (self.ends_s[i], i))
+            self.free_key[i] = end_s = self.ends_s[i]
+            heappush(self.free, (end_s, i))
         else:
-            self._hold(i, self.sizes[i])
+            self.holding += 1
+            self.held_since[i] = sent = self.sent
+            self.held_key[i] = key = sent + self.sizes[i]
+            heappush(self.held, (key, i))
 
-    def _hold(self, i: int, left: float) -> None:
-        """A message becomes held; ``left`` of it, in seconds of the whole link."""
-        self.holding += 1
-        self.held_since[i] = self.sent
-        self.held_key[i] = self.sent + left
-        heappush(self.held, (self.held_key[i], i))
+    def _end_held(self, now_s: float, waits: list[float]) -> None:
+        """The held message that has the least left ends."""
+        held, held_key = self.held, self.held_key
+        self.sent, ended = heappop(held)
+        held_key[ended] = nan
+        self.holding -= 1
+        if (wait_s := now_s - self.ends_s[ended]) > 0:
+            waits[ended] = wait_s
+        while held and held_key[held[0][1]] != held[0][0]:
+            heappop(held)
+
+    def _end_free(self, now_s: float, waits: list[float]) -> None:
+        """The free message that ends first ends."""
+        free, free_key = self.free, self.free_key
+        ended = heappop(free)[1]
+        free_key[ended] = nan
+        if (wait_s := now_s - self.ends_s[ended]) > 0:
+            waits[ended] = wait_s
+        while free and free_key[free[0][1]] != free[0][0]:
+            heappop(free)
+        self.used = self.used - self.shares[ended] if free else 0.0
 
     def _left_over(self) -> float:
         """The level where nobody is held: none, or the link is overfull and somebody must be."""
@@ -113,21 +120,28 @@ class LevelLink:
 
     def _release(self, now_s: float) -> None:
         """The level has reached the next share; who has it, if there, becomes free."""
-        i = self.by_share[self.edge]
+        i, held, held_key = self.by_share[self.edge], self.held, self.held_key
         self.edge += 1
-        if (held_key := self.held_key[i]) == held_key:
+        if (key := held_key[i]) == key:
             self.holding -= 1
             self.used += self.shares[i]
             if self.held_since[i] != self.sent:  # else no time has passed
-                self.last_free_s[i] = now_s + (held_key - self.sent) / self.shares[i]
-            self.held_key[i], self.free_key[i] = nan, self.last_free_s[i]
+                self.last_free_s[i] = now_s + (key - self.sent) / self.shares[i]
+            held_key[i], self.free_key[i] = nan, self.last_free_s[i]
             heappush(self.free, (self.last_free_s[i], i))
+            while held and held_key[held[0][1]] != held[0][0]:
+                heappop(held)
 
     def _restrain(self, now_s: float) -> None:
         """The level has fallen below the last share; who has it, if there, becomes held."""
         self.edge -= 1
-        i = self.by_share[self.edge]
-        if (free_key := self.free_key[i]) == free_key:
+        i, free, free_key = self.by_share[self.edge], self.free, self.free_key
+        if (key := free_key[i]) == key:
+            self.holding += 1
             self.used -= self.shares[i]
-            self.free_key[i] = nan
-            self._hold(i, (free_key - now_s) * self.shares[i])
+            self.held_since[i] = self.sent
+            self.held_key[i] = self.sent + (key - now_s) * self.shares[i]
+            heappush(self.held, (self.held_key[i], i))
+            free_key[i] = nan
+            while free and free_key[free[0][1]] != free[0][0]:
+                heappop(free)
