@@ -206,6 +206,7 @@ def forecast(
     folder: Path | None = None,
     processes: int = 1,
     step: Callable[[int], None] | None = None,
+    begin: Callable[[FuturePlan], None] | None = None,
 ) -> Forecast:
     """Plays the futures of a log.
 
@@ -222,6 +223,7 @@ def forecast(
         folder: where finished parts are stored and looked for.
         processes: that play at once.
         step: called with the number of futures that are ready now.
+        begin: called with what is going to be played.
 
     Raises:
         SimflError: there is no such policy, or nothing to play.
@@ -230,4 +232,9 @@ def forecast(
         raise SimflError("a forecast needs at least one coming round and one future")
     played, seen, chosen = plan(past, tuple(against), horizon=horizon, change_over=change_over, policy=policy,
                                 model=model, seed=seed, guarantees=guarantees)  # fmt: skip
+    (begin or _ignore)(played)
     return Forecast(past, played, seen, chosen, play_all(played, futures, folder, processes, step))
+
+
+def _ignore(plan: FuturePlan) -> None:
+    """Nobody asks."""

@@ -85,7 +85,8 @@ def _play(
             yield task, part
         return
     packed = b64encode(pickle.dumps(plan)).decode()
-    shares = [tasks[i::processes] for i in range(min(processes, len(tasks)))]
+    count = min(processes, len(tasks))
+    shares = [[task for task in tasks if (task.first // PART + task.policy) % count == i] for i in range(count)]
     workers = [_start(place, packed, share) for share in shares]
     try:
         with DefaultSelector() as selector:
@@ -149,6 +150,7 @@ def plan_digest(plan: FuturePlan) -> str:
             digest.update(repr((field.name, np.asarray(getattr(part, field.name)).tolist())).encode())
     for choice in plan.policies:
         digest.update(repr((choice.text, choice.k, choice.order.tolist())).encode())
+        digest.update(b"" if choice.before is None else np.packbits(choice.before).tobytes())
     if plan.matrix is not None:
         digest.update(plan.matrix.toarray().tobytes())
     return digest.hexdigest()[:12]

@@ -1,6 +1,6 @@
 """Which policy a log shows, and which others it is compared with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -32,11 +32,34 @@ class PolicyChoice:
         text: as ``--against`` takes it; ``as_before`` where past selections are resampled.
         order: the clients that its clients stand for, shape (n,).
         k: clients in a round.
+        before: the log's sums, if the policy answers for them, bool (J, N): a column for each of its clients, in their
+            order, then those that it leaves out.
     """
 
     text: str
     order: NDArray[np.int64]
     k: int
+    before: NDArray[np.bool_] | None = None
+
+    def places(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Sums of clients, bool (J, N), in the columns of ``before``."""
+        others = np.setdiff1d(np.arange(rows.shape[1]), self.order)
+        return rows[:, np.append(self.order, others)]
+
+    def after(self, rows: NDArray[np.bool_], weights: NDArray[np.float64]) -> "PolicyChoice":
+        """The choice in a deployment with these sums, bool (J, N), and clients' weights, (N,).
+
+        Raises:
+            SimflError: it would have to answer for sums that it cannot.
+        """
+        policy = self.policy()
+        if not policy.reads_history:
+            return self
+        guarantee = policy.guarantee(len(self.order))
+        if guarantee is not None and guarantee.semi_strong and np.ptp(weights) > 0:
+            raise SimflError(f"policy {self.text}: the log's clients have different weights, and the semi-strong "
+                             "notion is kept of plain sums only; use notion=weak, or leave them out")  # fmt: skip
+        return replace(self, before=self.places(rows[rows.any(axis=1)]))
 
     def policy(self) -> Policy:
         """The selection policy over the clients 0 .. n - 1."""

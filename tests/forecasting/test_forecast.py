@@ -24,6 +24,8 @@ from simfl.forecasting.model_choice import choose
 from simfl.forecasting.parts import PartStore, PartTask, plan_digest, play_all
 from simfl.forecasting.past import past_of, read_past
 from simfl.forecasting.policies import candidate, recognise
+from simfl.forecasting.unknowns import limits_of
+from simfl.privacy.multiround.matrix_metrics import multi_round
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import forecast as truth  # noqa: E402
@@ -262,6 +264,60 @@ def test_every_kind_of_policy_can_be_played(text):
     of = forecast(past, (text,), horizon=4, futures=2, guarantees=1)
     assert of.outcomes[1].cardinality.max() <= 8
     assert {"exposed", "rank", "strong", "weak_upper"} <= set(of.rounds().quantity)
+
+
+def opened_rows(plan, policy, future):
+    """Who is in each coming sum of a future."""
+    from simfl.core.rng import Streams
+    from simfl.forecasting import futures as playing
+
+    streams = Streams(plan.seed)
+    return playing._rounds(plan, playing._World.of(plan, streams, future), policy, streams, future)[0]
+
+
+@pytest.mark.parametrize(("clients", "change_over"), [(24, 0), (24, 3), (26, 0)])
+@pytest.mark.parametrize("T", [2, 4])
+def test_a_guard_answers_for_the_past_and_for_what_comes(clients, change_over, T):
+    """Semi-strong of past and coming sums together, by the metrics; clients that no unit has room for included."""
+    past = past_from(uniform_log(5, np.full(clients, 0.8), 8))
+    whole, seen, model = plan(past, (f"guarded:T={T},tries=5",), horizon=30, change_over=change_over)
+    said = " ".join(limits_of(past, whole, seen, model))
+    free = 0
+    for future in range(3):
+        rows = opened_rows(whole, 1, future)
+        assert np.array_equal(rows[:change_over], opened_rows(whole, 0, future)[:change_over])
+        every = np.vstack([past.rows, rows])
+        assert not change_over or rows[:change_over].any()
+        units = np.zeros((clients // T, clients))
+        np.put_along_axis(units, whole.policies[1].order.reshape(-1, T), 1.0, axis=1)
+        before = np.vstack([past.rows, rows[:change_over], units]).astype(float)
+        left = min(T, multi_round(before).semi_strong)
+        assert multi_round(every.astype(float)).semi_strong >= left - 1e-6
+        free += int((rows[change_over:].sum(axis=1) > 0).sum())
+    everybody = f"keeps the semi-strong guarantee {T} to everybody, the log's sums included"
+    assert change_over or (everybody in said) == (left > T - 1e-6)
+    assert free > 5
+
+
+def test_a_guard_says_what_the_past_has_taken_and_keeps_the_rest():
+    """{0..3} and {1..3} expose client 0; 4 to 11 have what they had."""
+    rows = np.zeros((2, 12))
+    rows[0, :4], rows[1, 1:4] = 1, 1
+    past = past_from(np.vstack([rows, rows]))
+    whole, seen, model = plan(past, ("guarded:T=4",), horizon=25, policy="random:k=4")
+    assert "leave the semi-strong guarantee 4 to 8 of 12 clients, and 1 to the worst" in " ".join(
+        limits_of(past, whole, seen, model))  # fmt: skip
+    span = past_span(past, np.random.default_rng(0))
+    for future in range(4):
+        since, _ = exposures(span, opened_rows(whole, 1, future), np.random.default_rng(0))
+        assert since[0] == -1 and (since[4:] == 25).all()
+
+
+def test_a_guard_is_not_played_where_sums_are_weighted():
+    past = past_from(np.tile([1.0, 2.0, 1.0, 2.0], (9, 1)))
+    with pytest.raises(SimflError, match="different weights.*notion=weak"):
+        plan(past, ("guarded:T=2",), horizon=3)
+    plan(past, ("guarded:T=2,notion=weak",), horizon=3)
 
 
 # -- held to what then happens ---------------------------------------------------------------------
