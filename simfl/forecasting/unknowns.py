@@ -52,8 +52,8 @@ def _kept(choice: PolicyChoice, plan: FuturePlan) -> str:
     after = " Sums until the change-over take more." if plan.change_over else ""
     if whole == len(kept):
         return f"{choice.text} keeps the {notion} guarantee {T} to everybody, the log's sums included.{after}"
-    return (f"{choice.text}: with its reserved units the log's sums leave the {notion} guarantee {T} to {whole} of "
-            f"{len(kept)} clients, and {kept.min():.3g} to the worst; none falls below what it has.{after}")  # fmt: skip
+    left = f"leave the {notion} guarantee {T} to {whole} of {len(kept)} clients, and {kept.min():.3g} to the worst"
+    return f"{choice.text}: with its reserved units the log's sums {left}; none falls below what it has.{after}"
 
 
 def _newcomers(past: Past) -> int:
