@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.core.errors import SimflError
 from simfl.core.registration.plugin_data import required_fields
 from simfl.forecasting.past import Past
+from simfl.forecasting.selection_mode import prefers_least_used
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.around import Around
 from simfl.selection.base import POLICIES, Policy
@@ -20,8 +21,6 @@ Relation = Literal["all", "some"]
 ENOUGH = 8
 """Rounds with a sum below which no structure of units is believed."""
 UNSAID = "looks at losses or durations, which a log does not say"
-USUALLY_THERE = 0.7
-"""How often a unit is taken to be available where modes are distinguished."""
 
 
 @dataclass(frozen=True)
@@ -229,13 +228,7 @@ def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
 
 
 def _mode(units: NDArray[np.bool_], sums: int) -> str:
-    """Whether rows hold the unit that has taken part least more often than chance puts it there: ``fair``."""
-    counts: NDArray[np.int64] = np.cumsum(units, axis=0) - units
-    least: NDArray[np.bool_] = counts == counts.min(axis=1, keepdims=True)
-    included = float((units & least).any(axis=1).mean())
-    by_chance = float((1 - (1 - sums / units.shape[1]) ** least.sum(axis=1)).mean())
-    if_fair = float((1 - (1 - USUALLY_THERE) ** least.sum(axis=1)).mean())
-    return "fair" if included > (by_chance + if_fair) / 2 else "uniform"
+    return "fair" if prefers_least_used(units, sums) else "uniform"
 
 
 def _even_runs(whole: Any) -> bool:

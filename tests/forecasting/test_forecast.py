@@ -111,6 +111,45 @@ def test_coming_sums_have_the_clients_weights():
 # -- what a log shows ------------------------------------------------------------------------------
 
 
+def test_the_mode_of_units_is_told_from_few_rounds_though_some_are_rarely_there():
+    """20 rounds of two of ten units, available in a quarter to all rounds, one in five of the selected lost."""
+    from simfl.core.types import View
+    from simfl.forecasting.policies import policy_of
+    from simfl.forecasting.selection_mode import prefers_least_used
+
+    said = {"fair": 0, "uniform": 0}
+    for mode in said:
+        policy = policy_of(f"batch_partition:k=2,T=1,mode={mode}", 10)
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            rates, used, rows = rng.uniform(0.25, 1, 10), np.zeros(10, np.int64), np.zeros((20, 10), bool)
+            for row in rows:
+                chosen = policy.select(View(0, rng.random(10) < rates, used), 2, rng).ravel()
+                row[chosen[rng.random(len(chosen)) < 0.8]] = True
+                used += row
+            said[mode] += prefers_least_used(rows, 2)
+    assert said["fair"] >= 24 and said["uniform"] <= 4, said
+
+
+def test_equal_rates_are_taken_only_if_they_are_surely_better():
+    """Of 12 alike clients, and of 12 that differ; rates of each client contain equal ones."""
+    rng = np.random.default_rng(0)
+    for rates in (np.full(12, 0.5), np.linspace(0.2, 0.8, 12)):
+        chosen = {choose(Observed(rng.random((20, 12)) < rates, np.zeros(20, np.int64), 0, 0), False, rng).fitted.model
+                  for _ in range(20)}  # fmt: skip
+        assert "constant" not in chosen or rates[0] == rates[-1]
+
+
+def test_what_is_not_known_of_the_mean_rate_is_in_the_draws():
+    """The mean of 20 rates after 15 rounds: its standard error, not the smaller one of rates about a known mean."""
+    rng = np.random.default_rng(1)
+    rows = rng.random((15, 20)) < 0.3
+    fitted = fit(Observed(rows, np.zeros(15, np.int64), 0, 0), "per_client")
+    drawn = np.array([fitted.draw(rng).rates.mean() for _ in range(400)])
+    assert drawn.mean() == pytest.approx(rows.mean(), abs=0.01)
+    assert drawn.std() == pytest.approx(np.sqrt(0.21 / 300), rel=0.2)
+
+
 def test_policies_are_recognised():
     from simfl.core.types import View
     from simfl.forecasting.policies import policy_of
@@ -296,7 +335,7 @@ def test_a_guard_answers_for_the_past_and_for_what_comes(clients, change_over, T
         free += int((rows[change_over:].sum(axis=1) > 0).sum())
     everybody = f"keeps the semi-strong guarantee {T} to everybody, the log's sums included"
     assert change_over or (everybody in said) == (left > T - 1e-6)
-    assert free > 5
+    assert free > 2
 
 
 def test_a_guard_says_what_the_past_has_taken_and_keeps_the_rest():
