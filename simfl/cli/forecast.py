@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="That play at once.")
 @click.option(
     "--columns",
-    metavar="round=NAME,client=NAME[,weight=NAME,time=NAME]",
-    help="Which columns of the log hold the round, the client, the weight and the time.",
+    metavar="round=NAME,client=NAME[,weight=NAME,time=NAME,bytes=NAME]",
+    help="Which columns of the log hold the round, the client, the weight, the time and the bytes.",
 )
 @click.option(
     "-o",
@@ -189,7 +189,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
     """``round=iteration,client=uid,time=when`` as a mapping."""
     if text is None:
         return None
-    names = ("round", "client", "weight", "time")
+    names = ("round", "client", "weight", "time", "bytes")
     columns: dict[str, str] = {}
     for part in text.split(","):
         role, equals, name = (word.strip() for word in part.partition("="))

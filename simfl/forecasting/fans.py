@@ -16,6 +16,7 @@ PANELS = {
     "weak_upper": "Weak, at most (clients)",
     "cardinality": "Clients in a sum",
     "fairness_gap": "Fairness gap",
+    "bytes": "Bytes of coming rounds",
 }
 MOST = 4
 """Policies that are drawn with bands."""

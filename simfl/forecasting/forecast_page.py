@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
 from simfl.forecasting.fans import drawing
-from simfl.forecasting.forecast_text import WORDS, summary
+from simfl.forecasting.forecast_text import WORDS, counted, summary
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast
@@ -35,8 +35,8 @@ def page(of: "Forecast", title: str) -> str:
         .render(
             title=plain(title),
             version=VERSION,
-            facts=[f"{of.plan.past_rounds} past rounds", f"{of.plan.horizon} coming rounds",
-                   f"{of.plan.clients} clients", f"{len(of.outcomes[0].rank)} futures"],
+            facts=[counted(of.plan.past_rounds, "past round"), counted(of.plan.horizon, "coming round"),
+                   counted(of.plan.clients, "client"), counted(len(of.outcomes[0].rank), "future")],
             understood=" ".join(lines[1:3]),
             verdicts=lines[4:],
             svg=svg,

@@ -50,6 +50,11 @@ class Forecast:
         return [choice.text for choice in self.plan.policies]
 
     @property
+    def knows_bytes(self) -> bool:
+        """Whether the log says how many bytes its rounds have moved."""
+        return self.past.round_bytes is not None
+
+    @property
     def limits(self) -> list[str]:
         """What the forecast cannot know, in sentences."""
         return limits_of(self.past, self.plan, self.seen, self.model)
@@ -95,8 +100,9 @@ class Forecast:
     def rounds(self) -> "DataFrame":
         """A row for each policy, quantity and coming round, with the median and the ends of the intervals.
 
-        Quantities: ``exposed`` (clients), ``rank``, ``strong``, ``cardinality``, ``fairness_gap``, and at four rounds
-        ``semi_strong``, ``weak_lower`` and ``weak_upper``, of fewer futures.
+        Quantities: ``exposed`` (clients), ``rank``, ``strong``, ``cardinality``, ``fairness_gap``, ``bytes`` (of all
+        coming rounds until then, where the log has them), and at four rounds ``semi_strong``, ``weak_lower`` and
+        ``weak_upper``, of fewer futures.
         """
         from pandas import DataFrame, concat
 
@@ -104,6 +110,8 @@ class Forecast:
         for policy, text in enumerate(self.policies):
             outcome = self.outcomes[policy]
             values = {"exposed": self.exposed_counts(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
+            if self.knows_bytes:
+                values["bytes"] = outcome.bytes
             for name, table in values.items():
                 parts.append(_fan(text, name, np.arange(self.plan.horizon), table))
             for name in GUARANTEES:
@@ -138,12 +146,14 @@ class Forecast:
         """One number a future."""
         outcome, horizon = self.outcomes[policy], self.plan.horizon
         since = np.where(outcome.exposed < 0, horizon, outcome.exposed)
+        moved = {"bytes": outcome.bytes[:, -1]} if self.knows_bytes else {}
         return {
             "exposed": self.exposed_counts(policy)[:, -1].astype(float),
             "first_exposure": since.min(axis=1).astype(float),
             "cardinality": outcome.cardinality.mean(axis=1),
             "skipped": (outcome.cardinality == 0).sum(axis=1).astype(float),
             "fairness_gap": outcome.fairness_gap[:, -1],
+            **moved,
         }
 
     def figure(self) -> "Figure":

@@ -28,6 +28,7 @@ class Outcome(NamedTuple):
         exposed: coming round from which each client is exposed, (N,): -1 = in the past, H = not within the horizon.
         rank, strong, cardinality: after each coming round, or in it, (H,).
         fairness_gap: after each coming round, over all rounds, (H,).
+        bytes: moved until the end of each coming round, (H,); NaN where the log does not say.
         time_s: when each coming round ends, (H,); the number of the round without times.
         semi_strong, weak_lower, weak_upper: at :data:`CHECKPOINTS`, (4,); NaN where not computed (weights that
             vary: not known).
@@ -38,6 +39,7 @@ class Outcome(NamedTuple):
     strong: NDArray[np.int32]
     cardinality: NDArray[np.int32]
     fairness_gap: Floats
+    bytes: Floats
     time_s: Floats
     semi_strong: Floats
     weak_lower: Floats
@@ -54,7 +56,9 @@ def play(plan: FuturePlan, policy: int, future: int) -> Outcome:
     counts = plan.participation + np.cumsum(rows, axis=0, dtype=np.int64)
     gap = (counts.max(axis=1) - counts.min(axis=1)) / (plan.past_rounds + 1 + np.arange(len(rows)))
     semi, lower, upper = _guarantees(plan, rows, exposed) if future < plan.guarantees else np.full((3, 4), np.nan)
-    return Outcome(exposed, rank, strong, rows.sum(axis=1, dtype=np.int32), gap, times_s, semi, lower, upper)
+    cardinality = rows.sum(axis=1, dtype=np.int32)
+    moved = plan.traffic.draw(cardinality, streams("forecast/bytes", future))
+    return Outcome(exposed, rank, strong, cardinality, gap, moved, times_s, semi, lower, upper)
 
 
 def one_round(plan: FuturePlan, future: int) -> NDArray[np.bool_]:

@@ -33,6 +33,8 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
         said.append("Fair selection evens out who takes part, so that the log says little of who is available less.")
     if past.times_s is None:
         said.append("The log has no times: no dates, and no times of day.")
+    if past.round_bytes is not None:
+        said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_kept(choice, plan) for choice in plan.policies[1:] if choice.before is not None)

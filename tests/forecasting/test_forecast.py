@@ -26,6 +26,8 @@ from simfl.forecasting.past import past_of, read_past
 from simfl.forecasting.policies import candidate, recognise
 from simfl.forecasting.unknowns import limits_of
 from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.runs.run import run
+from simfl.scenario import Scenario
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import forecast as truth  # noqa: E402
@@ -499,6 +501,54 @@ def test_times_in_other_forms_and_in_no_order(tmp_path):
     assert past.times_s.tolist() == [6, 9] and not past.dated
 
 
+# -- bytes -----------------------------------------------------------------------------------------
+
+
+def test_bytes_are_those_of_past_clients_times_coming_clients(tmp_path):
+    """Each client moves 100 bytes in each sum."""
+    file, rows = tmp_path / "log.csv", uniform_log(12, np.full(10, 0.9), 4)
+    lines = [f"{t},c{i},100" for t, row in enumerate(rows) for i in np.flatnonzero(row)]
+    file.write_text("\n".join(["round,client,bytes", *lines]) + "\n")
+    past = read_past(file)
+    assert past.round_bytes.tolist() == (100 * past.rows.sum(axis=1)).tolist()
+    of = forecast(past, ("batch_partition:T=2",), horizon=6, futures=5)
+    for outcome in of.outcomes:
+        assert np.array_equal(outcome.bytes, np.cumsum(100 * outcome.cardinality, axis=1))
+    assert "bytes" in set(of.differences().quantity)
+    file.write_text(file.read_text().replace(",bytes", ",moved"))
+    assert read_past(file).round_bytes is None and not forecast(read_past(file), horizon=2, futures=2).knows_bytes
+    with pytest.raises(SimflError, match="no column 'moving'.*moved"):
+        read_past(file, {"bytes": "moving"})
+    file.write_text(file.read_text().replace(",100\n", ",x\n", 1))
+    with pytest.raises(SimflError, match="'x' in column 'moved' is no number of bytes"):
+        read_past(file, {"bytes": "moved"})
+
+
+def test_rounds_without_a_sum_have_the_bytes_of_such_rounds():
+    rows = uniform_log(12, np.full(10, 0.9), 4)
+    rows[3] = 0
+    moved = np.where(rows.any(axis=1), 400.0, 7.0)
+    idle = past_of(Log(csr_array(rows), range(12), range(10)), round_bytes=moved)
+    of = forecast(idle, ("batch_partition:T=5",), horizon=40, futures=3).outcomes[1]
+    each = np.diff(of.bytes, axis=1, prepend=0.0)
+    assert (each[of.cardinality == 0] == 7).all() and (each == 7).any() and (each > 7).any()
+
+
+RUN = {"name": "past", "clients": 8, "selection": {"name": "random", "k": 4},
+       "training": {"name": "fedavg", "rounds": 9}, "learning": {"name": "none", "parameters": 100},
+       "devices": {"availability": {"name": "bernoulli", "dropout": 0.1}}}  # fmt: skip
+
+
+def test_a_results_folder_says_its_bytes_and_what_cannot_be_forecast(tmp_path):
+    done = run(Scenario.of(RUN), tmp_path).path
+    past, table = read_past(done), pandas.read_csv(done / "rounds.csv")
+    assert past.round_bytes.tolist() == (table.bytes_down + table.bytes_up).tolist()
+    buffered = RUN | {"training": {"name": "fedbuff", "rounds": 9}}
+    done = run(Scenario.of(buffered), tmp_path).path
+    shown = CliRunner().invoke(simfl, ["forecast", str(done)])
+    assert shown.exit_code == 2 and "training: fedbuff" in shown.output and "Traceback" not in shown.output
+
+
 # -- watching a log --------------------------------------------------------------------------------
 
 
@@ -533,6 +583,26 @@ def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
     shown = CliRunner().invoke(simfl, ["audit", "--follow", str(file), "--floor", "strong=2"])
     assert [line.split(" ")[0] for line in shown.output.splitlines()[:3]] == ["13", "12", "13"], shown.output
     assert shown.exit_code == 3
+
+
+def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
+    from simfl.cli import following
+
+    file = tmp_path / "log.csv"
+    file.write_text("round,client\n")
+    turns = iter(["0,a\n0,b\n", "1,a\n1,b\n", "2,b\n"])
+
+    class Turn:
+        def wait(self, interval_s):
+            with open(file, "a") as log:
+                log.write(next(turns))
+
+    monkeypatch.setattr(following, "Event", Turn)
+    shown = CliRunner().invoke(simfl, ["audit", "--follow", str(file), "--floor", "strong=2"])
+    lines = shown.output.splitlines()
+    assert lines[0] == "1 round, 2 clients: strong 2; one round says nothing about the next"
+    assert lines[1] == "2 rounds, 2 clients: strong 2; one more round breaks it with probability 0.00"
+    assert lines[2].startswith("3 rounds, 2 clients: strong 1") and shown.exit_code == 3
 
 
 def test_next_rounds_are_drawn_from_the_policy_of_the_log():
