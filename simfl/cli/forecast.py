@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--guarantees",
     type=click.IntRange(min=0),
-    default=8,
+    default=100,
     show_default=True,
     help="Futures for which the semi-strong and weak guarantees are computed, too.",
 )

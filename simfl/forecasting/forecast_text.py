@@ -54,11 +54,13 @@ def _verdict(of: "Forecast", policy: int) -> str:
     low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
     start = "as now" if policy == 0 else f"from {_from(of)} on"
-    exposed_now = f"{counted(already, 'client')} {'is' if already == 1 else 'are'} exposed already"
+    them = counted(already, "client") if already else "nobody"
+    exposed_now = f"{them} {'is' if already < 2 else 'are'} exposed already"
     if already == of.plan.clients:
         return f"{of.policies[policy]}, {start}: {exposed_now}, which is everybody."
     return (
-        f"{of.policies[policy]}, {start}: {exposed_now}; somebody else will be with probability {any_new:.2f}"
+        f"{of.policies[policy]}, {start}: {exposed_now}; somebody {'else ' if already else ''}will be with probability "
+        f"{any_new:.2f}"
         f"{_when(of, since)}. Exposed at the end: {middle}, {low} to {high} in 80 of 100 futures."
     )
 
