@@ -22,12 +22,15 @@ EVERY = 100
 """Rounds between two measurements."""
 TENTH = {name: arm | {"training.personal": arm["training.personal"].replace("step: 0.2", "step: 0.1")}
          for name, arm in ARMS.items() if name.startswith("LotteryFL")}  # fmt: skip
+HOLDERS = {"plugins": f"[{HERE / 'holders.py'}]", "training.personal.name": "fedltn_holders"}
 CHOSEN = {
     "FedLTN 0.1": ARMS["FedLTN 0.1"],
     "LotteryFL 0.1, step 0.1": TENTH["LotteryFL 0.1"],
     "FedLTN 0.5": ARMS["FedLTN 0.5"],
     "LotteryFL 0.5, step 0.1": TENTH["LotteryFL 0.5"],
     "FedLTN 0.1, rate 0.005": ARMS["FedLTN 0.1"] | {"training.learning_rate": "0.005"},
+    "FedLTN 0.1, holders": ARMS["FedLTN 0.1"] | HOLDERS,
+    "FedLTN 0.1, printed pull": ARMS["FedLTN 0.1"] | {"training.personal.pull_term": "distance"},
     "FedAvg": ARMS["FedAvg"],
     "FedLTN 0.9": ARMS["FedLTN 0.9"],
     "FedLTN 0.1, rate 0.01": ARMS["FedLTN 0.1"] | {"training.learning_rate": "0.01"},
