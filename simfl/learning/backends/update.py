@@ -115,7 +115,7 @@ class _Full:
             torch._foreach_add_(g, list(blocks), alpha=self.proximal)
             torch._foreach_add_(g, start, alpha=-self.proximal)
         if self.distance:
-            moved = [block - begun for block, begun in zip(blocks, start, strict=True)]
+            moved = [block - origin for block, origin in zip(blocks, start, strict=True)]
             factor = self.distance / _norms(moved).clamp_(min=TINY)
             for part, away in zip(g, moved, strict=True):
                 part.add_(away.mul_(factor.view(-1, *[1] * (part.dim() - 1))))
