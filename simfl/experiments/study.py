@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import pandas
+
 from simfl.results.file_names import is_finished
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -79,7 +81,7 @@ def play(
     """
     folders = {key: options.out / scenario.name / scenario.digest for key, scenario in runs.items()}
     if options.cost:
-        tell(_cost(folders, seconds))
+        tell(_priced(len(folders), sum(not is_finished(folder) for folder in folders.values()), seconds))
         raise SystemExit(0)
     mine = list(runs)[options.shard.number - 1 :: options.shard.of] if options.shard else list(runs)
     for place, key in enumerate([] if options.finished else mine):
@@ -92,7 +94,30 @@ def play(
     return {key: folder for key, folder in folders.items() if is_finished(folder)}
 
 
-def _cost(folders: Mapping[Key, Path], seconds: float | None) -> str:
-    left = sum(not is_finished(folder) for folder in folders.values())
-    said = f"{len(folders)} runs, {len(folders) - left} of them finished"
+def seeds_left(
+    options: argparse.Namespace, table: pandas.DataFrame, seconds: float, tell: Callable[[str], None] = print
+) -> list[int]:
+    """The seeds to be played of a study whose table is filled seed by seed, and whose runs leave no folders.
+
+    Args:
+        options: those of :func:`parser`; with ``finished`` none is left.
+        table: the rows so far, by ``seed``.
+        seconds: processor seconds of a seed, about, for ``--cost``.
+        tell: is told the cost.
+
+    Raises:
+        SystemExit: with ``cost``, when it is said; with ``shard``, since processes would write one table.
+    """
+    left = sorted(set(range(options.seeds)) - set(table.seed))
+    if options.cost:
+        tell(_priced(options.seeds, len(left), seconds))
+    if options.shard:
+        tell("--shard: this study writes one table, seed by seed; use --seeds")
+    if options.cost or options.shard:
+        raise SystemExit(2 if options.shard else 0)
+    return [] if options.finished else left
+
+
+def _priced(runs: int, left: int, seconds: float | None) -> str:
+    said = f"{runs} runs, {runs - left} of them finished"
     return said if seconds is None else f"{said}; the others take about {left * seconds / 60:.0f} minutes of one core"
