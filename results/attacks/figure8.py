@@ -32,8 +32,6 @@ from simfl.runs.run import build
 from simfl.scenario import Scenario
 
 START = 150
-SECONDS = 2
-"""Of one core for a round of training before the attack, and its share of what follows; about."""
 WINDOWS = 40, 50
 DECAY = {"live": 1.0, "frozen": 1 / 1460}
 BASE = {
@@ -129,12 +127,12 @@ def measured(seed: int, start: int, out: Path) -> pandas.DataFrame:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=4)
+    parser = study.parser(__doc__, seeds=4, shards=False)
     parser.add_argument("--start", type=int, default=START)
     options = parser.parse_args()
     file = HERE / ("figure8.csv" if options.start == START else f"figure8_{options.start}.csv")
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame({"seed": []})
-    for seed in study.seeds_left(options, table, SECONDS * options.start):
+    for seed in study.seeds_left(options, table, seconds=120 + 0.3 * options.start):
         rows = measured(seed, options.start, options.out)
         table = rows if table.empty else pandas.concat([table, rows])
         table.to_csv(file, index=False, float_format="%.5g")

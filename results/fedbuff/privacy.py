@@ -7,7 +7,6 @@ privacy.csv beside this file: the three multi-round guarantees after the last ag
 FedAvg runs as many rounds as it takes for 300 that are not skipped.
 """
 
-import argparse
 from pathlib import Path
 
 import pandas
@@ -55,9 +54,7 @@ def play(overrides: list[str], out: Path) -> Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser = study.parser(__doc__, seeds=5, costs=False)
     options = parser.parse_args()
     rows = []
     for policy, selection in POLICIES.items():

@@ -40,20 +40,28 @@ class Shard(NamedTuple):
         return cls(int(number), int(of))
 
 
-def parser(description: str | None, seeds: int | None = None) -> argparse.ArgumentParser:
-    """The options that all studies have: ``--out``, ``--finished``, ``--shard``, ``--cost``, and ``--seeds`` if given.
+def parser(description: str | None, seeds: int | None = None, *, costs: bool = True, shards: bool = True) -> (
+    argparse.ArgumentParser
+):
+    """The options of a study: ``--out``, and ``--seeds``, ``--finished`` with ``--cost``, and ``--shard`` where it has
+    them.
 
     Args:
         description: the script's docstring.
-        seeds: how many seeds it plays, from 0 on, where nothing else is asked for.
+        seeds: how many seeds it plays, from 0 on, where nothing else is asked for; None = it has no such option.
+        costs: whether it plays its runs by :func:`play`, or seeds by :func:`seeds_left`.
+        shards: whether it plays them by :func:`play`.
     """
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if seeds is not None:
         made.add_argument("--seeds", type=int, default=seeds, help=f"0 to this less one (default: {seeds})")
     made.add_argument("--out", type=Path, default=Path("results"), help="where the runs lie (default: results)")
-    made.add_argument("--finished", action="store_true", help="run nothing; tabulate the runs that are finished")
-    made.add_argument("--shard", type=Shard.parse, metavar="I/N", help="run every N-th from the I-th on, and no table")
-    made.add_argument("--cost", action="store_true", help="run nothing; say what is left to run, and how long it takes")
+    if costs:
+        made.add_argument("--finished", action="store_true", help="run nothing; tabulate what is finished")
+        made.add_argument("--cost", action="store_true", help="run nothing; say what is left, and how long it takes")
+    if costs and shards:
+        how = "run every N-th from the I-th on, and make no table"
+        made.add_argument("--shard", type=Shard.parse, metavar="I/N", help=how)
     return made
 
 
@@ -106,15 +114,12 @@ def seeds_left(
         tell: is told the cost.
 
     Raises:
-        SystemExit: with ``cost``, when it is said; with ``shard``, since processes would write one table.
+        SystemExit: with ``cost``, when it is said.
     """
     left = sorted(set(range(options.seeds)) - set(table.seed))
     if options.cost:
         tell(_priced(options.seeds, len(left), seconds))
-    if options.shard:
-        tell("--shard: this study writes one table, seed by seed; use --seeds")
-    if options.cost or options.shard:
-        raise SystemExit(2 if options.shard else 0)
+        raise SystemExit(0)
     return [] if options.finished else left
 
 
