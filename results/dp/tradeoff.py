@@ -16,6 +16,7 @@ from scipy import stats
 from tradeoff_drawing import HERE, drawn
 
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 

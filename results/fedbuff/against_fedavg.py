@@ -16,6 +16,7 @@ import pandas
 from against_fedavg_drawing import HERE, SHOWN, TARGET, TARGETS, draw
 
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 

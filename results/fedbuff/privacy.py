@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas
 
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 

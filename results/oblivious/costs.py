@@ -9,7 +9,6 @@ all clients in London; clients all over the world. Writes total_time.csv. The ra
 total_time.csv is computed from the slopes printed in costs.csv.
 """
 
-import argparse
 from pathlib import Path
 from time import process_time
 
@@ -17,6 +16,7 @@ import numpy as np
 import pandas
 
 from simfl.core.rng import Streams
+from simfl.experiments import study
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -77,9 +77,7 @@ def total_time(n: int, place: str, rates: dict[str, float], out: Path, noise: st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    options = parser.parse_args()
+    options = study.parser(__doc__, costs=False).parse_args()
     rows = [measured(n) for n in USERS]
     table = pandas.DataFrame(rows)
     for name, values in PRINTED.items():

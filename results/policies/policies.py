@@ -12,6 +12,7 @@ writes its figure and the numbers behind it beside this file.
 from pathlib import Path
 
 import simfl
+from simfl.experiments import study
 from simfl.report import draw, style
 from simfl.report.saving import save
 

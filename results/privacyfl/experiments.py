@@ -24,6 +24,7 @@ from table52 import (
     table52,
 )
 
+from simfl.experiments import study
 from simfl.report import style
 
 

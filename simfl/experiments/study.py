@@ -8,6 +8,7 @@ The scripts of results/ use it, and a script of one's own may:
 """
 
 import argparse
+import json
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -40,9 +41,9 @@ class Shard(NamedTuple):
         return cls(int(number), int(of))
 
 
-def parser(description: str | None, seeds: int | None = None, *, costs: bool = True, shards: bool = True) -> (
-    argparse.ArgumentParser
-):
+def parser(
+    description: str | None, seeds: int | None = None, *, costs: bool = True, shards: bool = True
+) -> argparse.ArgumentParser:
     """The options of a study: ``--out``, and ``--seeds``, ``--finished`` with ``--cost``, and ``--shard`` where it has
     them.
 
@@ -66,8 +67,9 @@ def parser(description: str | None, seeds: int | None = None, *, costs: bool = T
 
 
 def scenario(base: Path, changes: Mapping[str, object], seed: int) -> Scenario:
-    """A scenario file with keys changed, each as ``simfl run FILE key=value`` changes it."""
-    return Scenario.load(base, [*(f"{key}={value}" for key, value in changes.items()), f"seed={seed}"])
+    """A scenario file with keys changed, by texts as in ``simfl run FILE key=value``, or by values, and this seed."""
+    texts = {key: json.dumps(value) if isinstance(value, (dict, list)) else value for key, value in changes.items()}
+    return Scenario.load(base, [*(f"{key}={value}" for key, value in texts.items()), f"seed={seed}"])
 
 
 def play(
@@ -100,6 +102,14 @@ def play(
     if options.shard:
         raise SystemExit(0)
     return {key: folder for key, folder in folders.items() if is_finished(folder)}
+
+
+def spread(measures: pandas.DataFrame) -> dict[str, float]:
+    """Each column's mean over its rows, the seeds, and its standard deviation as ``<column>_sd``, to four places."""
+    row: dict[str, float] = {}
+    for name in measures:
+        row |= {f"{name}": round(measures[name].mean(), 4), f"{name}_sd": round(measures[name].std(), 4)}
+    return row
 
 
 def seeds_left(
