@@ -24,7 +24,7 @@ from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 CHANGES = {"learning.data": "cifar10", "training.learning_rate": "0.05"}
-EXPONENTS = (PUBLISHED, 0, 2, 4, 8, 12, 24, 28, 30)
+EXPONENTS = (PUBLISHED, 0, 28, 4, 30, 2, 8)
 CLIENTS = 10
 SECONDS = 40
 
