@@ -1,6 +1,8 @@
 """The script of a study: shares are all runs once, finished runs are used again, and the cost is of what is left."""
 
 import argparse
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +96,16 @@ def test_options_are_those_that_a_study_has():
 def test_means_and_deviations():
     values = np.array([1.0, 2.0, 6.0])
     assert study.spread(pandas.DataFrame({"a": values})) == {"a": 3.0, "a_sd": round(float(values.std(ddof=1)), 4)}
+
+
+def test_the_example_of_the_results_readme_prints_what_its_runs_say(tmp_path, monkeypatch, capsys):
+    root = Path(__file__).resolve().parents[2]
+    (code,) = re.findall(r"```python\n(.*?)```", (root / "results" / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "argv", ["example.py", "--seeds", "1", "--out", str(tmp_path)])
+    exec(compile(code, "README.md", "exec"), {})
+    told = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith(("1/", "2/"))]
+    assert [(rate, seed) for rate, seed, _ in told] == [("0.01", "0"), ("0.1", "0")]
+    for rate, _, accuracy in told:
+        scenario = study.scenario(root / "scenarios" / "quickstart.yaml", {"training.learning_rate": rate}, 0)
+        assert float(accuracy) == run(scenario, tmp_path).summary["test_accuracy"]
