@@ -1,16 +1,16 @@
 """Figure 8 of Multi-RoundSecAgg (arXiv 2106.03328, App. G): what least squares recovers, with the policies really run.
 
-    python results/attacks/figure8.py [--seeds 4] [--out results]
+    python results/attacks/figure8.py [--seeds 4] [--start 150] [--out results]
 
-40 clients, 8 a round, LeNet-5 on CIFAR-10, every client one class and 200 shared samples. After ``START`` rounds the
+40 clients, 8 a round, LeNet-5 on CIFAR-10, every client one class and 200 shared samples. After ``--start`` rounds the
 learning rate stays (``live``) or is divided by 1460 (``frozen``: the published notebooks divide by the number of
 rounds, so that the model stands still). The server combines the sums of the next 40 or 50 rounds. Writes
 figure8.csv and figure8.svg: the clients' mean error beside theory, and beside what the notebooks call "proposed": no
-run of that policy, but the mean of two neighbours' estimates from the *random* run. Seeds that the CSV holds already
-are not played again.
+run of that policy, but the mean of two neighbours' estimates from the *random* run. With another
+``--start`` figure8_START.csv and no figure. Seeds that the CSV holds already are not played again.
 """
 
-import argparse
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -22,6 +22,7 @@ from simfl.attacks.base import ServerView
 from simfl.attacks.least_squares import LeastSquares
 from simfl.core.rng import Streams
 from simfl.core.types import Job
+from simfl.experiments import study
 from simfl.experiments.attack.recorded import Recorded
 from simfl.experiments.attack.replay import ATTACKS
 from simfl.results.file_names import SCENARIO
@@ -88,10 +89,11 @@ def pairs(estimates: np.ndarray, truth: np.ndarray) -> pandas.DataFrame:
                              "norm_ratio": np.maximum(r, 1 / r).repeat(2), "cosine": c.repeat(2)})  # fmt: skip
 
 
-def pretrained(seed: int, out: str) -> np.ndarray:
-    """The model after START rounds of random selection."""
-    stored = ResultsFolder.open(simfl.run(BASE, ["training.decay=1.0", f"seed={seed}"], out=out).path)
-    return Recorded(stored, Scenario.load(stored.path / SCENARIO)).model(START)
+def pretrained(seed: int, start: int, out: Path) -> np.ndarray:
+    """The model after so many rounds of random selection."""
+    changes = [f"training.rounds={start + max(WINDOWS)}", f"training.decay_at=[{start}]"]
+    stored = ResultsFolder.open(simfl.run(BASE, ["training.decay=1.0", f"seed={seed}", *changes], out=out).path)
+    return Recorded(stored, Scenario.load(stored.path / SCENARIO)).model(start)
 
 
 def trained(parts: Components, model: np.ndarray) -> np.ndarray:
@@ -101,9 +103,9 @@ def trained(parts: Components, model: np.ndarray) -> np.ndarray:
     return parts.learner.train(jobs).deltas.astype(float)
 
 
-def measured(seed: int, out: str) -> pandas.DataFrame:
+def measured(seed: int, start: int, out: Path) -> pandas.DataFrame:
     """A row a mode, window and policy: means over the clients."""
-    rows, model = [], pretrained(seed, out)
+    rows, model = [], pretrained(seed, start, out)
     for mode, decay in DECAY.items():
         for name, policy in POLICIES.items():
             rate = BASE["training"]["learning_rate"] * decay
@@ -125,17 +127,17 @@ def measured(seed: int, out: str) -> pandas.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--out", default="results")
+    parser = study.parser(__doc__, seeds=4, shards=False)
+    parser.add_argument("--start", type=int, default=START)
     options = parser.parse_args()
-    file = HERE / "figure8.csv"
+    file = HERE / ("figure8.csv" if options.start == START else f"figure8_{options.start}.csv")
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame({"seed": []})
-    for seed in set(range(options.seeds)) - set(table.seed):
-        rows = measured(seed, options.out)
+    for seed in study.seeds_left(options, table, seconds=120 + 0.3 * options.start):
+        rows = measured(seed, options.start, options.out)
         table = rows if table.empty else pandas.concat([table, rows])
         table.to_csv(file, index=False, float_format="%.5g")
-    draw(table)
+    if options.start == START:
+        draw(table)
 
 
 if __name__ == "__main__":

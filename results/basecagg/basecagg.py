@@ -8,15 +8,14 @@ staleness, every seed with the same draws under both, and with LeNet (figure 1);
 Writes curves.csv, differences.csv (over the last five evaluations, paired by seed), scales.csv and basecagg.svg.
 """
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas
 
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.experiments.compare.intervals import paired_difference
-from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -42,22 +41,23 @@ LAST = 5
 """Evaluations of which a run's accuracy is the mean."""
 
 
-def rounds(overrides: Sequence[str], seed: int, out: Path) -> pandas.DataFrame:
-    """The table of a finished run."""
-    scenario = Scenario.load(SCENARIO, [*overrides, f"seed={seed}"])
-    return Result.open(run(scenario, out, resume=True).path).rounds
+def figure1(seeds: dict[str, int]) -> dict[tuple[str, str, int], Scenario]:
+    """The runs of figure 1, by setting, secure aggregation and seed."""
+    return {
+        (setting, secagg, seed): Scenario.load(SCENARIO, [*chosen, *also, f"seed={seed}"])
+        for setting, chosen in SETTINGS.items()
+        for seed in range(seeds[setting])
+        for secagg, also in SECAGG.items()
+    }
 
 
-def curves(seeds: dict[str, int], out: Path) -> pandas.DataFrame:
+def curves(folders: Mapping[tuple[str, str, int], Path]) -> pandas.DataFrame:
     """Figure 1: test accuracy in per cent, one row an evaluation."""
     found = []
-    for setting, chosen in SETTINGS.items():
-        for seed in range(seeds[setting]):
-            for secagg, also in SECAGG.items():
-                table = rounds([*chosen, *also], seed, out).dropna(subset="test_accuracy")
-                curve = pandas.DataFrame({"round": table["round"], "test_accuracy": 100 * table["test_accuracy"]})
-                found.append(curve.assign(setting=setting, secagg=secagg, seed=seed))
-                print(setting, secagg, seed, curve["test_accuracy"].iloc[-1], flush=True)
+    for (setting, secagg, seed), folder in folders.items():
+        table = Result.open(folder).rounds.dropna(subset="test_accuracy")
+        curve = pandas.DataFrame({"round": table["round"], "test_accuracy": 100 * table["test_accuracy"]})
+        found.append(curve.assign(setting=setting, secagg=secagg, seed=seed))
     return pandas.concat(found)[["setting", "secagg", "seed", "round", "test_accuracy"]]
 
 
@@ -77,18 +77,24 @@ def differences(table: pandas.DataFrame) -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
-def scales(seeds: int, lenet: bool, out: Path) -> pandas.DataFrame:
-    """Figure 2: one row a network, seed and grid."""
+def figure2(seeds: int, lenet: bool) -> dict[tuple[str, int, int], Scenario]:
+    """The runs of figure 2, by network, exponent and seed."""
     plays = [("perceptron", (), seed, exponent) for seed in range(seeds) for exponent in EXPONENTS]
     plays += [("LeNet", LENET, 0, exponent) for exponent in LENETS if lenet]
-    found = []
+    runs = {}
     for network, chosen, seed, exponent in plays:
         grid = [] if exponent == PUBLISHED else [f"secagg.scale={2**exponent}", "secagg.on_wrap=allow"]
-        table = rounds([*chosen, *grid], seed, out)
+        runs[network, exponent, seed] = Scenario.load(SCENARIO, [*chosen, *grid, f"seed={seed}"])
+    return runs
+
+
+def scales(folders: Mapping[tuple[str, int, int], Path]) -> pandas.DataFrame:
+    """Figure 2: one row a network, seed and grid."""
+    found = []
+    for key, folder in folders.items():
+        table = Result.open(folder).rounds
         accuracy = 100 * table["test_accuracy"].dropna().tail(LAST).mean()
-        wrapped, clipped = int(table["wrapped"].sum()), int(table["clipped"].sum())
-        found.append((network, exponent, seed, accuracy, wrapped, clipped))
-        print(*found[-1], flush=True)
+        found.append((*key, accuracy, int(table["wrapped"].sum()), int(table["clipped"].sum())))
     return pandas.DataFrame(found, columns=["network", "exponent", "seed", "test_accuracy", "wrapped", "clipped"])
 
 
@@ -122,15 +128,15 @@ def draw(curve: pandas.DataFrame, scale: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = study.parser(__doc__, seeds=5)
     parser.add_argument("--scale-seeds", type=int, default=2)
     parser.add_argument("--lenet-seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     seeds = dict.fromkeys(SETTINGS, options.seeds) | {"LeNet, polynomial": options.lenet_seeds}
-    scale = scales(options.scale_seeds, options.lenet_seeds > 0, options.out)
-    curve = curves(seeds, options.out)
+    first, second = figure1(seeds), figure2(options.scale_seeds, options.lenet_seeds > 0)
+    folders = study.play(first | second, options, seconds=20)
+    scale = scales({key: folders[key] for key in second if key in folders})
+    curve = curves({key: folders[key] for key in first if key in folders})
     for name, table in (("curves", curve), ("differences", differences(curve)), ("scales", scale)):
         table.to_csv(HERE / f"{name}.csv", index=False, lineterminator="\n", float_format="%.6g")
     draw(curve, scale)

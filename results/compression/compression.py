@@ -11,23 +11,26 @@ DATA_curves.csv (accuracy over megabytes and simulated time, one row an evaluati
 from the curves, compression.svg.
 """
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 
 import pandas
 
 import simfl
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.report import style
 from simfl.report.saving import picture
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "compression.yaml"
-SETTINGS: dict[str, tuple[float, dict[str, list[object]]]] = {
+SETTINGS: dict[str, tuple[float, dict[str, object]]] = {
     "mnist": (0.9, {}),
-    "cifar10": (0.3, {"learning.data": ["cifar10"], "learning.model": ["lenet5"], "training.rounds": [40]}),
+    "cifar10": (0.3, {"learning.data": "cifar10", "learning.model": "lenet5", "training.rounds": 40}),
 }
 """Target accuracy, and what differs from the scenario."""
+SECONDS = {"mnist": 8, "cifar10": 35}
+"""Of one core, a run; about."""
 
 COMPRESSIONS: dict[str, dict[str, object]] = {
     "none": {"name": "none"},
@@ -57,19 +60,21 @@ def measures(result: Result, target: float) -> dict[str, float]:
     }
 
 
-def play(data: str, seeds: int, out: Path) -> None:
+def play(data: str, options: Namespace) -> None:
     """Writes the table and the curves of one data set."""
     target, overrides = SETTINGS[data]
-    rows, curves = [], []
+    runs = {
+        (name, seed): study.scenario(SCENARIO, {"compression": COMPRESSIONS[name], **overrides}, seed)
+        for name in COMPRESSIONS
+        for seed in range(options.seeds)
+    }
+    folders, rows, curves = study.play(runs, options, SECONDS[data]), [], []
     for name in COMPRESSIONS:
-        grid = {"compression": [COMPRESSIONS[name]], **overrides}
-        results = list(simfl.sweep(SCENARIO, grid, replications=seeds, out=out, jobs=1, progress=False).results())
+        results = [simfl.open(folder) for (known, _), folder in folders.items() if known == name]
         table = pandas.DataFrame([measures(result, target) for result in results])
         row = {"compression": name, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
-        for column in table:
-            row |= {column: round(table[column].mean(), 4), f"{column}_sd": round(table[column].std(), 4)}
+        row |= study.spread(table)
         rows.append(row)
-        print(row, flush=True)
         shown = pandas.concat([
             each.rounds[["round", "time_s", "test_accuracy"]].assign(up_mb=each.rounds["bytes_up"].cumsum() / 1e6)
             for each in results
@@ -116,13 +121,11 @@ def draw() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, seeds=5)
     parser.add_argument("what", choices=[*SETTINGS, "draw"])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     if options.what != "draw":
-        play(options.what, options.seeds, options.out)
+        play(options.what, options)
     draw()
 
 

@@ -7,7 +7,6 @@ writes accuracy, dropout and policies beside this file, each as .csv and .svg: m
 and, in the columns that end in _half_width, half the width of their 95 % intervals (Student).
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from scipy import stats
 from tradeoff_drawing import HERE, drawn
 
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -93,9 +93,7 @@ def policies(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser = study.parser(__doc__, seeds=5, costs=False)
     parser.add_argument("--only", choices=["accuracy", "dropout", "policies"])
     options = parser.parse_args()
     for make in (policies, dropout, accuracy):

@@ -9,7 +9,6 @@ every pair of learning rates the client updates until the test accuracy first re
 (updates and simulated seconds to the targets, mean over the seeds) and against_fedavg.svg.
 """
 
-import argparse
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pandas
 from against_fedavg_drawing import HERE, SHOWN, TARGET, TARGETS, draw
 
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -110,10 +110,9 @@ def compare(out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, costs=False)
     parser.add_argument("what", choices=["tune", "run", "draw"])
     parser.add_argument("--only", choices=list(ALGORITHMS))
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     if options.what == "tune":
         tune(options.only, options.out)

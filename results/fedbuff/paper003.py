@@ -6,13 +6,12 @@ Runs scenarios/paper003_fedbuff.yaml with constant and polynomial staleness and,
 staleness (finished runs are reused); writes paper003.csv (test accuracy every five aggregations) and paper003.svg.
 """
 
-import argparse
 from pathlib import Path
 
 import pandas
 
 from simfl.api.result_objects import Result
-from simfl.runs.run import run
+from simfl.experiments import study
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -25,18 +24,17 @@ SETTINGS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    options = parser.parse_args()
+    options = study.parser(__doc__, seeds=3).parse_args()
+    runs = {
+        (name, seed): Scenario.load(SCENARIO, ["learning.backend=sequential", *overrides, f"seed={seed}"])
+        for seed in range(options.seeds)
+        for name, overrides in SETTINGS.items()
+    }
     curves = []
-    for seed in range(options.seeds):
-        for name, overrides in SETTINGS.items():
-            scenario = Scenario.load(SCENARIO, ["learning.backend=sequential", *overrides, f"seed={seed}"])
-            rounds = Result.open(run(scenario, options.out, resume=True).path).rounds.dropna(subset="test_accuracy")
-            curve = rounds[["round", "staleness_mean", "test_loss", "test_accuracy"]].assign(staleness=name, seed=seed)
-            curves.append(curve[["staleness", "seed", "round", "staleness_mean", "test_loss", "test_accuracy"]])
-            print(name, seed, curve["test_accuracy"].iloc[-1], flush=True)
+    for (name, seed), folder in study.play(runs, options, seconds=60).items():
+        rounds = Result.open(folder).rounds.dropna(subset="test_accuracy")
+        curve = rounds[["round", "staleness_mean", "test_loss", "test_accuracy"]].assign(staleness=name, seed=seed)
+        curves.append(curve[["staleness", "seed", "round", "staleness_mean", "test_loss", "test_accuracy"]])
     table = pandas.concat(curves).sort_values(["staleness", "seed", "round"])
     table.to_csv(HERE / "paper003.csv", index=False, lineterminator="\n")
     draw(table)

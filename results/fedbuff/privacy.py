@@ -7,12 +7,12 @@ privacy.csv beside this file: the three multi-round guarantees after the last ag
 FedAvg runs as many rounds as it takes for 300 that are not skipped.
 """
 
-import argparse
 from pathlib import Path
 
 import pandas
 
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -55,9 +55,7 @@ def play(overrides: list[str], out: Path) -> Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser = study.parser(__doc__, seeds=5, costs=False)
     options = parser.parse_args()
     rows = []
     for policy, selection in POLICIES.items():

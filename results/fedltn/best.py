@@ -10,24 +10,28 @@ Runs arms of ``fedltn.py high_lenet`` (a hundred clients, LeNet-5) with ``learni
                            over the clients and the lowest client, per cent; megabytes so far
 """
 
-import argparse
 from pathlib import Path
 
 import pandas
 from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
 
 import simfl
+from simfl.experiments import study
+from simfl.scenario import Scenario
 
 EVERY = 100
 """Rounds between two measurements."""
 TENTH = {name: arm | {"training.personal": arm["training.personal"].replace("step: 0.2", "step: 0.1")}
          for name, arm in ARMS.items() if name.startswith("LotteryFL")}  # fmt: skip
+HOLDERS = {"plugins": f"[{HERE / 'holders.py'}]", "training.personal.name": "fedltn_holders"}
 CHOSEN = {
     "FedLTN 0.1": ARMS["FedLTN 0.1"],
     "LotteryFL 0.1, step 0.1": TENTH["LotteryFL 0.1"],
     "FedLTN 0.5": ARMS["FedLTN 0.5"],
     "LotteryFL 0.5, step 0.1": TENTH["LotteryFL 0.5"],
     "FedLTN 0.1, rate 0.005": ARMS["FedLTN 0.1"] | {"training.learning_rate": "0.005"},
+    "FedLTN 0.1, holders": ARMS["FedLTN 0.1"] | HOLDERS,
+    "FedLTN 0.1, printed pull": ARMS["FedLTN 0.1"] | {"training.personal.pull_term": "distance"},
     "FedAvg": ARMS["FedAvg"],
     "FedLTN 0.9": ARMS["FedLTN 0.9"],
     "FedLTN 0.1, rate 0.01": ARMS["FedLTN 0.1"] | {"training.learning_rate": "0.01"},
@@ -46,16 +50,18 @@ MEASURES = {
 }
 
 
-def play(name: str, seed: int, options: argparse.Namespace) -> pandas.DataFrame | None:
-    """The measured rounds of one arm; None where only finished runs count, and this is not."""
+def scenario(name: str, seed: int, total: int | None) -> Scenario:
+    """One run, of so many rounds where that is not what the table has."""
     changes = BRIEF | TABLES["high_lenet"] | CHOSEN[name]
     changes |= {"learning.evaluate.best": "true", "learning.evaluate.every": str(EVERY)}
-    if options.rounds:
-        changes |= {"training.rounds": str(options.rounds)}
-    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()], seed=seed)
-    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
-        return None
-    rounds = simfl.run(scenario, out=options.out, resume=True).rounds
+    if total:
+        changes |= {"training.rounds": str(total)}
+    return study.scenario(SCENARIO, changes, seed)
+
+
+def measured(name: str, seed: int, folder: Path) -> pandas.DataFrame:
+    """The measured rounds of one run."""
+    rounds = simfl.open(folder).rounds
     sent = rounds.published_mb if "published_mb" in rounds else rounds.bytes_up / 1e6
     table = pandas.DataFrame({measure: 100 * rounds[column] for measure, column in MEASURES.items()})
     table = table.assign(rounds=rounds["round"] + 1, megabytes=sent.cumsum(), train_loss=rounds.train_loss)
@@ -66,19 +72,16 @@ def play(name: str, seed: int, options: argparse.Namespace) -> pandas.DataFrame 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = study.parser(__doc__, seeds=5)
     parser.add_argument("--rounds", type=int, help="other than the table has")
     parser.add_argument("--arms", nargs="+", choices=CHOSEN, default=list(CHOSEN), metavar="ARM")
-    parser.add_argument("--finished", action="store_true", help="run nothing; tabulate the runs that are finished")
-    parser.add_argument("--out", default="results")
     options = parser.parse_args()
-    frames = []
-    for seed in range(options.seeds):
-        for name in options.arms:
-            if (table := play(name, seed, options)) is not None:
-                frames.append(table)
-                print(table.tail(1).to_string(header=len(frames) == 1), flush=True)
+    runs = {
+        (name, seed): scenario(name, seed, options.rounds) for seed in range(options.seeds) for name in options.arms
+    }
+    folders = study.play(runs, options, seconds=0.4 * (options.rounds or 2000))
+    frames = [measured(name, seed, folder) for (name, seed), folder in folders.items()]
+    print(pandas.concat(frame.tail(1) for frame in frames).to_string())
     stem = "high_lenet_best" + (f"_{options.rounds}_rounds" if options.rounds else "")
     pandas.concat(frames).to_csv(HERE / f"{stem}.csv", index=False, float_format="%.5g")
 

@@ -20,7 +20,6 @@ and writes
     <table>.svg         the distribution over all clients and seeds of what their last jobs left
 """
 
-import argparse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +28,8 @@ from arms import ARMS, BRIEF, SCENARIO, TABLES
 from tabulated import MEASURES, draw, write, write_courses
 
 import simfl
+from simfl.experiments import study
+from simfl.scenario import Scenario
 
 EARLY, AROUND = 20, 5
 """The pruned share "in round 20" is that of the five rounds up to it."""
@@ -45,17 +46,19 @@ class Played(NamedTuple):
     diverged: bool
 
 
-def play(name: str, seed: int, options: argparse.Namespace) -> Played | None:
-    """One arm; None where only finished runs count, and this is not."""
-    changes = BRIEF | TABLES[options.table] | ARMS[name]
-    if options.rounds:
-        changes |= {"training.rounds": str(options.rounds)}
-    if "Jump-Start" in name and "high" not in options.table:
+def scenario(name: str, seed: int, table: str, rounds: int | None) -> Scenario:
+    """One arm of a table, of so many rounds where that is not what it has."""
+    changes = BRIEF | TABLES[table] | ARMS[name]
+    if rounds:
+        changes |= {"training.rounds": str(rounds)}
+    if "Jump-Start" in name and "high" not in table:
         changes |= {"training.rounds": "25"}
-    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()], seed=seed)
-    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
-        return None
-    result = simfl.run(scenario, out=options.out)
+    return study.scenario(SCENARIO, changes, seed)
+
+
+def played(folder: Path) -> Played:
+    """What one finished run comes to."""
+    result = simfl.open(folder)
     values = {measure: result.summary[column] for measure, column in MEASURES.items()}
     diverged = result.summary.get("diverged_round") is not None
     row = {measure: float("nan") if diverged else 100 * value for measure, value in values.items()}
@@ -75,24 +78,22 @@ def play(name: str, seed: int, options: argparse.Namespace) -> Played | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, seeds=5)
     parser.add_argument("table", choices=TABLES)
-    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, help="fewer than the table has")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help="FedAvg and these")
-    parser.add_argument("--finished", action="store_true", help="run nothing; tabulate the runs that are finished")
-    parser.add_argument("--out", default="results")
     options = parser.parse_args()
     names = [
         name for name in dict.fromkeys(["FedAvg", *options.arms]) if "FedBN" not in name or "resnet8" in options.table
     ]
+    runs = {
+        (name, seed): scenario(name, seed, options.table, options.rounds)
+        for seed in range(options.seeds)
+        for name in names
+    }
     found: dict[str, dict[int, Played]] = {name: {} for name in names}
-    for seed in range(options.seeds):
-        for name in names:
-            if (played := play(name, seed, options)) is None:
-                continue
-            found[name][seed] = played
-            print(seed, name, {key: round(float(value), 2) for key, value in played.row.items()}, flush=True)
+    for (name, seed), folder in study.play(runs, options, seconds=300 if "high" in options.table else 60).items():
+        found[name][seed] = played(folder)
     stem = f"{options.table}_{options.rounds}_rounds" if options.rounds else options.table
     diverged = {name: sum(run.diverged for run in runs.values()) for name, runs in found.items()}
     found = {name: {seed: run for seed, run in runs.items() if not run.diverged} for name, runs in found.items()}

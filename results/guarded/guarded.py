@@ -9,7 +9,6 @@ row a policy and T with means and standard deviations over the seeds, curves.csv
 rounds and simulated time, mean over the seeds) and guarded.svg.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy
@@ -17,15 +16,17 @@ import pandas
 
 import simfl
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.report import style
 from simfl.report.saving import picture
+from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "guarded.yaml"
 SEEDS, TARGET, UNITS = 5, 0.93, (3, 4, 6, 12)
 ATTACKED = {
-    "attacks": [[{"name": "least_squares", "every": 20, "coordinates": 500}]],
-    "secagg": [{"name": "secagg", "execute": "cost_only"}],
+    "attacks": "[{name: least_squares, every: 20, coordinates: 500}]",
+    "secagg": "{name: secagg, execute: cost_only}",
 }
 """What the server makes of all sums by least squares; the sums must be all that it sees."""
 
@@ -44,20 +45,14 @@ def policies() -> dict[tuple[str, int], dict[str, object]]:
             chosen[f"guarded, {reserve}", T] = {"name": "guarded", "inner": inner, "T": T, "reserve": reserve}
         if T % 2 == 0:
             halves = {"name": "batch_partition", "k": 12, "T": T // 2}
-            chosen["guarded, any halves", T] = {
-                "name": "guarded",
-                "inner": halves,
-                "T": T,
-                "reserve": "half",
-                "tries": 20,
-            }
+            more = {"reserve": "half", "tries": 20}
+            chosen["guarded, any halves", T] = {"name": "guarded", "inner": halves, "T": T, **more}
     return chosen
 
 
 def last_known(column: pandas.Series) -> float:
     """The last value; NaN if there is none, as where the attack never saw a sum in a round that was due."""
-    known = column.dropna()
-    return known.iloc[-1] if len(known) else float("nan")
+    return column.dropna().iloc[-1] if column.notna().any() else float("nan")
 
 
 def measures(result: Result) -> dict[str, float]:
@@ -80,18 +75,24 @@ def measures(result: Result) -> dict[str, float]:
     }
 
 
-def play(out: Path) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+def runs() -> dict[tuple[str, int, int], Scenario]:
+    """The runs, by policy, T and seed."""
+    return {
+        (*key, seed): study.scenario(SCENARIO, {"selection": selection, **ATTACKED}, seed)
+        for key, selection in policies().items()
+        for seed in range(SEEDS)
+    }
+
+
+def tabulated(folders: dict[tuple[str, int, int], Path]) -> tuple[pandas.DataFrame, pandas.DataFrame]:
     """The table, and the curves."""
     rows, curves = [], []
-    for (name, T), selection in policies().items():
-        grid = {"selection": [selection], **ATTACKED}
-        results = list(simfl.sweep(SCENARIO, grid, replications=SEEDS, out=out, jobs=1, progress=False).results())
+    for name, T in policies():
+        results = [simfl.open(folder) for (*known, _), folder in folders.items() if known == [name, T]]
         table = pandas.DataFrame([measures(result) for result in results])
         row = {"policy": name, "T": T, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
-        for column in table:
-            row |= {column: round(table[column].mean(), 4), f"{column}_sd": round(table[column].std(), 4)}
+        row |= study.spread(table)
         rows.append(row)
-        print(row, flush=True)
         shown = ["round", "time_s", "mean_cardinality", "test_accuracy"]
         mean = pandas.concat([each.rounds[shown] for each in results]).groupby("round", as_index=False).mean()
         mean = mean[mean["test_accuracy"].notna()].round(4)
@@ -133,9 +134,8 @@ def draw(curves: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    table, curves = play(parser.parse_args().out)
+    options = study.parser(__doc__).parse_args()
+    table, curves = tabulated(study.play(runs(), options, seconds=20))
     table.to_csv(HERE / "guarded.csv", index=False, lineterminator="\n")
     curves.to_csv(HERE / "curves.csv", index=False, lineterminator="\n")
     draw(curves)

@@ -6,14 +6,15 @@ Runs results/links/links.yaml in ten ways over four links of the server and thre
 used again). Writes beside this file links.csv, one row a way and link, and links.svg.
 """
 
-import argparse
 from pathlib import Path
 
 import pandas
 
 import simfl
+from simfl.experiments import study
 from simfl.report import style
 from simfl.report.saving import save
+from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 SEEDS = 3
@@ -36,17 +37,21 @@ WAYS = {
 }
 
 
-def play(out: Path) -> pandas.DataFrame:
+def scenario(way: str, link: str, seed: int) -> Scenario:
+    """One run."""
+    rate = LINKS[link]
+    server = [] if rate is None else [f"network.server={{down_bytes_per_s: {rate!r}, up_bytes_per_s: {rate!r}}}"]
+    return Scenario.load(HERE / "links.yaml", [*WAYS[way][1], *server, f"seed={seed}"])
+
+
+def table(folders: dict[tuple[str, str, int], Path]) -> pandas.DataFrame:
     """One row a way and link: means over the seeds."""
     rows = []
-    for way, (kind, overrides) in WAYS.items():
+    for way, (kind, _) in WAYS.items():
         for link, bytes_per_s in LINKS.items():
-            server = [] if bytes_per_s is None else [
-                f"network.server={{down_bytes_per_s: {bytes_per_s!r}, up_bytes_per_s: {bytes_per_s!r}}}"
-            ]  # fmt: skip
             found = []
-            for seed in range(SEEDS):
-                result = simfl.run(HERE / "links.yaml", [*overrides, *server, f"seed={seed}"], out=out)
+            for folder in (folders[way, link, seed] for seed in range(SEEDS) if (way, link, seed) in folders):
+                result = simfl.open(folder)
                 summary, updates = result.summary, int(result.rounds["cardinality"].sum())
                 found.append({
                     "s_per_100_updates": 100 * summary["time_s"] / updates,
@@ -56,8 +61,7 @@ def play(out: Path) -> pandas.DataFrame:
                     "use_up": summary["bytes_up"] / summary["time_s"] / (bytes_per_s or float("inf")),
                 })  # fmt: skip
             means = pandas.DataFrame(found).mean().round(3).to_dict()
-            rows.append({"kind": kind, "way": way, "link": link, "seeds": SEEDS, **means})
-            print(rows[-1], flush=True)
+            rows.append({"kind": kind, "way": way, "link": link, "seeds": len(found), **means})
     return pandas.DataFrame(rows)
 
 
@@ -78,9 +82,9 @@ def draw(table: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    draw(play(parser.parse_args().out))
+    options = study.parser(__doc__).parse_args()
+    runs = {(way, link, seed): scenario(way, link, seed) for way in WAYS for link in LINKS for seed in range(SEEDS)}
+    draw(table(study.play(runs, options, seconds=2)))
 
 
 if __name__ == "__main__":

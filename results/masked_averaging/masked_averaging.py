@@ -7,7 +7,9 @@ the masked mean divided by the mask's mean, under the same draws, seed after see
 
     published   ten clients, all of them, 112 steps of a round (of 112 to 188), rates around the thesis' extremes
                 (its Table B.7)
-    epochs      the same with twenty local epochs (Table B.9)
+    grid        mean and mask at all 25 pairs of rates of Table B.7, 20 steps a round
+    clients     10 to 250 clients, one local epoch (Table B.8)
+    epochs      ten clients with twenty local epochs, and few_epochs with three, five and ten (Table B.9)
     colours     MNIST in the colours of its classes, other colours in the test part
     rotation    MNIST turned by an angle of its class, the test part upright
     convex_iid, convex_skew
@@ -19,7 +21,6 @@ differences to the plain mean, and of the masked mean to the control, with their
 diverged are left out, and counted.
 """
 
-import argparse
 import math
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from typing import Any
 import pandas
 
 import simfl
+from simfl.experiments import study
 from simfl.experiments.compare.intervals import mean, paired_difference
+from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "masked_averaging.yaml"
@@ -38,35 +41,52 @@ ARMS = {
     "rescaled": "{name: masked, tau: 0.4, rescale: all}",
 }
 PAIRS = (("masked", "mean"), ("shrunk", "mean"), ("rescaled", "mean"), ("masked", "shrunk"))
-PUBLISHED = ((0.01, 2.0), (0.01, 1.0), (0.05, 2.0), (0.1, 0.01), (0.05, 0.1), (0.05, 1.0))
+USUAL = ({"learning_rate": 0.01, "server_learning_rate": 1.0},)
+
+
+def rates(*pairs: tuple[float, float]) -> tuple[dict[str, float], ...]:
+    """Rows of a table by the learning rates of clients and server."""
+    return tuple({"learning_rate": one, "server_learning_rate": other} for one, other in pairs)
+
+
+PUBLISHED = rates((0.01, 2.0), (0.01, 1.0), (0.05, 2.0), (0.1, 0.01), (0.05, 0.1), (0.05, 1.0))
+GRID = rates(*((one, other) for other in (0.01, 0.1, 1.0, 1.5, 2.0) for one in (0.001, 0.01, 0.05, 0.1, 1.0)))
 MNIST = {"learning.data": "mnist"}
 CONVEX = MNIST | {"learning.model": "logistic", "training.local_steps": "1", "learning.evaluate": "100"}
-TABLES: dict[str, tuple[tuple[tuple[float, float], ...], dict[str, str]]] = {
+TABLES: dict[str, tuple[tuple[dict[str, float], ...], dict[str, str]]] = {
     "published": (PUBLISHED, {"training.local_steps": "112"}),
-    "epochs": (((0.01, 1.0),), {"training.local_epochs": "20", "learning.evaluate": "1"}),
-    "colours": (((0.01, 1.0),), MNIST | {"learning.transform": "colours"}),
-    "rotation": (((0.01, 1.0),), MNIST | {"learning.transform": "rotation"}),
-    "convex_iid": (((0.01, 1.0),), CONVEX | {"learning.partition": "iid"}),
-    "convex_skew": (((0.01, 1.0),), CONVEX),
+    "grid": (GRID, {"training.local_steps": "20"}),
+    "clients": (tuple(USUAL[0] | {"clients": n} for n in (10, 50, 100, 250)), {}),
+    "epochs": (USUAL, {"training.local_epochs": "20", "learning.evaluate": "1"}),
+    "few_epochs": (tuple(USUAL[0] | {"local_epochs": n} for n in (3, 5, 10)), {"learning.evaluate": "1"}),
+    "colours": (USUAL, MNIST | {"learning.transform": "colours"}),
+    "rotation": (USUAL, MNIST | {"learning.transform": "rotation"}),
+    "convex_iid": (USUAL, CONVEX | {"learning.partition": "iid"}),
+    "convex_skew": (USUAL, CONVEX),
 }
-"""Learning rates of clients and server, and what else is changed."""
+"""What the rows change, by its columns, and what else is changed in all."""
 
 LAST = 5
+SECONDS = {"published": 4, "grid": 1, "clients": 5, "epochs": 90, "few_epochs": 27, "convex_iid": 0.02,
+           "convex_skew": 0.02}  # fmt: skip
+"""Processor seconds of a round, about; of the others 7."""
 
 
-def play(arm: str, seed: int, changes: dict[str, str], options: argparse.Namespace) -> dict[str, float] | None:
-    """What one arm comes to; None where only finished runs count, and this is not."""
+def scenario(arm: str, seed: int, table: str, case: dict[str, float], rounds: int) -> Scenario:
+    """One run: an arm and seed of a row."""
     changes = {
-        "seed": str(seed),
         "training.aggregate": ARMS[arm],
-        "training.rounds": str(options.rounds),
+        "training.rounds": str(rounds),
         "learning.evaluate": "2",
         "learning.backend": "grouped",
-    } | changes
-    scenario = simfl.load(SCENARIO, [f"{key}={value}" for key, value in changes.items()])
-    if options.finished and not (Path(options.out) / scenario.name / scenario.digest / "summary.json").exists():
-        return None
-    result = simfl.run(scenario, out=options.out)
+    } | TABLES[table][1]
+    changes |= {key if key == "clients" else f"training.{key}": str(value) for key, value in case.items()}
+    return study.scenario(SCENARIO, changes, seed)
+
+
+def measures(folder: Path) -> dict[str, float]:
+    """What one run comes to."""
+    result = simfl.open(folder)
     rounds, diverged = result.rounds, result.summary.get("diverged_round") is not None
     found = {"accuracy": math.nan if diverged else 100 * float(rounds.test_accuracy.dropna().tail(LAST).mean())}
     return found | ({"mask_mean": float(rounds.mask_mean.mean())} if "mask_mean" in rounds else {})
@@ -91,30 +111,30 @@ def row(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, seeds=3)
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
-    parser.add_argument("--rates", type=int, default=len(PUBLISHED), help="the first so many pairs of rates")
-    parser.add_argument("--finished", action="store_true", help="run nothing; tabulate the runs that are finished")
-    parser.add_argument("--out", default="results")
+    parser.add_argument("--rates", type=int, help="the first so many rows of the table")
     options = parser.parse_args()
-    rates, changes = TABLES[options.table]
+    cases = dict(enumerate(TABLES[options.table][0][: options.rates]))
+    runs = {
+        (case, seed, arm): scenario(arm, seed, options.table, cases[case], options.rounds)
+        for seed in range(options.seeds)
+        for case in cases
+        for arm in options.arms
+    }
+    folders = study.play(runs, options, options.rounds * SECONDS.get(options.table, 7))
     rows: list[dict[str, Any]] = []
-    for rate, server_rate in rates[: options.rates]:
-        both = {"training.learning_rate": str(rate), "training.server_learning_rate": str(server_rate)}
+    for case, named in cases.items():
         found: dict[str, list[dict[str, float]]] = {arm: [] for arm in options.arms}
         for seed in range(options.seeds):
-            played = {arm: play(arm, seed, changes | both, options) for arm in options.arms}
-            print(rate, server_rate, seed, played, flush=True)
-            for arm, values in played.items():
-                if values is not None and None not in played.values():
-                    found[arm].append(values)
+            if all((case, seed, arm) in folders for arm in options.arms):
+                for arm in options.arms:
+                    found[arm].append(measures(folders[case, seed, arm]))
         if found["mean"]:
-            rows.append({"learning_rate": rate, "server_learning_rate": server_rate, "rounds": options.rounds})
-            rows[-1] |= row(found)
-            pandas.DataFrame(rows).to_csv(HERE / f"{options.table}.csv", index=False, float_format="%.5g")
+            rows.append(named | {"rounds": options.rounds} | row(found))
+    pandas.DataFrame(rows).to_csv(HERE / f"{options.table}.csv", index=False, float_format="%.5g")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 import pandas
 from scipy import stats
 
+from simfl.experiments import study
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -95,16 +96,14 @@ def draw(table: pandas.DataFrame, file: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, seeds=5, costs=False)
     parser.add_argument("--data", choices=list(DATA), default="adult")
-    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rate", type=float, help="learning rate")
     parser.add_argument("--large", type=int, default=1, help=f"seeds of {LARGE} clients")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
     parser.add_argument(
         "--epsilons", type=float, nargs="+", default=EPSILONS, help=f"besides none; of {LARGE} clients {LARGE_EPSILONS}"
     )
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     plan = [(seed, n) for seed in range(options.seeds) for n in options.clients if n != LARGE]

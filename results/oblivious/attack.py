@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 
+from simfl.experiments import study
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -48,11 +49,10 @@ def errors(changes: list[str], options: argparse.Namespace) -> pandas.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, costs=False)
     parser.add_argument("--data", choices=list(DATA), default="adult")
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=100)
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     n = options.clients
     laplace = 2 * (2 / (n * SAMPLES * EPSILON)) ** 2

@@ -1,15 +1,14 @@
 """Table A.1 and Figure 2-2 of Mugunthan's thesis (MIT 2022): what Protocol 1 costs, by the number of clients.
 
-    python results/oblivious/costs.py [--out results]
+    python results/oblivious/costs.py [--measure] [--out results]
 
-Measures, on this machine in processor time, what one client and the server really compute (setup: key agreements and
-the noise dealt; encryption: masks, noise taken, the ratchet's step; server: adding up); writes costs.csv with the
-slopes. Then simulates the protocol's time with these rates, on three maps: everybody in New York; the server there and
-all clients in London; clients all over the world. Writes total_time.csv. The rates differ from machine to machine;
-total_time.csv is computed from the slopes printed in costs.csv.
+With ``--measure``, measures on this machine in processor time what one client and the server really compute (setup: key
+agreements and the noise dealt; encryption: masks, noise taken, the ratchet's step; server: adding up), and writes
+costs.csv with the slopes, which differ from machine to machine and from time to time. With the slopes that costs.csv
+has, simulates the protocol's time on three maps: everybody in New York; the server there and all clients in London;
+clients all over the world. Writes total_time.csv, which is the same wherever the slopes are.
 """
 
-import argparse
 from pathlib import Path
 from time import process_time
 
@@ -17,6 +16,7 @@ import numpy as np
 import pandas
 
 from simfl.core.rng import Streams
+from simfl.experiments import study
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -62,7 +62,7 @@ def measured(n: int) -> dict[str, float]:
     return {"users": n, "server": 1e3 * server, "setup": 1e3 * setup, "encryption": 1e3 * encryption}
 
 
-def total_time(n: int, place: str, rates: dict[str, float], out: Path, noise: str) -> dict[str, float]:
+def total_time(n: int, place: str, rates: pandas.Series, out: Path, noise: str) -> dict[str, float]:
     """Simulated seconds of twenty rounds."""
     changes = [
         f"clients={n}", "learning={name: none, parameters: 105}", "attacks=[]", "privacy=none", MAPS[place],
@@ -77,11 +77,22 @@ def total_time(n: int, place: str, rates: dict[str, float], out: Path, noise: st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser = study.parser(__doc__, costs=False)
+    parser.add_argument("--measure", action="store_true", help="measure the rates again, on this machine")
     options = parser.parse_args()
-    rows = [measured(n) for n in USERS]
-    table = pandas.DataFrame(rows)
+    if options.measure:
+        measure()
+    slopes = pandas.read_csv(HERE / "costs.csv", index_col="users").loc["a user more"]
+    times = [total_time(n, place, slopes, options.out, noise)
+             for noise in ("once", "every_round") for place in MAPS for n in USERS]  # fmt: skip
+    pandas.DataFrame(times).to_csv(HERE / "total_time.csv", index=False, float_format="%.6g", lineterminator="\n")
+    print(pandas.DataFrame(times).pivot(index="users", columns=["noise", "map"], values="total_s"))
+
+
+def measure() -> None:
+    """Writes costs.csv."""
+    measured(min(USERS))  # whatever is done once is done now
+    table = pandas.DataFrame([measured(n) for n in USERS])
     for name, values in PRINTED.items():
         table[f"{name}_printed"] = values
     slopes = {"users": "a user more"}
@@ -93,10 +104,6 @@ def main() -> None:
     table = pandas.concat([table.astype({"users": object}), pandas.DataFrame([slopes, linear])])
     table.to_csv(HERE / "costs.csv", index=False, float_format="%.4g", lineterminator="\n")
     print(table.to_string())
-    times = [total_time(n, place, slopes, options.out, noise)
-             for noise in ("once", "every_round") for place in MAPS for n in USERS]  # fmt: skip
-    pandas.DataFrame(times).to_csv(HERE / "total_time.csv", index=False, float_format="%.6g", lineterminator="\n")
-    print(pandas.DataFrame(times).pivot(index="users", columns=["noise", "map"], values="total_s"))
 
 
 if __name__ == "__main__":

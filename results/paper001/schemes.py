@@ -7,6 +7,7 @@ from typing import Any
 
 import simfl
 from simfl.api.result_objects import Result, SweepResult
+from simfl.experiments import study
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 PAPER = {
@@ -30,14 +31,13 @@ AUTHORS = {
 
 def arguments(description: str, seeds: int, shorter: bool = False) -> argparse.ArgumentParser:
     """What every script is asked for; ``shorter``: also for fewer rounds than its table has."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=seeds, help="runs of each setting and scheme")
+    parser = study.parser(description, seeds, costs=False)
     parser.set_defaults(rounds=None, first_seed=0)
     if shorter:
         parser.add_argument("--rounds", type=int, help="fewer than the table has; files are named for them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--out", default="results", help="folder of the runs; finished ones are reused")
-    parser.add_argument("--shard", default="1/1", help="i/n: runs every n-th run from the i-th on, and draws nothing")
+    how = "run every N-th from the I-th on, and make no table"
+    parser.add_argument("--shard", type=study.Shard.parse, default=study.Shard(1, 1), metavar="I/N", help=how)
     return parser
 
 
@@ -46,9 +46,8 @@ def swept(file: str, grid: Mapping[str, Any], options: argparse.Namespace, seeds
     grid = {"seed": options.first_seed, **grid}
     if options.rounds:
         grid = {**grid, "training.rounds": options.rounds}
-    shard, shards = (int(part) for part in options.shard.split("/"))
     found = simfl.sweep(
-        SCENARIOS / file, grid, replications=seeds, jobs=options.jobs, out=options.out, shard=(shard, shards)
+        SCENARIOS / file, grid, replications=seeds, jobs=options.jobs, out=options.out, shard=tuple(options.shard)
     )
     if len(found.failed):
         raise SystemExit(f"failed:\n{found.failed.error}")
@@ -67,7 +66,7 @@ def play(
     runs = swept(file, {"selection": list(schemes.values()), **fixed}, options, options.seeds)
     names = {choice: name for name, choice in schemes.items()}
     found: dict[str, list[Result]] = {name: [] for name in schemes}
-    if options.shard != "1/1":
+    if options.shard.of > 1:
         return found
     for choice, result in zip(runs.runs.selection, runs.results(), strict=True):
         found[names[choice]].append(result)

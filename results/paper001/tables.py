@@ -125,7 +125,7 @@ def main() -> None:
             if options.setting not in (None, cell.setting):
                 continue
             played = play(cell.file, cell.schemes, cell.fixed, options)
-            if options.shard != "1/1":
+            if options.shard.of > 1:
                 continue
             files = (HERE / f"runs{name}.csv", HERE / f"curves{name}.csv")
             runs, curves = (added(rows, file, order) for rows, file in zip(told(cell, played), files, strict=True))

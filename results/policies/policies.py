@@ -9,10 +9,10 @@ writes its figure and the numbers behind it beside this file.
     simfl plot results/quickstart/compare-DIGEST --figure tradeoff -o policies.svg
 """
 
-import argparse
 from pathlib import Path
 
 import simfl
+from simfl.experiments import study
 from simfl.report import draw, style
 from simfl.report.saving import save
 
@@ -21,9 +21,8 @@ POLICIES = ["random", "weighted", "bernoulli", "partition", "batch_partition:T=4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, costs=False)
     parser.add_argument("--replications", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     comparison = simfl.compare(
         "quickstart", {"selection": POLICIES}, replications=options.replications, out=options.out

@@ -8,7 +8,6 @@ and figure54 (.csv, .svg), or table52.csv and table52_paired.csv, which is worth
 of 95 % intervals over the seeds, after every tenth seed and the last.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from table52 import (
     table52,
 )
 
+from simfl.experiments import study
 from simfl.report import style
 
 
@@ -109,9 +109,7 @@ EXPERIMENTS = {"table52": table52, "figure52": figure52, "figure54": figure54, "
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser = study.parser(__doc__, seeds=10, costs=False)
     parser.add_argument("experiments", nargs="*", default=["figure52", "figure53", "figure54"])
     options = parser.parse_args()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in options.experiments}

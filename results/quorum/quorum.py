@@ -6,15 +6,16 @@ Sweeps scenarios/quorum.yaml over selection.k, selection and five seeds (60 runs
 beside this file quorum.csv, one row a policy and k with means and standard deviations over the seeds, and quorum.svg.
 """
 
-import argparse
 from pathlib import Path
 
 import pandas
 
 import simfl
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.report import style
 from simfl.report.saving import save
+from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "quorum.yaml"
@@ -48,20 +49,26 @@ def measures(result: Result) -> dict[str, float]:
     }
 
 
-def play(out: Path) -> pandas.DataFrame:
+def runs() -> dict[tuple[str, int, int], Scenario]:
+    """The runs, by policy, k and seed."""
+    return {
+        (policy, k, seed): study.scenario(SCENARIO, {"selection": text.format(k=k)}, seed)
+        for policy, text in POLICIES.items()
+        for k in SELECTED
+        for seed in range(SEEDS)
+    }
+
+
+def tabulated(folders: dict[tuple[str, int, int], Path]) -> pandas.DataFrame:
     """One row a policy and k."""
     rows = []
-    for policy, text in POLICIES.items():
+    for policy in POLICIES:
         for k in SELECTED:
-            grid = {"selection": [text.format(k=k)]}
-            sweep = simfl.sweep(SCENARIO, grid, replications=SEEDS, out=out, jobs=1)
-            table = pandas.DataFrame([measures(result) for result in sweep.results()])
+            found = [simfl.open(folder) for (*known, _), folder in folders.items() if known == [policy, k]]
+            table = pandas.DataFrame([measures(result) for result in found])
             row = {"policy": policy, "selected": k, "share": round(QUORUM / k, 3), "seeds": len(table),
                    "reached": int(table["time_to_target_s"].notna().sum())}  # fmt: skip
-            for name in COLUMNS:
-                row |= {name: round(table[name].mean(), 4), f"{name}_sd": round(table[name].std(), 4)}
-            rows.append(row)
-            print(row, flush=True)
+            rows.append(row | study.spread(table[list(COLUMNS)]))
     return pandas.DataFrame(rows)
 
 
@@ -90,9 +97,8 @@ def draw(table: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    draw(play(parser.parse_args().out))
+    options = study.parser(__doc__).parse_args()
+    draw(tabulated(study.play(runs(), options, seconds=5)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ DATA.csv, one row a policy with means and standard deviations over the seeds, DA
 time, one row an evaluation, mean over the seeds by round) and, from both, selection.svg.
 """
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 
 import numpy
@@ -18,16 +18,19 @@ import pandas
 
 import simfl
 from simfl.api.result_objects import Result
+from simfl.experiments import study
 from simfl.report import style
 from simfl.report.saving import picture
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "selection.yaml"
-SETTINGS: dict[str, tuple[float, dict[str, list[object]]]] = {
+SETTINGS: dict[str, tuple[float, dict[str, object]]] = {
     "mnist": (0.9, {}),
-    "cifar10": (0.3, {"learning.data": ["cifar10"], "learning.model": ["lenet5"], "training.rounds": [60]}),
+    "cifar10": (0.3, {"learning.data": "cifar10", "learning.model": "lenet5", "training.rounds": 60}),
 }
 """Target accuracy, and what differs from the scenario."""
+SECONDS = {"mnist": 15, "cifar10": 50}
+"""Of one core, a run; about."""
 
 OORT = {"name": "oort", "k": 12, "scalars": "clear"}
 POLICIES: dict[str, dict[str, object]] = {
@@ -66,19 +69,21 @@ def measures(result: Result, target: float) -> dict[str, float]:
     }
 
 
-def play(data: str, seeds: int, out: Path) -> None:
+def play(data: str, options: Namespace) -> None:
     """Writes the table and the curves of one data set."""
     target, overrides = SETTINGS[data]
-    rows, curves = [], []
-    for name, selection in POLICIES.items():
-        grid = {"selection": [selection], **overrides}
-        results = list(simfl.sweep(SCENARIO, grid, replications=seeds, out=out, jobs=1, progress=False).results())
+    runs = {
+        (name, seed): study.scenario(SCENARIO, {"selection": selection, **overrides}, seed)
+        for name, selection in POLICIES.items()
+        for seed in range(options.seeds)
+    }
+    folders, rows, curves = study.play(runs, options, SECONDS[data]), [], []
+    for name in POLICIES:
+        results = [simfl.open(folder) for (known, _), folder in folders.items() if known == name]
         table = pandas.DataFrame([measures(result, target) for result in results])
         row = {"policy": name, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
-        for column in table:
-            row |= {column: round(table[column].mean(), 4), f"{column}_sd": round(table[column].std(), 4)}
+        row |= study.spread(table)
         rows.append(row | {"in_clear": "; ".join(results[0].summary["in_clear"])})
-        print(row, flush=True)
         shown = pandas.concat([each.rounds[["round", "time_s", "test_accuracy"]] for each in results])
         mean = shown.groupby("round", as_index=False).mean()
         curves.append(mean[mean["test_accuracy"].notna()].round(4).assign(policy=name))
@@ -129,13 +134,11 @@ def draw() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, seeds=5)
     parser.add_argument("what", choices=[*SETTINGS, "draw"])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     if options.what != "draw":
-        play(options.what, options.seeds, options.out)
+        play(options.what, options)
     draw()
 
 

@@ -10,7 +10,6 @@ the vectors are drawn in three ways: independently; all with the same error, whe
 with an error whose size depends on the ones before. Writes dropouts.csv beside this file.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 import simfl
 from simfl.core.rng import Streams
+from simfl.experiments import study
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = "paper001_privacy"
@@ -59,9 +59,8 @@ def bounds(cardinality: float, means: NDArray[np.float64]) -> tuple[float, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, costs=False)
     parser.add_argument("--rounds", type=int, default=20_000)
-    parser.add_argument("--out", default="results")
     options = parser.parse_args()
     result = simfl.run(simfl.load(SCENARIO, [*CHANGES, f"training.rounds={options.rounds}"]), out=options.out)
     happens = result.rounds.cardinality.to_numpy() == K

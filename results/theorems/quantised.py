@@ -9,7 +9,6 @@ theorem's bound with the variance d / (4 c^2) that its lemma 1 has for a quantis
 d / (4 c^2 rate^2), since the protocol quantises updates, which are gradients times the rate. Two minutes of one core.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from wells import NOISE, SMOOTHNESS, STEEPEST, Wells, centres
 
 import simfl
 from simfl.core.rng import Streams
+from simfl.experiments import study
 from simfl.experiments.compare.intervals import mean
 
 HERE = Path(__file__).resolve().parent
@@ -59,10 +59,8 @@ def measured(seed: int, rounds: int, exponent: int | None, out: str) -> tuple[fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study.parser(__doc__, seeds=3, costs=False)
     parser.add_argument("--rounds", type=int, default=2000)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", default="results")
     options = parser.parse_args()
     rows = []
     for exponent in EXPONENTS:

@@ -73,6 +73,7 @@ class LocalPass:
         epochs: passes over the samples; None = as many as the training rule says.
         repeats: the samples come in the order of the job's first pass.
         memo: whatever the algorithm wants back when the pass has ended.
+        distance: beta of the term beta * |x - start| added to the local loss; its gradient is 0 at the start.
     """
 
     start: Vector
@@ -82,6 +83,7 @@ class LocalPass:
     epochs: int | None = None
     repeats: bool = False
     memo: Any = None
+    distance: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class Work:
         versions: int64, shape (t,): the version of each image (:class:`simfl.learning.augment.Augment`), or None.
         job: whose first pass it is; None = a further pass, or one that only measures.
         dropout: gives a generator at the beginning of the stream that dropout masks are drawn from, step by step.
+        distance: beta of the term beta * |x - start| added to the loss.
     """
 
     start: NDArray[np.float32]
@@ -44,6 +45,7 @@ class Work:
     steady: bool = False
     job: Job | None = None
     dropout: Callable[[], np.random.Generator] | None = None
+    distance: float = 0.0
 
     @property
     def steps(self) -> int:
@@ -95,6 +97,7 @@ def work(
         steady,
         None if turn or purpose else job,
         partial(streams, f"{purpose}dropout", *key),
+        local_pass.distance,
     )
 
 

@@ -5,6 +5,7 @@ from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import LocalContext, LocalPass, LocalResult, Parameter, RoundOutcome
 from simfl.clients.personal.fedltn import FedLtn, Tickets
 from simfl.clients.personal.lotteryfl import Drawers, LotteryFl
+from simfl.clients.personal.private_layers import norm_coordinates
 from simfl.clients.personal.sparse import prunable
 from simfl.core.payload import MODEL, UPDATE, Download, PayloadPart, Upload
 
@@ -27,5 +28,6 @@ __all__ = [
     "RoundOutcome",
     "Tickets",
     "Upload",
+    "norm_coordinates",
     "prunable",
 ]

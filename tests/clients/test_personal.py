@@ -290,6 +290,55 @@ def test_lottery_averages_over_those_who_keep_a_weight():
             assert (~masks.any(axis=0)).any() and (masks.sum(axis=0) % 3).any(), "kept by none, and by some"
 
 
+def test_fedltn_over_holders_leaves_out_the_zeros_of_the_others():
+    """Client 0 prunes once more than the others; beside it, the mean of fedltn itself."""
+    from tests.learning.test_supervised import aggregate, jobs
+
+    plugin = Path(__file__).resolve().parents[2] / "results" / "fedltn" / "holders.py"
+    with undone():
+        for name in ("fedltn", "fedltn_holders"):
+            personal = PRUNING.replace("fedltn", name)
+            play = Scenario.parse(BASE, name, [f"training.personal={personal}"], plugins=[plugin])
+            learner = build(play).learner
+            learner.put(0, learner.initial())
+            learner.put(1, aggregate(learner, play.training, learner.train(jobs([0, 4]))))
+            updates = learner.train(jobs(range(3), 1, 10))
+            after = aggregate(learner, play.training, updates, 1)
+            masks = np.array([unpack_mask(learner.states.client(c)["mask"], learner.dimension) for c in range(3)])
+            models = np.where(masks, learner.get(1) + updates.deltas, 0)
+            keep = masks.sum(axis=0) if name == "fedltn_holders" else np.full(learner.dimension, 3)
+            want = np.where(keep, models.sum(axis=0) / np.maximum(keep, 1), learner.get(1))
+            np.testing.assert_allclose(after, want, atol=1e-6)
+            assert (~masks.any(axis=0)).any() and (masks.sum(axis=0) % 3).any(), "kept by none, and by some"
+
+
+def test_the_printed_pull_is_the_distance_itself():
+    """Three steps of one client in numpy: x <- x - rate (gradient(x) + beta (x - start) / |x - start|)."""
+    from tests.learning.test_supervised import jobs, pooled_gradient
+
+    ends = {}
+    for term in ("distance", "squared"):
+        personal = f"training.personal={{name: fedltn, target: 0, pull: 0.4, pull_term: {term}}}"
+        whole_passes = ("training.local_epochs=3", "training.batch_size=null", "training.momentum=0")
+        learner = build(scenario(personal, *whole_passes)).learner
+        start = learner.initial().astype(np.float64)
+        learner.put(0, learner.initial())
+        ends[term] = learner.initial() + learner.train(jobs([2])).deltas[0]
+        x = start.copy()
+        for _ in range(3):
+            away = x - start
+            pull = 0.4 * (away if term == "squared" else away / max(np.linalg.norm(away), 1e-12))
+            x = x - 0.2 * (pooled_gradient(learner, x.astype(np.float32), learner.partition[2]) + pull)
+        np.testing.assert_allclose(ends[term], x, atol=1e-5)
+    assert np.abs(ends["distance"] - ends["squared"]).max() > 1e-3
+
+
+def test_the_squared_pull_keeps_the_digests_of_published_scenarios():
+    written = scenario("training.personal={name: fedltn, pull_term: squared}")
+    assert written.digest == scenario("training.personal=fedltn").digest
+    assert written.digest != scenario("training.personal={name: fedltn, pull_term: distance}").digest
+
+
 # -- what is sent ---------------------------------------------------------------------------------------
 
 

@@ -97,6 +97,7 @@ SETTINGS = {
     "whole": (Sgd(), {"batch_size": None, "local_steps": 4}),
     "clip": (Sgd(clip_norm=0.5, momentum=0.5), {"local_steps": 7}),
     "proximal": (Sgd(weight_decay=0.05, clip_norm=0.9), {"local_epochs": 2, "decay_at": (1,)}),
+    "distance": (Sgd(momentum=0.5), {"local_epochs": 2}),
     "shift": (Sgd(clip_norm=1.1), {"local_epochs": 2}),
     "mask": (Sgd(momentum=0.9, weight_decay=0.1), {"local_epochs": 2}),
 }
@@ -118,7 +119,8 @@ def prepare(model, setting, crop=0, flip=False):
         shift = rng.normal(0, 0.1, len(start)).astype(np.float32) if setting == "shift" else None
         mask = rng.random(len(start)) < 0.7 if setting == "mask" else None
         proximal = 0.7 - 0.3 * (i % 2) if setting == "proximal" else 0.0
-        begun = LocalPass(start if i % 2 else start * np.float32(0.9), shift, mask, proximal)
+        distance = 0.3 + 0.2 * (i % 2) if setting == "distance" else 0.0
+        begun = LocalPass(start if i % 2 else start * np.float32(0.9), shift, mask, proximal, distance=distance)
         works.append(work(Job(i, i, i % 2, 0.0), own, begun, local, STREAMS, augment))
     return TrainingTask(module, x, y, local.batch_size or max(SIZES), sgd, crop, flip), works
 
@@ -149,7 +151,8 @@ def reference(task, job):
         loss = cross_entropy(module(x), task.y[job.order[now]])
         optimiser.zero_grad()
         here = nn.utils.parameters_to_vector(module.parameters())
-        (loss + job.proximal / 2 * (here - start).square().sum()).backward()
+        away = (here - start).square().sum()
+        (loss + job.proximal / 2 * away + (job.distance * away.sqrt() if away else 0)).backward()
         if task.sgd.clip_norm is not None:
             nn.utils.clip_grad_norm_(module.parameters(), task.sgd.clip_norm)
         if job.shift is not None:

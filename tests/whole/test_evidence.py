@@ -11,6 +11,7 @@ from simfl.core.registration.family_index import undone
 from tests.whole.test_scripts import imported
 
 HERE = Path(__file__).resolve().parents[2]
+PAPER = HERE / "results" / "paper001"
 PAPERS = HERE / "docs" / "papers"
 
 
@@ -137,3 +138,40 @@ def test_the_page_has_logistic_regression_of_the_thesis():
     for name, clients in (("convex_iid", "IID"), ("convex_skew", "two classes, 90 %")):
         (row,) = pandas.read_csv(HERE / "results" / "masked_averaging" / f"{name}.csv").itertuples()
         assert f"| {clients} | {row.mean:.1f} | {row.masked:.1f} | {row.mask_mean:.2f} |" in text
+
+
+def test_how_sharp_whole_runs_are_and_how_the_tuned_ones_end():
+    table = pandas.read_csv(PAPER / "whole_runs.csv").query("table == '3_authors' and setting == 'non-IID, shared'")
+    sharper = table[table.scheme != "partition"].sharper
+    assert f"{sharper.min():.1f} to {sharper.max():.0f} times sharper for the other four" in words("paper001.md")
+    curve = pandas.read_csv(PAPER / "curves3_tuned.csv").query("setting == 'IID' and scheme == 'random'")
+    curve = curve.set_index("round").test_accuracy
+    assert f"from {curve[799]:.1f} % after 800 rounds to {curve[999]:.1f}" in words("paper001.md")
+    rates = pandas.read_csv(PAPER / "tuning.csv").query("table == 3 and setting == 'IID'")
+    rates = rates.set_index("learning_rate").mean_of_last_5
+    assert f"it ends lower ({rates[0.1]:.1f} against {rates[0.03]:.1f} %, seed 100)" in words("paper001.md")
+    ends = pandas.read_csv(PAPER / "table3_authors.csv").set_index(["setting", "scheme"]).after_1000
+    tuned = pandas.read_csv(PAPER / "table3_tuned.csv").set_index(["setting", "scheme"]).after_1000
+    told = f"ends at {ends['IID', 'partition']:.1f} %, here at {tuned['IID', 'partition']:.1f} %"
+    assert told in words("paper001.md")
+
+
+def test_how_linear_the_costs_of_oblivious_noise_are_and_what_they_simulate():
+    text = " ".join((HERE / "docs" / "how-to" / "oblivious.md").read_text().split())
+    costs = pandas.read_csv(HERE / "results" / "oblivious" / "costs.csv", index_col="users")
+    slopes = costs.loc["a user more"]
+    sizes = costs.iloc[:7].set_index(costs.index[:7].astype(int))
+    off = sizes[["server", "setup", "encryption"]].div(np.outer(sizes.index, slopes[["server", "setup", "encryption"]]))
+    off = 100 * (off - 1)
+    both = off[["setup", "encryption"]]
+    assert both.loc[800:].abs().max(axis=None) <= 5.5 and both.loc[:600].min(axis=None) > -1
+    assert f"up to {both.max(axis=None):.0f} % above it for fewer" in text
+    assert f"are within {off.server.abs().max():.0f} %" in text
+    times = (
+        pandas.read_csv(HERE / "results" / "oblivious" / "total_time.csv").set_index(["noise", "map", "users"]).total_s
+    )
+    once = [f"{times['once', place, 200]:.1f} {words}{times['once', place, 5000]:.1f} s" for place, words in
+            (("New York", "s to "), ("London", "to "), ("world", "to "))]  # fmt: skip
+    assert all(span in text for span in once)
+    assert "{}, {} and {} s for 5,000 clients".format(*(f"{times['every_round', m, 5000]:.1f}" for m in
+                                                        ("New York", "London", "world"))) in text  # fmt: skip

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pandas
@@ -26,6 +27,17 @@ def imported(path, monkeypatch):
 def test_a_script_finds_what_it_imports(path, monkeypatch):
     with undone():
         assert imported(path, monkeypatch).__doc__
+
+
+@pytest.mark.parametrize(
+    "path", sorted(HERE.glob("results/*/*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_a_script_is_short_and_has_the_options_of_all_studies(path):
+    text = path.read_text()
+    assert text.count("\n") <= 150
+    own = set(re.findall(r"add_argument\(.--(seeds|finished|cost)\b", text))
+    assert own == {"plain": {"seeds"}, "tables": {"cost"}}.get(path.stem, set()), "simfl.experiments.study has them"
+    assert 'add_argument("--shard' not in text or "Shard.parse" in text
 
 
 def test_basecagg_is_as_accurate_as_fedbuff(monkeypatch):

@@ -1,8 +1,8 @@
 """FedLTN: lottery-ticket networks by pruning after training, without rewinding."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from simfl.clients.local_values import ClientState, LocalContext, LocalPass, Loc
 from simfl.clients.personal.private_layers import merge_private, norm_coordinates
 from simfl.clients.personal.sparse import COLUMNS, MASK, Mask, Sparse, mask_state, prunable, prune, sparsity_row
 from simfl.core.payload import UPDATE, PayloadPart, Upload
+from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -35,7 +36,7 @@ class FedLtn(ClientAlgorithm):
     step: Annotated[Share, Field(description="share of a layer's remaining weights pruned at a time")] = 0.1
     threshold: Annotated[float, Field(ge=0, le=1, description="validation accuracy above which a client prunes")] = 0.6
     pull: Annotated[
-        float, Field(ge=0, le=1e6, description="beta of beta/2 |x - start|^2, added to the loss before pruning")
+        float, Field(ge=0, le=1e6, description="beta of the term that is added to the loss before pruning")
     ] = 0.002
     rewind: Annotated[
         bool, Field(description="remaining weights go back to their initial values after pruning; the control")
@@ -43,6 +44,10 @@ class FedLtn(ClientAlgorithm):
     compress: Annotated[
         bool, Field(description="messages hold surviving values and new masks; false = dense messages")
     ] = True
+    pull_term: Annotated[
+        Literal["squared", "distance"],
+        Field(description="squared: beta/2 |x - start|^2; distance: beta |x - start|, as the thesis prints it"),
+    ] = field(default="squared", metadata=SINCE_LATER)
 
     columns = COLUMNS
 
@@ -68,7 +73,10 @@ class Tickets(Sparse):
 
     def begin(self, context: LocalContext) -> LocalPass:
         mask = self.mask(context.state)
-        return LocalPass(self._start(context.download.model, context.state, mask), mask=mask, proximal=self.rule.pull)
+        start = self._start(context.download.model, context.state, mask)
+        if self.rule.pull_term == "distance":
+            return LocalPass(start, mask=mask, distance=self.rule.pull)
+        return LocalPass(start, mask=mask, proximal=self.rule.pull)
 
     def end(
         self, context: LocalContext, local_pass: LocalPass, delta: Vector, steps: int, rate: float

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class Sgd:
     """Settings of the local optimiser, the same for every step of every job.
 
-    The gradient of the mean loss over the step's samples plus proximal / 2 * |x - start|^2 is clipped to
-    ``clip_norm``; the job's shift and weight_decay * x are added; the job's mask is applied; then the momentum of
-    torch.optim.SGD. Running statistics, which stand behind the parameters, take no part: each step in training mode
-    moves them.
+    The gradient of the mean loss over the step's samples plus proximal / 2 * |x - start|^2 + distance * |x - start| is
+    clipped to ``clip_norm``; the job's shift and weight_decay * x are added; the job's mask is applied; then the
+    momentum of torch.optim.SGD. Running statistics, which stand behind the parameters, take no part: each step in
+    training mode moves them.
     """
 
     momentum: float = 0.0

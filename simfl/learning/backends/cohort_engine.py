@@ -82,7 +82,7 @@ class CohortEngine:
             blocks = self.network.blocks(start)
             shift, mask = (self._blocks(vectors, width) for vectors in zip(*((w.shift, w.mask) for w in works)))
             trained = blocks[: self.network.trained]
-            step = stepper(trained, works[0].rate, self.task.sgd, works[0].proximal, shift, mask)
+            step = stepper(trained, works[0], self.task.sgd, shift, mask)
             rngs = [work.dropout() for work in works if work.dropout] if self.masks.layers else []
             for s, active in enumerate(plan.frame.active):
                 k = width if self.fixed else active

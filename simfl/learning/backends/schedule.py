@@ -47,12 +47,10 @@ class StepSchedule(NamedTuple):
 def cohorts(works: Sequence[Work], limit: int) -> list[list[int]]:
     """Positions of works that are trained together: of one kind, ``limit`` at most.
 
-    Of one kind are those of equal rates and proximal terms, all or none of them shifted and masked, all equally often
-    steady or none. The longest works come first, so that works of similar length share a cohort.
+    Of one kind are those of equal rates, proximal and distance terms, all or none of them shifted and masked, all
+    equally often steady or none. The longest works come first, so that works of similar length share a cohort.
     """
-    kind = [
-        (work.rate, work.proximal, work.steady * work.steps, work.shift is None, work.mask is None) for work in works
-    ]
+    kind = [(w.rate, w.proximal, w.distance, w.steady * w.steps, w.shift is None, w.mask is None) for w in works]
     groups: list[list[int]] = []
     for i in sorted(range(len(works)), key=lambda i: (kind[i], -works[i].steps)):
         if groups and len(groups[-1]) < limit and kind[groups[-1][0]] == kind[i]:

@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from simfl.learning.backends.base import TrainingTask
 from simfl.learning.backends.batch import take
+from simfl.learning.backends.update import TINY
 from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.work import Work
@@ -42,7 +43,8 @@ class SequentialEngine:
         device = task.x.device
         start = torch.from_numpy(work.start).to(device)
         self.flat.copy_(start)
-        plain = work.shift is None and work.mask is None and not (sgd.momentum or work.proximal or sgd.clip_norm)
+        pulled = work.proximal or work.distance
+        plain = work.shift is None and work.mask is None and not (sgd.momentum or pulled or sgd.clip_norm)
         step = self._plain_step if plain else _Step(self, work, start)
         order = torch.from_numpy(work.order).to(device)
         versions = None if work.versions is None else torch.from_numpy(work.versions).to(device)
@@ -75,11 +77,12 @@ class SequentialEngine:
 
 
 class _Step:
-    """A step with memory: momentum, proximal term, shift or clipping, over all parameters in one vector."""
+    """A step with memory: momentum, proximal or distance term, shift or clipping, over all parameters in one vector."""
 
     def __init__(self, engine: SequentialEngine, work: Work, start: torch.Tensor) -> None:
         n = size(engine.trained)
         self.sgd, self.proximal, self.x, self.start = engine.task.sgd, work.proximal, engine.flat[:n], start[:n]
+        self.distance = work.distance
         self.gradient = torch.zeros_like(self.x)
         self.parts = views(self.gradient, engine.trained)
         self.shift = None if work.shift is None else torch.from_numpy(work.shift[:n]).to(self.x.device)
@@ -91,6 +94,9 @@ class _Step:
         torch._foreach_copy_(self.parts, list(gradients))
         if self.proximal:
             g.add_(self.x, alpha=self.proximal).sub_(self.start, alpha=self.proximal)
+        if self.distance:
+            moved = self.x - self.start
+            g.add_(moved.mul_(self.distance / torch.linalg.vector_norm(moved).clamp_(min=TINY)))
         if sgd.clip_norm is not None:
             g.mul_((sgd.clip_norm / torch.linalg.vector_norm(g)).clamp_(max=1))
         if self.shift is not None:

@@ -6,8 +6,12 @@ from typing import NamedTuple
 import torch
 
 from simfl.learning.backends.base import Sgd
+from simfl.learning.work import Work
 
 Blocks = Sequence[torch.Tensor]
+
+TINY = 1e-20
+"""A distance that counts as none: the gradient of |x - start| is 0 at the start."""
 
 
 class Product(NamedTuple):
@@ -38,7 +42,7 @@ class StepBatch(NamedTuple):
 
 
 def stepper(
-    blocks: Blocks, rate: float, sgd: Sgd, proximal: float, shift: Blocks | None = None, mask: Blocks | None = None
+    blocks: Blocks, work: Work, sgd: Sgd, shift: Blocks | None = None, mask: Blocks | None = None
 ) -> "_Plain | _Full":
     """A function (blocks, gradients) that makes one step in place, see :class:`simfl.learning.backends.base.Sgd`.
 
@@ -46,13 +50,14 @@ def stepper(
 
     Args:
         blocks: the parameters of all k models before the first step.
-        proximal: mu of the proximal term.
+        work: one of theirs; its rate, proximal and distance terms are those of all.
         shift: added to every gradient, shaped as the blocks.
         mask: what every gradient is multiplied with, shaped as the blocks.
     """
-    if shift is None and mask is None and not (sgd.momentum or proximal or sgd.clip_norm):
-        return _Plain(rate, sgd.weight_decay)
-    return _Full(blocks, rate, sgd, proximal, shift, mask)
+    pulled = work.proximal or work.distance
+    if shift is None and mask is None and not (sgd.momentum or pulled or sgd.clip_norm):
+        return _Plain(work.rate, sgd.weight_decay)
+    return _Full(blocks, work, sgd, shift, mask)
 
 
 class _Plain:
@@ -72,13 +77,12 @@ class _Plain:
 
 
 class _Full:
-    """Every other step: proximal term, clipping, shift, weight decay, mask, momentum."""
+    """Every other step: proximal and distance terms, clipping, shift, weight decay, mask, momentum."""
 
-    def __init__(
-        self, blocks: Blocks, rate: float, sgd: Sgd, proximal: float, shift: Blocks | None, mask: Blocks | None
-    ) -> None:
-        self.rate, self.sgd, self.proximal, self.shift, self.mask = rate, sgd, proximal, shift, mask
-        self.start = [block.clone() for block in blocks] if proximal else None
+    def __init__(self, blocks: Blocks, work: Work, sgd: Sgd, shift: Blocks | None, mask: Blocks | None) -> None:
+        self.rate, self.proximal, self.distance = work.rate, work.proximal, work.distance
+        self.sgd, self.shift, self.mask = sgd, shift, mask
+        self.start = [block.clone() for block in blocks] if self.proximal or self.distance else None
         self.velocity = [torch.zeros_like(block) for block in blocks] if sgd.momentum else None
 
     def __call__(self, blocks: Blocks, gradients: Sequence[torch.Tensor | Product]) -> None:
@@ -88,11 +92,9 @@ class _Full:
             for part in _first_gradients(gradients, k)
         ]
         if self.start is not None:
-            torch._foreach_add_(g, list(blocks), alpha=self.proximal)
-            torch._foreach_add_(g, _first(self.start, k), alpha=-self.proximal)
+            self._pull(g, blocks, _first(self.start, k))
         if sgd.clip_norm is not None:
-            norm = sum(torch.linalg.vector_norm(part.flatten(1), dim=1).square() for part in g).sqrt()
-            factor = (sgd.clip_norm / norm).clamp_(max=1)
+            factor = (sgd.clip_norm / _norms(g)).clamp_(max=1)
             for part in g:
                 part.mul_(factor.view(k, *[1] * (part.dim() - 1)))
         if self.shift is not None:
@@ -107,6 +109,21 @@ class _Full:
             torch._foreach_add_(velocity, g)
             g = velocity
         torch._foreach_add_(list(blocks), g, alpha=-self.rate)
+
+    def _pull(self, g: list[torch.Tensor], blocks: Blocks, start: list[torch.Tensor]) -> None:
+        if self.proximal:
+            torch._foreach_add_(g, list(blocks), alpha=self.proximal)
+            torch._foreach_add_(g, start, alpha=-self.proximal)
+        if self.distance:
+            moved = [block - origin for block, origin in zip(blocks, start, strict=True)]
+            factor = self.distance / _norms(moved).clamp_(min=TINY)
+            for part, away in zip(g, moved, strict=True):
+                part.add_(away.mul_(factor.view(-1, *[1] * (part.dim() - 1))))
+
+
+def _norms(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The Euclidean norm of each model, (k,), over all its parts."""
+    return sum(torch.linalg.vector_norm(part.flatten(1), dim=1).square() for part in parts).sqrt()
 
 
 def _first(parts: Sequence[torch.Tensor], k: int) -> list[torch.Tensor]:
