@@ -170,7 +170,8 @@ def way(report: Report, exposure: Exposure) -> str:
 
 def interval(lower: object, upper: object) -> str:
     """``6``, or ``6..8`` where only bounds are known."""
-    return value(lower) if lower == upper else f"{value(lower)}..{value(upper)}"
+    low, high = value(lower), value(upper)
+    return low if low == high else f"{low}..{high}"
 
 
 def value(value: object) -> str:

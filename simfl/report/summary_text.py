@@ -35,7 +35,7 @@ def _guarantee(group: Group) -> str:
     since = int(rounds.loc[rounds["privacy_weak_lower"] == last, "round"].iloc[0])
     if last <= 1:
         return f"After {since + 1} rounds, the server can single out one client by combining the aggregates."
-    return f"Combining all aggregates, the server can narrow nothing down to fewer than {last:g} clients."
+    return f"Whatever aggregates the server combines, it gets no sum of fewer than {last:g} clients' updates."
 
 
 def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
@@ -59,4 +59,4 @@ def _range(study: Study, measure: StudyMeasure) -> str:
     if scale.text(means[low]) == scale.text(means[high]):
         return f"is {scale.quantity(means[low])} everywhere"
     text = f"ranges from {scale.quantity(means[low])} to {scale.quantity(means[high])}"
-    return f"{text} (mean of {high if measure.better > 0 else low})" if study.comparable else text
+    return f"{text} (best mean: {high if measure.better > 0 else low})" if study.comparable else text
