@@ -236,6 +236,7 @@ gets for −, with the names of the two families in italics where the line has t
 guarantee does not cover. Tests run the pairs that work for three rounds under a recorder of the simulated wire, kill
 them and resume them.
 """
+NOT_COVERED = "not covered: "
 SIGNS = {"works": "✓", "refused": "−", "withdrawn": "1"}
 
 
@@ -280,7 +281,9 @@ def _table(rows: list[Plugin], columns: list[Plugin], found: dict[Any, Cell]) ->
 def _note(of: Cell, row: Plugin, column: Plugin) -> str:
     """Why, with families in the place of the plugins' names, so that one line serves many pairs."""
     if of.outcome == "withdrawn":
-        return f"not covered: {of.reason}"
+        return f"{NOT_COVERED}{of.reason}"
+    if row.family == column.family:
+        return of.reason
     families = {row.name: f"*{row.family}*", column.name: f"*{column.family}*"}
     names = "|".join(sorted(map(re.escape, families), key=len, reverse=True))
     return re.sub(rf"(?<![\w.])({names})(?![\w:])", lambda match: families[match[1]], of.reason)

@@ -168,13 +168,12 @@ class _Explained:
     def other_section(self, path: KeyPath, written: object) -> str:
         """For a key at the top, one of the sections that has it, or a plugin that may stand there."""
         top, word = keys_of(self.top, self.document.value), str(path[-1])
-        if len(path) > 1 or same_name(word, top) or get_close_matches(word, top, cutoff=MISTYPED):
-            return ""
-        if not (places := sorted(key_homes(self.top, word), key=lambda home: len(home[0]))):
+        places = sorted(key_homes(self.top, word), key=lambda home: len(home[0]))
+        if not places or len(path) > 1 or same_name(word, top) or get_close_matches(word, top, cutoff=MISTYPED):
             return ""
         names = [name for where, name in places if where == places[0][0]]
-        exact = self.with_plugin(path, places[0][0], word, names, written)
-        return self.also_called(path, written).replace("?", f" or {exact.removeprefix(MEANT)}", 1) or exact
+        this, other = self.with_plugin(path, places[0][0], word, names, written), self.also_called(path, written)
+        return other.replace("?", f" or {this.removeprefix(MEANT)}", 1) or this
 
     def also_called(self, path: KeyPath, written: object) -> str:
         """For a word that other programs have for another key, the plugin that has that key."""
