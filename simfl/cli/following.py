@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from simfl.core.errors import SimflError
+from simfl.core.wording import counted
 
 LIKELY = 0.5
 """Share of the next rounds that break a guarantee from which on the warning comes."""
@@ -60,8 +61,9 @@ def follow(
             past = read_past(file, columns)
             view = outlook(past, bounds)
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
-            click.echo(f"{len(past.rows)} rounds, {len(past.clients)} clients: {values}; one more round breaks it with "
-                       f"probability {max(view.below.values()):.2f}")  # fmt: skip
+            known = f"{counted(len(past.rows), 'round')}, {counted(len(past.clients), 'client')}"
+            click.echo(f"{known}: {values}; one more round breaks it with probability "
+                       f"{max(view.below.values()):.2f}")  # fmt: skip
             if max(view.below.values()) >= LIKELY:
                 _warn(str(past.label(0)), view.below, bounds, action)
         before = now
