@@ -286,7 +286,7 @@ def _note(of: Cell, row: Plugin, column: Plugin) -> str:
         return of.reason
     families = {row.name: f"*{row.family}*", column.name: f"*{column.family}*"}
     names = "|".join(sorted(map(re.escape, families), key=len, reverse=True))
-    return re.sub(rf"(?<![\w.])({names})(?![\w:])", lambda match: families[match[1]], of.reason)
+    return re.sub(rf"(?<![\w.])({names})(?![\w:]|\.\w)", lambda match: families[match[1]], of.reason)
 
 
 def _who(columns_by_row: dict[str, list[str]]) -> str:
