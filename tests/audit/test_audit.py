@@ -191,7 +191,7 @@ def test_the_command_maps_columns(tmp_path, columns, message):
     log = write(tmp_path / "log.csv", "a,b,c\n1,2,0.5\n1,3,0.5\n")
     result = CliRunner().invoke(simfl, ["audit", str(log), "--columns", columns])
     if message == "":
-        assert result.exit_code == 0 and "1 rounds, 2 clients, rank 1." in result.stdout
+        assert result.exit_code == 0 and "1 round, 2 clients, rank 1." in result.stdout
     else:
         assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("\n") == 1
         assert (message or "names none of round, client and weight") in result.stderr

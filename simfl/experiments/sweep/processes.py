@@ -102,5 +102,6 @@ def _fewer(error: NoWorker, working: int, left: int) -> None:
         SimflError: nobody works any more.
     """
     if not working:
-        raise SimflError(f"{error}; {counted(left, 'run')} left open; the same command goes on")
+        are, them = ("is", "it") if left == 1 else ("are", "them")
+        raise SimflError(f"{error}; {counted(left, 'run')} {are} left open, and the same command goes on with {them}")
     print(f"warning: {error}; going on with {working} at the same time", file=sys.stderr)
