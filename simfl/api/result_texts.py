@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from simfl.core.columns import Column
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading
-from simfl.core.wording import counted
+from simfl.core.wording import amount
 from simfl.results.frames import html_table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def run_line(summary: JsonObject, path: Path) -> str:
     values = {name: summary.get(name) for name in ("time_s", "test_accuracy")}
     numbers = "".join(f", {name} {value:.4g}" for name, value in values.items() if value is not None)
     return (
-        f"<Result {summary['name']}: seed {summary['seed']}, {counted(summary['rounds'], 'round')}{numbers}, in {path}>"
+        f"<Result {summary['name']}: seed {summary['seed']}, {amount(summary['rounds'], 'round')}{numbers}, in {path}>"
     )
 
 

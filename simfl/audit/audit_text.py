@@ -7,7 +7,7 @@ from simfl.audit.audit_report import Report
 from simfl.audit.exposure import Exposure
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
-from simfl.core.wording import counted
+from simfl.core.wording import amount
 
 COMPUTED = ("the server can compute their own updates.", "the server can compute its own update.")
 """Of several clients, and of one."""
@@ -23,7 +23,7 @@ def text(report: Report) -> str:
 
 def _summary(report: Report) -> list[str]:
     metrics, clients = report.metrics, len(report.clients)
-    lines = [f"{counted(len(report.rounds), 'round')}, {counted(clients, 'client')}, rank {value(metrics.rank)}."]
+    lines = [f"{amount(len(report.rounds), 'round')}, {amount(clients, 'client')}, rank {value(metrics.rank)}."]
     if report.unused:
         lines.append(f"Columns not read: {', '.join(plain(name) for name in report.unused[:LISTED])}.")
     if metrics.strong is None:
@@ -37,13 +37,13 @@ def _summary(report: Report) -> list[str]:
         f"  semi-strong  {semi:<8} in none of them does a client weigh more than one part in this many",
         f"  weak         {weak:<8} each of them holds at least this many clients",
         "",
-        f"{alone} of {counted(clients, 'client')} {'is' if alone == 1 else 'are'} exposed: {COMPUTED[alone == 1]}"
+        f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed: {COMPUTED[alone == 1]}"
         if alone
         else f"No client is exposed{' for certain' if report.doubtful else ''}.",
     ]
     if report.known < len(report.rounds):
-        lines[-1] = f"Within the first {counted(report.known, 'round')}, as far as the budget went, " + (
-            f"{alone} of {counted(clients, 'client')} {'is' if alone == 1 else 'are'} exposed."
+        lines[-1] = f"Within the first {amount(report.known, 'round')}, as far as the budget went, " + (
+            f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed."
             if alone
             else "no client is exposed."
         )
@@ -68,7 +68,7 @@ def colluders(report: Report) -> list[str]:
         who = "further client" if report.colluding else "client"
         weak = interval(left.weak_lower, left.weak_upper)
         lines.append(
-            f"Against the server and any {counted(left.colluders, who)}: "
+            f"Against the server and any {amount(left.colluders, who)}: "
             f"strong {value(left.strong)}, semi-strong at least {value(left.semi_strong)}, weak {weak}."
         )
     return lines
@@ -124,7 +124,7 @@ def uncertainty(report: Report) -> str:
         return ""
     first = plain(report.rounds[position])
     weak = interval(metrics.weak_lower, metrics.weak_upper)
-    also = f"; {counted(len(report.likely), 'more client')} exposed" if report.likely else ""
+    also = f"; {amount(len(report.likely), 'more client')} exposed" if report.likely else ""
     where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
     return (
         f"Some weights may be rounded numbers ({where}). What is said here holds\n"
@@ -173,7 +173,7 @@ def way(report: Report, exposure: Exposure) -> str:
     if exposure.coefficients is not None:
         terms = " ".join(f"{value:+.4g}·round {plain(report.rounds[t])}" for t, value in exposure.largest())
         rest = len(exposure.coefficients) - len(exposure.largest())
-        how = terms + (f" and {counted(rest, 'more round')}" if rest else "")
+        how = terms + (f" and {amount(rest, 'more round')}" if rest else "")
         how += "" if exposure.exact else f" (rounded; leaves {exposure.residual:.0e} of others)"
     return how
 

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from simfl.core.errors import SimflError
-from simfl.core.wording import counted
+from simfl.core.wording import amount
 
 LIKELY = 0.5
 """Share of the next rounds that break a guarantee from which on the warning comes."""
@@ -61,7 +61,7 @@ def follow(
             past = read_past(file, columns)
             view = outlook(past, bounds)
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
-            known = f"{counted(len(past.rows), 'round')}, {counted(len(past.clients), 'client')}"
+            known = f"{amount(len(past.rows), 'round')}, {amount(len(past.clients), 'client')}"
             click.echo(f"{known}: {values}; one more round breaks it with probability "
                        f"{max(view.below.values()):.2f}")  # fmt: skip
             if max(view.below.values()) >= LIKELY:

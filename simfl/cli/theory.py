@@ -8,7 +8,7 @@ import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
 from simfl.core.json_data import JsonObject
-from simfl.core.wording import counted
+from simfl.core.wording import amount
 
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
@@ -102,7 +102,7 @@ def _against_any(guarantee: dict[str, int | None] | None, colluders: int, client
     from simfl.core.errors import SimflError
 
     if colluders >= clients:
-        raise SimflError(f"--colluders {colluders}: leaves none of {counted(clients, 'client')}; at most {clients - 1}")
+        raise SimflError(f"--colluders {colluders}: leaves none of {amount(clients, 'client')}; at most {clients - 1}")
     left = {name: None if value is None else max(1, value - colluders) for name, value in (guarantee or {}).items()}
     return {"guarantee_colluders": left or None}
 
@@ -115,7 +115,7 @@ def _tolerance(shows_updates: bool, sums: JsonObject, colluders: int) -> str:
     if most is None:
         return "how many of them the protocol tolerates is not known"
     if colluders <= most:
-        return f"the protocol hides single updates from the server and up to {counted(most, 'client')} of a sum"
+        return f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
     return f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"
 
 
@@ -138,7 +138,7 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
         yield "sums", f"not known: {sums.get('unknown', 'nothing is said of how many updates are summed')}"
         return
     about = "" if sums["sure"] else "about "
-    size = f"{counted(sums['clients'], 'update')} of {counted(sums['elements'], 'element')}"
+    size = f"{amount(sums['clients'], 'update')} of {amount(sums['elements'], 'element')}"
     yield "sum", f"{about}{size}, in units of {sums['unit']:,}"
     if "refused" in sums:
         yield "sum", f"impossible: {sums['refused']}"
@@ -150,7 +150,7 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
     for row in sums["phases"]:
         times = f"{row['times']:,} x " if row["times"] > 1 else "once, " if not row["times"] else ""
         cost = f"{row['bytes_up']:,.0f} B up, {row['bytes_down']:,.0f} B down, {row['seconds']:.3g} s"
-        yield f"phase {row['phase']}", f"{times}{counted(row['asked'], 'client')}, each {cost}"
+        yield f"phase {row['phase']}", f"{times}{amount(row['asked'], 'client')}, each {cost}"
     for which in ("up", "down"):
         ratio = sums[f"bytes_{which}"] / sums[f"clear_bytes_{which}"] if sums[f"clear_bytes_{which}"] else 1.0
         yield f"all bytes {which}", f"{sums[f'bytes_{which}']:,} an aggregation, {ratio:.3g} times those in clear"

@@ -1,7 +1,7 @@
 """Numbers of things in messages."""
 
 
-def counted(number: float, noun: str) -> str:
+def amount(number: float, noun: str) -> str:
     """``"1 client"``, ``"1,200 clients"``.
 
     Args:

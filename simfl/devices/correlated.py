@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, Tag
 from simfl.core.distributions import Probabilities, all_equal, length_problems, probabilities, reaching
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import counted, there_are
+from simfl.core.wording import amount, there_are
 from simfl.devices.base import AVAILABILITY, Available
 
 Size = Annotated[int, Field(ge=1, le=10**9)]
@@ -56,7 +56,7 @@ class Correlated:
         elif self._count > setting.clients:
             remedy = f"the nearest valid value is {setting.clients}"
             problems.append(
-                ("groups", f"{there_are(self._count, 'group')} for {counted(setting.clients, 'client')}; {remedy}")
+                ("groups", f"{there_are(self._count, 'group')} for {amount(setting.clients, 'client')}; {remedy}")
             )
         return problems
 

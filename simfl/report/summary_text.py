@@ -1,6 +1,6 @@
 """What happened, in sentences computed from the numbers, where there is nothing to choose."""
 
-from simfl.core.wording import counted
+from simfl.core.wording import amount
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.secagg_overhead import describe_masking
 from simfl.report.study import Group, Study
@@ -35,7 +35,7 @@ def _guarantee(group: Group) -> str:
     last = rounds["privacy_weak_lower"].iloc[-1]
     since = int(rounds.loc[rounds["privacy_weak_lower"] == last, "round"].iloc[0])
     if last <= 1:
-        return f"After {counted(since + 1, 'round')}, the server can single out one client by combining the aggregates."
+        return f"After {amount(since + 1, 'round')}, the server can single out one client by combining the aggregates."
     return f"Whatever aggregates the server combines, it gets no sum of fewer than {last:g} clients' updates."
 
 

@@ -14,7 +14,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import counted
+from simfl.core.wording import amount
 from simfl.training.base import RULES, Losses
 from simfl.training.sgd_rule import SgdRule
 
@@ -98,7 +98,7 @@ class FedAvg(SgdRule):
             problems.append(("denominator", why))
         if isinstance(self.quorum, int) and (most := scenario.selection.k) is not None and self.quorum > most:
             problems.append(
-                ("quorum", f"is {self.quorum}, but selection selects {counted(most, 'client')}; use at most {most}")
+                ("quorum", f"is {self.quorum}, but selection selects {amount(most, 'client')}; use at most {most}")
             )
         return problems
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import counted, there_are
+from simfl.core.wording import amount, there_are
 from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES
 from simfl.training.sgd_rule import SgdRule
@@ -157,7 +157,7 @@ class FedBuff(SgdRule):
         if slots < unit:
             yield (
                 "concurrency",
-                f"is {slots}, less than a unit of {counted(unit, 'client')}; the nearest valid value is {unit}",
+                f"is {slots}, less than a unit of {amount(unit, 'client')}; the nearest valid value is {unit}",
             )
         elif slots > clients:
             yield "concurrency", f"is {slots} but {there_are(clients, 'client')}; the nearest valid value is {clients}"

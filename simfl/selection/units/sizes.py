@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import isqrt
 
-from simfl.core.wording import counted, there_are
+from simfl.core.wording import amount, there_are
 
 Problem = tuple[str, str]
 """(field, message)."""
@@ -22,7 +22,7 @@ def group_problems(k: int, clients: int) -> list[Problem]:
         return problems
     if clients % k == 0:
         return []
-    why = f"{counted(clients, 'client')} cannot be split into groups of {k}"
+    why = f"{amount(clients, 'client')} cannot be split into groups of {k}"
     return [("k", f"is {k} but {why}; {_nearest(k, _divisors(clients))}")]
 
 
@@ -34,7 +34,7 @@ def unit_problems(k: int, T: int, clients: int, halves: bool) -> list[Problem]:
         near = f"are {clients - 1} and {clients + 1}" if clients > 1 else "is 2"
         return [("T", f"must be even and divide the {clients} clients; the nearest valid numbers of clients {near}")]
     if T % step or clients % T:
-        split = f"{counted(clients, 'client')} cannot be split into units of {T}"
+        split = f"{amount(clients, 'client')} cannot be split into units of {T}"
         why = "two half-batches make a unit, so it must be even" if T % step else split
         return [("T", f"is {T} but {why}; {_nearest(T, [size for size in fitting if k % size == 0] or fitting)}")]
     if k > clients:
