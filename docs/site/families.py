@@ -12,7 +12,7 @@ UNCHOSEN = {"server"}
 
 HEAD = """# Plugin families
 
-*Generated from the registries; `simfl list` prints the same.* A scenario chooses a plugin by its name, and the
+*Generated from the registries; `simfl list FAMILY` prints the same.* A scenario chooses a plugin by its name, and the
 plugin's fields are YAML keys. The protocol of a family says what a plugin of your own must offer ([how to extend
 simfl](../../how-to/extend.md)).
 """

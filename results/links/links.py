@@ -78,6 +78,7 @@ def draw(table: pandas.DataFrame) -> None:
             axis.set(xlabel="server's link", yscale="log")
             axis.legend(frameon=False, fontsize=7)
         axes[0].set_ylabel("simulated seconds per 100 updates")
+        axes[0].yaxis.set_major_formatter("{x:g}")
         save(figure, table, HERE / "links.svg")
 
 

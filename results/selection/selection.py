@@ -12,6 +12,7 @@ time, one row an evaluation, mean over the seeds by round) and, from both, selec
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy
 import pandas
@@ -21,6 +22,9 @@ from simfl.api.result_objects import Result
 from simfl.experiments import study
 from simfl.report import style
 from simfl.report.saving import picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE.parent.parent / "scenarios" / "selection.yaml"
@@ -109,6 +113,17 @@ def markdown(table: pandas.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
+def label_points(axes: "Axes", table: pandas.DataFrame) -> None:
+    """Writes the policies' names beside their points, upwards from the lowest, so that no two share a line."""
+    points = table[table["policy"].isin(POLICIES)].sort_values("time_to_target_s")
+    line = axes.get_ylim()[1] / 30
+    written: list[tuple[float, float]] = []
+    for name, x, y in zip(points["policy"], points["semi_strong"], points["time_to_target_s"], strict=True):
+        height = max([y, *(below + line for at, below in written if abs(at - x) < 4)])
+        written.append((x, height))
+        axes.annotate(name, (x, y), (x + 0.2, height), fontsize=6, va="center")
+
+
 def draw() -> None:
     """Accuracy over simulated time, and time to the target against the semi-strong guarantee, for each data set."""
     from matplotlib import pyplot
@@ -123,12 +138,12 @@ def draw() -> None:
                 curve, row = curves[curves["policy"] == name], table[table["policy"] == name].iloc[0]
                 left.plot(curve["time_s"], curve["test_accuracy"], color=colour, label=name)
                 right.plot(row["semi_strong"], row["time_to_target_s"], "o", color=colour)
-                right.annotate(name, (row["semi_strong"], row["time_to_target_s"]), fontsize=6,
-                               textcoords="offset points", xytext=(4, 2))  # fmt: skip
             left.set(title=data, xscale="log", xlabel="simulated time, s", ylabel="test accuracy")
+            left.xaxis.set_major_formatter("{x:g}")
             right.set(xlabel="semi-strong guarantee after the last round",
                       ylabel=f"time to accuracy {SETTINGS[data][0]}, s")  # fmt: skip
-            right.set_ylim(bottom=0)
+            right.set(xlim=(0, 15), ylim=(0, 1.05 * table["time_to_target_s"].max()))
+            label_points(right, table)
         axes[0, 0].legend(frameon=False, fontsize=6)
         (HERE / "selection.svg").write_bytes(picture(figure, "svg"))
 

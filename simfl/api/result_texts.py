@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from simfl.core.columns import Column
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading
+from simfl.core.wording import amount
 from simfl.results.frames import html_table
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ def run_line(summary: JsonObject, path: Path) -> str:
     """``<Result quickstart: seed 0, 60 rounds, time_s 26.35, test_accuracy 0.9387, in results/quickstart/...>``."""
     values = {name: summary.get(name) for name in ("time_s", "test_accuracy")}
     numbers = "".join(f", {name} {value:.4g}" for name, value in values.items() if value is not None)
-    return f"<Result {summary['name']}: seed {summary['seed']}, {summary['rounds']} rounds{numbers}, in {path}>"
+    return (
+        f"<Result {summary['name']}: seed {summary['seed']}, {amount(summary['rounds'], 'round')}{numbers}, in {path}>"
+    )
 
 
 def sweep_line(kind: str, runs: "DataFrame", path: Path) -> str:

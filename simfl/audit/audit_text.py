@@ -1,12 +1,16 @@
 """An audit in words and small tables."""
 
+import re
 from typing import Any
 
 from simfl.audit.audit_report import Report
 from simfl.audit.exposure import Exposure
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
+from simfl.core.wording import amount
 
+COMPUTED = ("the server can compute their own updates.", "the server can compute its own update.")
+"""Of several clients, and of one."""
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""
 
@@ -19,7 +23,7 @@ def text(report: Report) -> str:
 
 def _summary(report: Report) -> list[str]:
     metrics, clients = report.metrics, len(report.clients)
-    lines = [f"{len(report.rounds)} rounds, {clients} clients, rank {value(metrics.rank)}."]
+    lines = [f"{amount(len(report.rounds), 'round')}, {amount(clients, 'client')}, rank {value(metrics.rank)}."]
     if report.unused:
         lines.append(f"Columns not read: {', '.join(plain(name) for name in report.unused[:LISTED])}.")
     if metrics.strong is None:
@@ -33,13 +37,15 @@ def _summary(report: Report) -> list[str]:
         f"  semi-strong  {semi:<8} in none of them does a client weigh more than one part in this many",
         f"  weak         {weak:<8} each of them holds at least this many clients",
         "",
-        f"{alone} of {clients} clients are exposed: the server can compute their own updates."
+        f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed: {COMPUTED[alone == 1]}"
         if alone
         else f"No client is exposed{' for certain' if report.doubtful else ''}.",
     ]
     if report.known < len(report.rounds):
-        lines[-1] = f"Within the first {report.known} rounds, as far as the budget went, " + (
-            f"{alone} of {clients} clients are exposed." if alone else "no client is exposed."
+        lines[-1] = f"Within the first {amount(report.known, 'round')}, as far as the budget went, " + (
+            f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed."
+            if alone
+            else "no client is exposed."
         )
     lines += recovery(report)
     if against := colluders(report):
@@ -59,9 +65,10 @@ def colluders(report: Report) -> list[str]:
         more = f" and {len(report.colluding) - LISTED} more" if len(report.colluding) > LISTED else ""
         lines.append(f"The server knows the updates of {names}{more}; all of this is about the other clients.")
     if (left := report.against_any) is not None:
+        who = "further client" if report.colluding else "client"
         weak = interval(left.weak_lower, left.weak_upper)
         lines.append(
-            f"Against the server and any {left.colluders} {'further ' if report.colluding else ''}clients: "
+            f"Against the server and any {amount(left.colluders, who)}: "
             f"strong {value(left.strong)}, semi-strong at least {value(left.semi_strong)}, weak {weak}."
         )
     return lines
@@ -90,11 +97,14 @@ READ = {
     "rough": "numbers of too few digits",
 }
 """What is said of :data:`simfl.privacy.multiround.weight_reading.KINDS`."""
+_SEVERAL = re.compile(r"\b(number|fraction|root)s\b")
 
 
 def numbers(report: Report) -> str:
     """How the weights were read, in one line."""
-    return "Weights: " + ", ".join(f"{count} {READ[kind]}" for kind, count in report.metrics.read.items()) + "."
+    read = report.metrics.read.items()
+    kinds = {kind: READ[kind] if count != 1 else _SEVERAL.sub(r"\1", READ[kind], count=1) for kind, count in read}
+    return "Weights: " + ", ".join(f"{count} {kinds[kind]}" for kind, count in read) + "."
 
 
 def recovery(report: Report) -> list[str]:
@@ -114,7 +124,7 @@ def uncertainty(report: Report) -> str:
         return ""
     first = plain(report.rounds[position])
     weak = interval(metrics.weak_lower, metrics.weak_upper)
-    also = f"; {len(report.likely)} more clients exposed" if report.likely else ""
+    also = f"; {amount(len(report.likely), 'more client')} exposed" if report.likely else ""
     where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
     return (
         f"Some weights may be rounded numbers ({where}). What is said here holds\n"
@@ -163,14 +173,15 @@ def way(report: Report, exposure: Exposure) -> str:
     if exposure.coefficients is not None:
         terms = " ".join(f"{value:+.4g}·round {plain(report.rounds[t])}" for t, value in exposure.largest())
         rest = len(exposure.coefficients) - len(exposure.largest())
-        how = terms + (f" and {rest} more rounds" if rest else "")
+        how = terms + (f" and {amount(rest, 'more round')}" if rest else "")
         how += "" if exposure.exact else f" (rounded; leaves {exposure.residual:.0e} of others)"
     return how
 
 
 def interval(lower: object, upper: object) -> str:
     """``6``, or ``6..8`` where only bounds are known."""
-    return value(lower) if lower == upper else f"{value(lower)}..{value(upper)}"
+    low, high = value(lower), value(upper)
+    return low if low == high else f"{low}..{high}"
 
 
 def value(value: object) -> str:

@@ -39,22 +39,23 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
 
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
-    more = report.ledger is not None
+    ledger = None if report.ledger is None else report.ledger.ledger
+    more = ledger is not None and _is_drawable(ledger)
     fig, panels = style.figure(2 + more, 1, wide=wide, height_in=4.6 + 2.3 * more, sharex=True)
     above, below = panels[0][0], panels[1][0]
     band = _corners(rounds, _carry_forward(trace.weak_lower, trace), _carry_forward(trace.weak_upper, trace))
     above.fill_between(*band, step="post", color=style.SERIES[2], alpha=0.25, linewidth=0)
-    lines = (("strong", trace.strong), ("semi-strong", trace.semi_strong), ("weak", trace.weak_upper))
-    for number, (label, values) in enumerate(lines):
-        above.step(*_corners(rounds, _carry_forward(values, trace)), where="post", label=label, **style.look(number))
+    semi_strong, weak = (_carry_forward(values, trace) for values in (trace.semi_strong, trace.weak_upper))
+    for number, (label, values) in enumerate((("strong", trace.strong), ("semi-strong", semi_strong), ("weak", weak))):
+        above.step(*_corners(rounds, values), where="post", label=label, **style.look(number))
     above.set(ylabel="Guarantee (clients)", ylim=(0, None))
     below.step(*_corners(rounds, trace.rank), where="post", label="rank of the sums", **style.look(3))
     exposed = report.exposed_by_round()
     below.step(*_corners(rounds, exposed), where="post", label="exposed clients", **style.look(4))
     below.axhline(len(report.clients), color=style.MUTED, linewidth=0.8, linestyle=":", label="all clients")
     below.set(ylabel="Rank, clients", ylim=(0, None))
-    if report.ledger is not None:
-        _draw_ledger(panels[2][0], rounds, report.ledger.ledger)
+    if ledger is not None and more:
+        _draw_ledger(panels[2][0], rounds, ledger)
     panels[-1][0].set_xlabel("Round")
     for axes in (above, below):
         axes.legend(loc="best")
@@ -63,6 +64,12 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
     if rounds[-1] > rounds[0]:
         below.set_xlim(rounds[0], rounds[-1])
     return fig
+
+
+def _is_drawable(ledger: NoiseLedger) -> bool:
+    """Whether some signal to noise is neither 0 nor infinite; without noise there is none."""
+    worst = ledger.worst
+    return any(bool((np.isfinite(curve) & (curve > 0)).any()) for curve in (worst.alone, *worst.lower, worst.everybody))
 
 
 def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: NoiseLedger) -> None:

@@ -193,7 +193,9 @@ def _positions(names: tuple[str, ...], clients: Sequence[object], participation:
     places = {str(client): i for i, client in enumerate(clients)} if names else {}
     for name in names:
         if name not in places:
-            raise SimflError(f"--colluder {name}: {participation} has no client of that name{suggestion(name, places)}")
+            some = f"; it has {', '.join(list(places)[:5])}{', ...' if len(places) > 5 else ''}"
+            near = suggestion(name, places) or some
+            raise SimflError(f"--colluder {name}: {participation} has no client of that name{near}")
     return [places[name] for name in names]
 
 

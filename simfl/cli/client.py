@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli.serve import read_token
+from simfl.core.wording import amount
 
 
 @click.command("client", short_help="Be a client of simfl serve, perhaps a slow one.")
@@ -41,4 +42,4 @@ def command(address: str, token_file: Path, slot: int | None, name: str, throttl
         client.pretend_work(job, train.samples(job))
         client.send(job, delta, loss)
         done += 1
-    click.echo(f"client {client.slot}: {done} updates")
+    click.echo(f"client {client.slot}: {amount(done, 'update')}")

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from simfl.core.errors import SimflError
+from simfl.core.wording import amount
 
 LIKELY = 0.5
 """Share of the next rounds that break a guarantee from which on the warning comes."""
@@ -64,7 +65,7 @@ def follow(
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
             next_one = ("one round says nothing about the next" if view.below is None else
                         f"one more round breaks it with probability {max(view.below.values()):.2f}")  # fmt: skip
-            size = f"{counted(len(past.rows), 'round')}, {counted(len(past.clients), 'client')}"
+            size = f"{amount(len(past.rows), 'round')}, {amount(len(past.clients), 'client')}"
             click.echo(f"{size}: {values}; {next_one}")
             if view.below is not None and max(view.below.values()) >= LIKELY:
                 _warn(str(past.label(0)), view.below, bounds, action)

@@ -20,9 +20,10 @@ PLURALS = {"policies": "selection", "datasets": "data", "noise": "stage", "metri
 @plugin_option
 @as_json
 def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
-    """List what a scenario can choose: every family, its plugins and their keys.
+    """List what a scenario can choose: the names of every family's plugins.
 
-    With FAMILY (e.g. selection) only that one; "scenarios" lists those that come with simfl.
+    With FAMILY (e.g. selection) what its plugins are and which keys they have; "scenarios" lists those that come with
+    simfl. --json prints all of it.
     """
     if family == SCENARIOS:
         _list_scenarios(as_json)
@@ -37,12 +38,23 @@ def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> Non
     chosen = known if family is None else {family: known[family]}
     if as_json:
         print_json(chosen)
+    elif family is None:
+        _list_names(known)
     else:
-        click.echo("\n\n".join(_section(name, plugins) for name, plugins in chosen.items()))
+        click.echo(_section(family, known[family]))
     from simfl.core.registration.family_index import broken
 
     for problem in broken():
         click.echo(f"{problem.group}: {problem}", err=True)
+
+
+def _list_names(known: dict[str, JsonObject]) -> None:
+    from simfl.scenario.builtin import builtins
+
+    for family, plugins in known.items():
+        click.echo(f"{click.style(family, bold=True)}: {', '.join(plugins)}")
+    click.echo(f"{click.style(SCENARIOS, bold=True)}: {', '.join(builtins())}")
+    click.echo("What each one is and its keys: simfl list FAMILY, e.g. simfl list selection", err=True)
 
 
 def _list_scenarios(as_json: bool) -> None:

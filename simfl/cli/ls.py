@@ -9,6 +9,7 @@ import click
 
 from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import printable
+from simfl.core.wording import amount
 
 if TYPE_CHECKING:
     from simfl.api.results_index import Entry
@@ -69,7 +70,7 @@ def _cells(entry: "Entry") -> tuple[str, str, str, str]:
     """State, seed, rounds and accuracy; of a sweep, the number of its runs stands for the rounds."""
     if entry.kind != "run":
         done, runs = entry.runs.get("done", 0), sum(entry.runs.values())
-        count = f"{runs} runs" if done == runs else f"{done}/{runs} runs"
+        count = amount(runs, "run") if done == runs else f"{done}/{amount(runs, 'run')}"
         pruned = f", {entry.runs['pruned']} pruned" if entry.runs.get("pruned") else ""
         return entry.state, "", count + pruned if runs else "", ""
     rounds = "" if entry.rounds is None else str(entry.rounds)

@@ -32,7 +32,15 @@ COMMANDS_ELSEWHERE = {
 }
 """What other programs call a command."""
 
-OPTIONS_ELSEWHERE = {"-m": "simfl sweep", "--multirun": "simfl sweep", "--seeds": "--replications"}
+OPTIONS_ELSEWHERE = {
+    "-m": "simfl sweep",
+    "--multirun": "simfl sweep",
+    "--n-jobs": "--jobs",
+    "--n-trials": "--runs",
+    "--seeds": "--replications",
+    "--trials": "--runs",
+    "--workers": "--jobs",
+}
 """What other programs call an option, or what does its work here."""
 
 

@@ -1,5 +1,6 @@
 """``simfl search``"""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from simfl.experiments.search.run_search import FinishedSearch
 
 RUNS, BATCH = 40, 4
+GUARANTEES = {
+    "privacy_strong": "guarantee_strong",
+    "privacy_semi_strong": "guarantee_semi_strong",
+    "privacy_weak_lower": "guarantee_weak",
+}
+"""What the rounds of a run have left, and what theory gives for any number of rounds."""
 SHOWN = 10
 """Rows of the table in the terminal."""
 
@@ -97,5 +104,10 @@ def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> Non
             click.echo(f"all {definition.space.size} combinations were tried", err=True)
         for trial in (trial for trial in finished.trials if trial.state == "failed"):
             click.echo(f"failed: number {trial.number}: {trial.note}", err=True)
+        for requirement in definition.goal.requirements:
+            if requirement.name in GUARANTEES:
+                proven = replace(requirement, name=GUARANTEES[requirement.name])
+                click.echo(f"note: {requirement} holds for the rounds of a run; for any number of rounds require "
+                           f"{proven}", err=True)  # fmt: skip
     click.echo(summary_line(definition, finished.trials))
     click.echo(finished.path / "search.csv")

@@ -23,6 +23,7 @@ from simfl.cli.shared import (
     write_asked_latex,
 )
 from simfl.core.errors import SimflError, printable
+from simfl.core.wording import amount
 
 FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10
@@ -196,9 +197,12 @@ def _submit(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_js
     if array is None:
         return False
     if array.runs is None:
-        click.echo(f"array {array.job} is still at work: {array.tasks} tasks queued or running", err=True)
+        click.echo(f"array {array.job} is still at work: {amount(array.tasks, 'task')} queued or running", err=True)
     else:
-        click.echo(f"submitted array {array.job}: {array.tasks} tasks for {array.runs} runs", err=True)
+        click.echo(
+            f"submitted array {array.job}: {amount(array.tasks, 'task')} for {amount(array.runs, 'run')}",
+            err=True,
+        )
     if as_json:
         print_json({"path": str(folder), "digest": plan.digest, **asdict(array)})
     else:

@@ -8,6 +8,7 @@ import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
 from simfl.core.json_data import JsonObject
+from simfl.core.wording import amount
 
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
@@ -101,7 +102,7 @@ def _against_any(guarantee: dict[str, int | None] | None, colluders: int, client
     from simfl.core.errors import SimflError
 
     if colluders >= clients:
-        raise SimflError(f"--colluders {colluders}: leaves none of {clients} clients; at most {clients - 1}")
+        raise SimflError(f"--colluders {colluders}: leaves none of {amount(clients, 'client')}; at most {clients - 1}")
     left = {name: None if value is None else max(1, value - colluders) for name, value in (guarantee or {}).items()}
     return {"guarantee_colluders": left or None}
 
@@ -114,7 +115,7 @@ def _tolerance(shows_updates: bool, sums: JsonObject, colluders: int) -> str:
     if most is None:
         return "how many of them the protocol tolerates is not known"
     if colluders <= most:
-        return f"the protocol hides single updates from the server and up to {most:,} clients of a sum"
+        return f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
     return f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"
 
 
@@ -137,7 +138,8 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
         yield "sums", f"not known: {sums.get('unknown', 'nothing is said of how many updates are summed')}"
         return
     about = "" if sums["sure"] else "about "
-    yield "sum", f"{about}{sums['clients']:,} updates of {sums['elements']:,} elements, in units of {sums['unit']:,}"
+    size = f"{amount(sums['clients'], 'update')} of {amount(sums['elements'], 'element')}"
+    yield "sum", f"{about}{size}, in units of {sums['unit']:,}"
     if "refused" in sums:
         yield "sum", f"impossible: {sums['refused']}"
         return
@@ -148,15 +150,15 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
     for row in sums["phases"]:
         times = f"{row['times']:,} x " if row["times"] > 1 else "once, " if not row["times"] else ""
         cost = f"{row['bytes_up']:,.0f} B up, {row['bytes_down']:,.0f} B down, {row['seconds']:.3g} s"
-        yield f"phase {row['phase']}", f"{times}{row['asked']:,} clients, each {cost}"
+        yield f"phase {row['phase']}", f"{times}{amount(row['asked'], 'client')}, each {cost}"
     for which in ("up", "down"):
         ratio = sums[f"bytes_{which}"] / sums[f"clear_bytes_{which}"] if sums[f"clear_bytes_{which}"] else 1.0
         yield f"all bytes {which}", f"{sums[f'bytes_{which}']:,} an aggregation, {ratio:.3g} times those in clear"
     for who in ("client", "server"):
         if done := {kind: count[who] for kind, count in sums["work"].items() if count[who]}:
             seconds = sums["client"]["seconds"] if who == "client" else sums["server_s"]
-            counted = ", ".join(f"{count:,} {kind}" for kind, count in done.items())
-            yield f"{who} work", f"{counted}; {seconds:.3g} s at the scenario's rates"
+            operations = ", ".join(f"{count:,} {kind}" for kind, count in done.items())
+            yield f"{who} work", f"{operations}; {seconds:.3g} s at the scenario's rates"
     for name, count in sums["known"].items():
         yield name.replace("_", " "), f"{count:,}"
     yield "time", _time(sums)

@@ -33,6 +33,7 @@ def command(
     leaves unchecked is named, and what works but is perhaps not what was meant. Exit code 2: something is wrong; 5:
     nothing is, but data or a package are not here.
     """
+    refuse_spaces(words)
     overrides = tuple(word for word in words if "=" in word and not os.path.exists(word))
     files = [word for word in words if word not in overrides]
     if not files:
@@ -49,6 +50,20 @@ def command(
     if as_json:
         print_json(reports)
     context.exit(WRONG if WRONG in codes else max(codes))
+
+
+def refuse_spaces(words: tuple[str, ...]) -> None:
+    """Refuses ``key = value``, of which two words would be taken for files.
+
+    Raises:
+        SimflError: with the right way.
+    """
+    if "=" in words:
+        from simfl.core.errors import SimflError
+        from simfl.scenario.overrides import FORM, spaced_override
+
+        if (spaced := spaced_override(words)) is not None:
+            raise SimflError(f"override {spaced[0]}: {FORM}, did you mean '{spaced[1]}'?")
 
 
 def _check(

@@ -16,6 +16,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import Plugin, is_plugin
 from simfl.core.registration.registry import Registry
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.wording import amount
 
 Positive = Annotated[float, Field(gt=0, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0, le=1e12)]
@@ -273,7 +274,7 @@ def length_problems(key: str, value: object, clients: int, of: str = "clients") 
     """The problem of a list whose length is not the number of clients (for a plugin's ``check``)."""
     if not isinstance(value, tuple) or len(value) == clients:
         return []
-    text = f"lists {len(value)} values but there are {clients} {of}; give {clients} values or one number"
+    text = f"lists {amount(len(value), 'value')} but there are {clients} {of}; give {clients} values or one number"
     return [(key, f"{text}; values of a sweep are written without brackets" if len(value) > 1 else text)]
 
 

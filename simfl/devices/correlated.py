@@ -10,6 +10,7 @@ from pydantic import Discriminator, Field, Tag
 from simfl.core.distributions import Probabilities, all_equal, length_problems, probabilities, reaching
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.wording import amount, there_are
 from simfl.devices.base import AVAILABILITY, Available
 
 Size = Annotated[int, Field(ge=1, le=10**9)]
@@ -50,11 +51,13 @@ class Correlated:
         problems += reaching("dropout", self.dropout, most=1) + reaching("group_dropout", self.group_dropout, most=1)
         if isinstance(self.groups, tuple) and sum(self.groups) != setting.clients:
             problems.append(
-                ("groups", f"the sizes add up to {sum(self.groups)} but there are {setting.clients} clients")
+                ("groups", f"the sizes add up to {sum(self.groups)} but {there_are(setting.clients, 'client')}")
             )
         elif self._count > setting.clients:
             remedy = f"the nearest valid value is {setting.clients}"
-            problems.append(("groups", f"there are {self._count} groups for {setting.clients} clients; {remedy}"))
+            problems.append(
+                ("groups", f"{there_are(self._count, 'group')} for {amount(setting.clients, 'client')}; {remedy}")
+            )
         return problems
 
     def build(self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None) -> "SharedFate":

@@ -19,6 +19,7 @@ from simfl.core.errors import ScenarioError, suggestion
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import csv_rows
+from simfl.core.wording import amount
 
 
 class Bounds(NamedTuple):
@@ -126,7 +127,7 @@ def _read(path: Path, *_: int) -> ProfileTable:
     _check_header(where, header)
     for where, cells in body:
         if len(cells) != len(header):
-            raise ScenarioError("", f"{where}: {len(cells)} values for {len(header)} columns")
+            raise ScenarioError("", f"{where}: {amount(len(cells), 'value')} for {amount(len(header), 'column')}")
     columns = {
         name: _numbers(name, [(where, cells[i]) for where, cells in body], COLUMNS[name])
         for i, name in enumerate(header)

@@ -13,6 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath, csv_rows
 from simfl.core.types import Name
+from simfl.core.wording import amount
 from simfl.devices.base import AVAILABILITY, Available
 
 MAX_TIME = 1e12
@@ -105,7 +106,7 @@ def _read(
 
 
 def _interval(cells: list[str], where: str, period: float | None) -> tuple[str, float, float]:
-    problem = f"{len(cells)} values for 3 columns"
+    problem = f"{amount(len(cells), 'value')} for 3 columns"
     if len(cells) == 3:
         try:
             start, end = float(cells[1]), float(cells[2])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError, suggestion
 from simfl.core.storage.data_folder import MAX_CELL, csv_rows
+from simfl.core.wording import amount
 from simfl.network.links import NARROWEST
 from simfl.network.topology import MAX_EDGES, Edge, Topology
 
@@ -68,7 +69,7 @@ def _edges(rows: list[tuple[str, list[str]]], key: str, attributes: Attributes) 
     seen: dict[tuple[str, str], str] = {}
     for where, cells in lines:
         if len(cells) != len(header):
-            raise ScenarioError(key, f"{where}: {len(cells)} values for {len(header)} columns")
+            raise ScenarioError(key, f"{where}: {amount(len(cells), 'value')} for {amount(len(header), 'column')}")
         values = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
         link = edge(values, values.pop("src", ""), values.pop("dst", ""), f"{where}: ", key, attributes)
         if first := seen.get(link[:2]):
@@ -141,7 +142,7 @@ def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[lis
         if name in done:
             raise ScenarioError(key, f"{where}: row '{name}' comes twice")
         if len(cells) != len(names):
-            raise ScenarioError(key, f"{where}: {len(cells)} values for {len(names)} columns")
+            raise ScenarioError(key, f"{where}: {amount(len(cells), 'value')} for {amount(len(names), 'column')}")
         done.add(name)
         for column, cell in enumerate(cells):
             if cell:

@@ -13,6 +13,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.wording import there_are
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
 from simfl.network.server_link import ServerLink, share_server
@@ -115,7 +116,9 @@ class SmallWorld(Generated):
         if self.neighbours >= setting.clients:
             most = max(setting.clients - 1, 0) // 2 * 2
             remedy = f"the nearest valid value is {most}" if most else "use complete"
-            problems.append(("neighbours", f"is {self.neighbours} but there are {setting.clients} clients; {remedy}"))
+            problems.append(
+                ("neighbours", f"is {self.neighbours} but {there_are(setting.clients, 'client')}; {remedy}")
+            )
         return problems
 
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simfl.core.errors import suggestion
 from simfl.core.types import Name
+from simfl.core.wording import amount, there_are
 from simfl.network.sites import Placement, place
 
 Clients = Annotated[
@@ -51,7 +52,7 @@ def node_problems(
         problems.append(("edges", "no node is left for the clients"))
     elif placement == "one_each" and chosen != number:
         remedy = f"set clients: {chosen} at the top, or placement: cycle or random"
-        problems.append(("placement", f"there are {number} clients for {chosen} client nodes; {remedy}"))
+        problems.append(("placement", f"{there_are(number, 'client')} for {amount(chosen, 'client node')}; {remedy}"))
     return problems
 
 

@@ -1,5 +1,6 @@
 """A calibration as a file of device profiles, and as a table for the terminal."""
 
+from simfl.core.wording import amount
 from simfl.devices.profiles import COLUMNS
 from simfl.remote.calibration import Calibration, ClientFit, Estimate
 from simfl.results.tables import csv_bytes
@@ -37,10 +38,10 @@ def calibration_text(calibration: Calibration) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     if left := len(calibration.clients) - len(shown):
-        lines.append(f"... and {left} more clients, all of them in the file")
+        lines.append(f"... and {amount(left, 'more client')}, all of them in the file")
     lines.append(f"In brackets: {share} intervals.")
     if calibration.silent:
-        lines.append(f"Left out: {calibration.silent} jobs whose clients reported no durations.")
+        lines.append(f"Left out: {amount(calibration.silent, 'job')} whose clients reported no durations.")
     lines += [f"Not told apart: {text}." for text in calibration.unresolved]
     return "\n".join(lines)
 

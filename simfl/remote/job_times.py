@@ -18,6 +18,7 @@ from typing import NamedTuple
 from simfl.core.errors import SimflError
 from simfl.core.remote_clients import JobRequest
 from simfl.core.storage.disk import naming, open_own, write_atomically
+from simfl.core.wording import amount
 from simfl.remote.wall_clock import ClockSource, WallClock
 from simfl.results.file_names import JOB_TIMES
 from simfl.results.tables import csv_bytes
@@ -121,7 +122,7 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
     reported, silent = [], 0
     for where, cells in rows[1:]:
         if len(cells) != len(header):
-            raise SimflError(f"{where}: {len(cells)} values for {len(header)} columns")
+            raise SimflError(f"{where}: {amount(len(cells), 'value')} for {amount(len(header), 'column')}")
         if any(cells[places[name]] == "" for name in needed[-3:]):
             silent += 1
             continue

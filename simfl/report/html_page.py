@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.core.json_data import JsonObject
+from simfl.core.wording import amount
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, family_level
 from simfl.report.attack_summary import attack_summary, enumerate_words
@@ -153,7 +154,7 @@ def _data(kind: str, text: str) -> str:
 def _facts(study: Study) -> list[str]:
     """What was simulated, in a few words each."""
     seeds = {run.seed for run in study.runs}
-    runs = [f"{len(list(study.runs))} runs"] if not study.single or len(seeds) > 1 else []
+    runs = [amount(len(list(study.runs)), "run")] if not study.single or len(seeds) > 1 else []
     failed = sum(member.status != "done" for member in study.members)
     first = study.groups[0].first
     learning = first.scenario.get("learning", {})

@@ -102,5 +102,5 @@ def _cell(text: str) -> str:
 
 
 def _caption(study: Study) -> str:
-    seeds = f"mean ± 95 % of {study.seeds} seeds" if study.seeds > 1 else "one seed"
+    seeds = f"mean over {study.seeds} seeds ± half of the 95 % interval" if study.seeds > 1 else "one seed"
     return escape(f"{study.title}: {seeds}.")

@@ -1,5 +1,6 @@
 """What happened, in sentences computed from the numbers, where there is nothing to choose."""
 
+from simfl.core.wording import amount
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.secagg_overhead import describe_masking
 from simfl.report.study import Group, Study
@@ -34,8 +35,8 @@ def _guarantee(group: Group) -> str:
     last = rounds["privacy_weak_lower"].iloc[-1]
     since = int(rounds.loc[rounds["privacy_weak_lower"] == last, "round"].iloc[0])
     if last <= 1:
-        return f"After {since + 1} rounds, the server can single out one client by combining the aggregates."
-    return f"Combining all aggregates, the server can narrow nothing down to fewer than {last:g} clients."
+        return f"After {amount(since + 1, 'round')}, the server can single out one client by combining the aggregates."
+    return f"Whatever aggregates the server combines, it gets no sum of fewer than {last:g} clients' updates."
 
 
 def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
@@ -59,4 +60,4 @@ def _range(study: Study, measure: StudyMeasure) -> str:
     if scale.text(means[low]) == scale.text(means[high]):
         return f"is {scale.quantity(means[low])} everywhere"
     text = f"ranges from {scale.quantity(means[low])} to {scale.quantity(means[high])}"
-    return f"{text} (mean of {high if measure.better > 0 else low})" if study.comparable else text
+    return f"{text} (best mean: {high if measure.better > 0 else low})" if study.comparable else text

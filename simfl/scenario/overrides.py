@@ -6,7 +6,7 @@ the keys that both have keep what the file gave them.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from simfl.scenario.separators import SHORTHAND, split_fields
 from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
 from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read
 from simfl.scenario.yaml.scalars import scalar
+
+FORM = "an override has the form key=value without spaces"
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*|[0-9]+")
 
@@ -36,11 +38,9 @@ def apply(document: Document, overrides: Iterable[str], top: object) -> None:
         top: the type of the whole, i.e. Scenario.
     """
     texts = list(overrides)
-    if "=" in texts[1:-1]:
-        at = texts.index("=", 1)
-        proposal, place = f"{texts[at - 1]}={texts[at + 1]}", Place(f"override {' '.join(texts[at - 1 : at + 2])}")
-        problem = f"an override has the form key=value without spaces, did you mean {shown(proposal)}?"
-        document.problems.append(Problem(place, "", problem))
+    if (spaced := spaced_override(texts)) is not None:
+        place = Place(f"override {spaced[0]}")
+        document.problems.append(Problem(place, "", f"{FORM}, did you mean {shown(spaced[1])}?"))
         return
     for text in texts:
         place = Place(f"override {text if len(text) <= 80 and text.isprintable() else shown(text)}")
@@ -53,12 +53,20 @@ def apply(document: Document, overrides: Iterable[str], top: object) -> None:
             document.problems.append(Problem(place, "", str(error)))
 
 
+def spaced_override(texts: Sequence[str]) -> tuple[str, str] | None:
+    """An override with spaces around its ``=``, which a shell takes for three words, and how to write it."""
+    if "=" not in texts[1:-1]:
+        return None
+    at = texts.index("=", 1)
+    return " ".join(texts[at - 1 : at + 2]), f"{texts[at - 1]}={texts[at + 1]}"
+
+
 def _split(text: str) -> tuple[KeyPath, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         parts = re.fullmatch(r"([\w.-]+):(\S+)", text)
         example = f"did you mean '{parts[1]}={parts[2]}'?" if parts else "e.g. training.rounds=50"
-        raise _Bad(f"an override has the form key=value without spaces, {example}")
+        raise _Bad(f"{FORM}, {example}")
     return _path(key), value.strip()
 
 

@@ -102,7 +102,9 @@ class MaskedProtocol(Protocol):
         most = summands(setting)
         if most is not None and self.min_sum is not None and most < self.min_sum:
             nearest = f"the nearest value is {most}" if most > 1 else "one update is not hidden; use secagg: plain"
-            problems.append(("min_sum", f"is {self.min_sum}, but {most} are summed; {nearest}"))
+            problems.append(
+                ("min_sum", f"is {self.min_sum}, but {most} {'is' if most == 1 else 'are'} summed; {nearest}")
+            )
         elif most is not None:
             problems += self._field_overflow(setting, most)
         if self.scale is not None and self.clip * self.scale > FINEST:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Units, View
+from simfl.core.wording import amount
 from simfl.selection.base import POLICIES, Scalars, nobody
 from simfl.selection.units.blocks import count
 from simfl.selection.units.draws import in_order
@@ -66,7 +67,7 @@ class TiFl:
         if self.adaptive:
             return [("probabilities", "are those of adaptive: false; leave them out or use it")]
         if len(self.probabilities) != self.tiers or not sum(self.probabilities):
-            wrong = f"has {len(self.probabilities)} values for {self.tiers} tiers"
+            wrong = f"has {amount(len(self.probabilities), 'value')} for {self.tiers} tiers"
             return [("probabilities", f"{wrong}; give one for each tier, not all of them 0")]
         return []
 

@@ -14,6 +14,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.wording import amount
 from simfl.training.base import RULES, Losses
 from simfl.training.sgd_rule import SgdRule
 
@@ -96,7 +97,9 @@ class FedAvg(SgdRule):
             why = f"is fixed, but the aggregate {self.aggregate.name} divides no sum; use aggregate: mean, or weights"
             problems.append(("denominator", why))
         if isinstance(self.quorum, int) and (most := scenario.selection.k) is not None and self.quorum > most:
-            problems.append(("quorum", f"is {self.quorum}, but selection selects {most} clients; use at most {most}"))
+            problems.append(
+                ("quorum", f"is {self.quorum}, but selection selects {amount(most, 'client')}; use at most {most}")
+            )
         return problems
 
 

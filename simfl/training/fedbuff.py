@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.wording import amount, there_are
 from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES
 from simfl.training.sgd_rule import SgdRule
@@ -154,9 +155,12 @@ class FedBuff(SgdRule):
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
         slots = self.concurrency or 0
         if slots < unit:
-            yield "concurrency", f"is {slots}, less than a unit of {unit} clients; the nearest valid value is {unit}"
+            yield (
+                "concurrency",
+                f"is {slots}, less than a unit of {amount(unit, 'client')}; the nearest valid value is {unit}",
+            )
         elif slots > clients:
-            yield "concurrency", f"is {slots} but there are {clients} clients; the nearest valid value is {clients}"
+            yield "concurrency", f"is {slots} but {there_are(clients, 'client')}; the nearest valid value is {clients}"
 
     def _buffer(self, policy: Any, clients: int) -> Iterator[Problem]:
         """A client is in a buffer once at most, so that a buffer can be too large to be filled."""

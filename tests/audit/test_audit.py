@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, save_npz
 from simfl.audit import audit, read
 from simfl.audit.audit_text import text
 from simfl.audit.exposure import exposures
+from simfl.audit.figure import drawing
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.privacy.multiround.analysis import MatrixAnalysis
@@ -190,7 +191,7 @@ def test_the_command_maps_columns(tmp_path, columns, message):
     log = write(tmp_path / "log.csv", "a,b,c\n1,2,0.5\n1,3,0.5\n")
     result = CliRunner().invoke(simfl, ["audit", str(log), "--columns", columns])
     if message == "":
-        assert result.exit_code == 0 and "1 rounds, 2 clients, rank 1." in result.stdout
+        assert result.exit_code == 0 and "1 round, 2 clients, rank 1." in result.stdout
     else:
         assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("\n") == 1
         assert (message or "names none of round, client and weight") in result.stderr
@@ -319,6 +320,15 @@ def test_the_command_speaks_text_and_json_and_draws_the_same_bytes(tmp_path):
     assert "2 of 4 clients are exposed" in result.stdout
     assert re.search(r"bob +13 +\+1·round 10 -1·round 13", result.stdout)
     assert runner.invoke(simfl, ["audit", str(log), "--figure", "x.gif"]).exit_code == 2
+
+
+def test_the_figure_shows_the_strong_guarantee_of_every_round_also_where_others_were_not_evaluated(tmp_path):
+    log = read(write(tmp_path / "log.csv", "round,client\n0,a\n0,b\n1,b\n1,c\n2,a\n2,b\n3,a\n3,b\n"))
+    report = audit(log.matrix, log.rounds, log.clients, every=0)
+    above = drawing(report).axes[0]
+    (strong,) = (line for line in above.lines if line.get_label() == "strong")
+    assert dict(zip(strong.get_xdata(), strong.get_ydata(), strict=True)) == {0: 2, 1: 1, 3: 1}
+    assert "-..-" not in text(report) and re.search(r"\n +0 +1 +2 +- +- +0\n", text(report))
 
 
 def test_labels_that_look_like_numbers_stay_apart(tmp_path):

@@ -216,15 +216,12 @@ def test_schema_is_json():
 
 
 def test_list_shows_families_plugins_and_keys():
-    everything = call("list").stdout
-    for word in (
-        "selection",
-        "batch_partition",
-        "k (integer >= 1; required): clients in an aggregation",
-        "distribution",
-    ):
-        assert word in everything
-    assert "dropout" not in call("list", "selection").stdout
+    everything, one = call("list"), call("list", "selection").stdout
+    lines = {line.partition(":")[0]: line for line in everything.stdout.splitlines()}
+    assert "batch_partition" in lines["selection"] and "log_normal" in lines["distribution"]
+    assert "quickstart" in lines["scenarios"] and "clients in an aggregation" not in everything.stdout
+    assert "simfl list selection" in everything.stderr
+    assert "k (integer >= 1; required): clients in an aggregation" in one and "dropout" not in one
     found = json.loads(call("list", "selection", "--json").stdout)
     assert list(found) == ["selection"]
     assert found["selection"]["random"]["fields"] == [

@@ -24,6 +24,7 @@ from tests.cli.mistakes import (
     combinations,
     command_line,
     keys,
+    newer_commands,
     plugin_files,
     python_api,
     result_files,
@@ -33,7 +34,7 @@ from tests.cli.mistakes import (
 
 TYPED = [
     mistake
-    for group in (command_line, yaml_text, keys, combinations, result_files, plugin_files, trial)
+    for group in (command_line, yaml_text, keys, combinations, result_files, plugin_files, trial, newer_commands)
     for mistake in group.MISTAKES
 ]
 
@@ -106,7 +107,9 @@ def test_list_and_schema_know_the_plugins_of_a_file(words: str, folder):
     assert result.exit_code == 0 and "my_own_policy" in result.output
 
 
-@pytest.mark.parametrize("script", [*python_api.MISTAKES, *trial.SCRIPTS], ids=lambda script: script.code)
+@pytest.mark.parametrize(
+    "script", [*python_api.MISTAKES, *trial.SCRIPTS, *newer_commands.SCRIPTS], ids=lambda script: script.code
+)
 def test_a_mistake_in_python_is_one_line_that_names_the_right_way(script: Script, folder):
     _laid(folder, script.files)
     with pytest.raises(Exception) as caught:

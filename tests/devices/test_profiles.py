@@ -144,7 +144,7 @@ BROKEN = {
     "latency_s,latency_s\n1,1\n": "devices.csv:1: the column latency_s is there twice",
     "latency_s\n": "needs a header and one row a device",
     "device,jobs\na,1\n": "devices.csv:1: the header names none of samples_per_s",
-    "latency_s,availability\n1,1\n1\n": "devices.csv:3: 1 values for 2 columns",
+    "latency_s,availability\n1,1\n1\n": "devices.csv:3: 1 value for 2 columns",
     "latency_s\n1\nx\n": "devices.csv:3: latency_s is a number from 0",
     "latency_s\nnan\n": "devices.csv:2: latency_s is a number from 0",
     "samples_per_s\n1\n0\n": "devices.csv:3: samples_per_s is a number from 1e-09",

@@ -179,6 +179,13 @@ def test_where_no_run_is_feasible_a_line_names_the_nearest(tiny, tmp_path):
     assert {row["feasible"] for row in rows(tmp_path)} == {"0"} == {row["best"] for row in rows(tmp_path)}
 
 
+def test_a_requirement_on_the_rounds_of_a_run_names_the_one_for_any_number_of_rounds(tiny, tmp_path):
+    words = ["search", tiny, "selection.k=3,6", "--maximise", "mean_cardinality", "--jobs", 1, "--out", tmp_path]
+    said = call(*words, "--require", "privacy_weak>=2").stderr
+    assert "for any number of rounds require guarantee_weak>=2" in said
+    assert "any number of rounds" not in call(*words, "--require", "mean_cardinality>=1").stderr
+
+
 # -- the same bytes ----------------------------------------------------------------------------------------
 
 WORDS = ["devices.availability.dropout=0..0.5", "selection.k=4..20:4", "training.rounds=log:4..64",

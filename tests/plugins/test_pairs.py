@@ -1,11 +1,12 @@
 """Two systems in one run: what leaves a client, who covers it, and what the certificates then say."""
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from tests.support.judge import tried
-from tests.support.pairs import SIGNS, Plugin, cell, page, pairs, plugins, sample, triples
+from tests.support.pairs import NOT_COVERED, SIGNS, Plugin, cell, page, pairs, plugins, sample, triples
 
 
 @pytest.mark.parametrize("pair", sample(80), ids=lambda pair: " + ".join(map(str, pair)))
@@ -38,7 +39,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "pairs.md"
 
 
 def written():
-    """Of the page's tables: the sign of each two plugins, and the line below the table that names them."""
+    """Of the page's tables: the sign of each two plugins, and the line below the table that names them, with names."""
     signs, notes = {}, {}
     for section in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         title, *lines = section.splitlines()
@@ -49,7 +50,11 @@ def written():
         for line in lines:
             if line.startswith("* "):
                 who, _, why = line[2:].partition(": ")
-                notes |= {(one, two, pair): why for pair in who.split(", ")}
+                for rows_and_names in who.split("; "):
+                    some, _, others = rows_and_names.partition(" with ")
+                    for row, name in itertools.product(some.split(", "), others.split(", ")):
+                        named = why.replace(f"*{one}*", row).replace(f"*{two}*", name)
+                        notes[one, two, f"{row} + {name}"] = named.removeprefix(NOT_COVERED)
     return signs, notes
 
 

@@ -170,7 +170,7 @@ def test_audit_against_colluders(log):
     assert named["colluding"] == ["site-0", "site-1"] and named["clients"] == 4
     assert (named["strong"], named["weak"]["lower"]) == (2, 2)
     three = call("audit", "log.csv", *[f"--colluder=site-{i}" for i in (0, 1, 2)], "--html", "page.html")
-    assert "1 of 3 clients are exposed" in three.stdout and "site-3" in three.stdout
+    assert "1 of 3 clients is exposed" in three.stdout and "site-3" in three.stdout
     assert "The server knows the updates of site-0, site-1, site-2;" in three.stdout
     assert "The server knows the updates of" in Path("page.html").read_text()
 

@@ -60,7 +60,7 @@ def test_cells_are_those_of_the_terminal(comparison, capsys):
         shown = [cell for cell in re.split(r" {2,}", line) if cell][1:]
         assert all(plain(cell) in shown for cell in cells), (cells, shown)
     assert "Accuracy" in head and "Traffic, MB" in head
-    assert "% needs \\usepackage{booktabs}" in compared.latex() and "of 3 seeds" in compared.latex()
+    assert "% needs \\usepackage{booktabs}" in compared.latex() and "over 3 seeds" in compared.latex()
 
 
 def test_the_best_is_bold_and_only_it():

@@ -75,7 +75,7 @@ def test_every_mistake_of_a_bad_file_in_one_pass():
         ("dropout: 0.2", "dropout: [0.1, 2]", "devices.availability.dropout.1: Input should be less than or equal to 1"),
         ("dropout: 0.2", "dropout: -1", "devices.availability.dropout: Input should be greater than or equal to 0"),
         ("dropout: 0.2", "dropout: {choices: []}", "dropout.choices: Input should have at least 1 item (got a list)"),
-        ("dropout: 0.2", "dropout: [0.5]", "devices.availability.dropout: lists 1 values but there are 40 clients"),
+        ("dropout: 0.2", "dropout: [0.5]", "devices.availability.dropout: lists 1 value but there are 40 clients"),
         ("median: 0.08", "median: 0", "network.latency_s.median: Input should be greater than 0 (got 0)"),
         ("batch_size: 20", "batch_size: twenty", "training.batch_size: Input should be a whole number or null (got 'twenty')"),
         ("batch_size: 20", "decay_at: 3", "training.decay_at: Input should be a list (got 3)"),

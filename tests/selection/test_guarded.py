@@ -510,7 +510,7 @@ def test_killed_and_resumed_the_rows_are_the_same(tmp_path, notion):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("selection.T=5", "selection.T: is 5 but 24 clients do not split"),
+        ("selection.T=5", "selection.T: is 5 but 24 clients cannot be split"),
         ("selection.inner.k=6", "selection.inner.k: is 6, no multiple of T = 4; the nearest valid values are 4 and 8"),
         ("selection={name: guarded, inner: {name: random, k: 12}, T: 6, notion: weak}", "selection.T: .* up to 4; use"),
         ("selection.rank=3", "selection.rank: is 3, .* has rank 6; the nearest valid value is 6"),

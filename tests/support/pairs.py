@@ -8,6 +8,7 @@ scenarios in which it is valid alone; two stand in the first in which both are v
 
 import itertools
 import json
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -230,10 +231,12 @@ INTRODUCTION = """# Every two plugins
 
 Two plugins of simfl in one scenario: **✓** works, **−** is refused when the scenario is read, **1** works, but the
 privacy columns and theory's guarantee are withdrawn (they say 1), because more leaves each client than updates that are
-summed ([what leaves a client](../explanation/what-leaves-a-client.md)). Below each table: the lines that the user gets,
-and what is not covered. Tests run the pairs that work for three rounds under a recorder of the simulated wire, kill
+summed ([what leaves a client](../explanation/what-leaves-a-client.md)). Below each table stand the lines that the user
+gets for −, with the names of the two families in italics where the line has the plugins' own names; for 1, what the
+guarantee does not cover. Tests run the pairs that work for three rounds under a recorder of the simulated wire, kill
 them and resume them.
 """
+NOT_COVERED = "not covered: "
 SIGNS = {"works": "✓", "refused": "−", "withdrawn": "1"}
 
 
@@ -259,7 +262,7 @@ def _counts(found: dict[Any, Cell]) -> str:
 
 
 def _table(rows: list[Plugin], columns: list[Plugin], found: dict[Any, Cell]) -> list[str]:
-    notes: dict[str, list[str]] = defaultdict(list)
+    notes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     lines = [f"## {rows[0].family} and {columns[0].family}\n", f"| | {' | '.join(it.name for it in columns)} |",
              "|---" * (len(columns) + 1) + "|"]  # fmt: skip
     for row in rows:
@@ -268,11 +271,30 @@ def _table(rows: list[Plugin], columns: list[Plugin], found: dict[Any, Cell]) ->
             it = found.get((row, column))
             cells.append("" if it is None else SIGNS[it.outcome])
             if it is not None and it.reason:
-                notes[it.reason].append(f"{row.name} + {column.name}")
+                notes[_note(it, row, column)][row.name].append(column.name)
         lines.append(f"| {row.name} | {' | '.join(cells)} |")
     lines.append("")
-    lines += [f"* {', '.join(who)}: {why}" for why, who in notes.items()]
+    lines += [f"* {_who(columns_by_row)}: {why}" for why, columns_by_row in notes.items()]
     return [*lines, ""]
+
+
+def _note(of: Cell, row: Plugin, column: Plugin) -> str:
+    """Why, with families in the place of the plugins' names, so that one line serves many pairs."""
+    if of.outcome == "withdrawn":
+        return f"{NOT_COVERED}{of.reason}"
+    if row.family == column.family:
+        return of.reason
+    families = {row.name: f"*{row.family}*", column.name: f"*{column.family}*"}
+    names = "|".join(sorted(map(re.escape, families), key=len, reverse=True))
+    return re.sub(rf"(?<![\w.])({names})(?![\w:]|\.\w)", lambda match: families[match[1]], of.reason)
+
+
+def _who(columns_by_row: dict[str, list[str]]) -> str:
+    """The pairs of a note: rows that have it with the same columns stand together."""
+    rows_by_columns: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for row, columns in columns_by_row.items():
+        rows_by_columns[tuple(columns)].append(row)
+    return "; ".join(f"{', '.join(rows)} with {', '.join(columns)}" for columns, rows in rows_by_columns.items())
 
 
 if __name__ == "__main__":

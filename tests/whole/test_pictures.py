@@ -8,11 +8,20 @@ import pytest
 
 from tests.whole.test_scripts import imported
 
-PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+ROOT = Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "docs" / "pictures"
+DOLLAR = '"#DejaVuSans-7"'
+"""The dollar sign by its place in the font; it is visible where a formula is not drawn as one."""
 
 
 def stored(name):
     return pandas.read_csv(PICTURES / f"{name}.csv")
+
+
+def test_no_picture_shows_the_source_of_a_formula():
+    shown = [path for folder in ("results", "docs") for path in (ROOT / folder).rglob("*.svg")]
+    assert len(shown) > 20
+    assert not [path for path in shown if DOLLAR in (text := path.read_text()) or "<text>$" in text]
 
 
 @pytest.mark.parametrize("name", ["sums", "notions", "policies"])

@@ -123,6 +123,8 @@ def _known(scenario: Scenario) -> list[str]:
 def _name(name: str, known: Sequence[str]) -> str:
     full_name = ALSO_CALLED.get(name.strip(), name.strip())
     if full_name not in known:
-        near = suggestion(full_name, known) or "; docs/reference/columns.md lists them"
+        parts = [each for each in (*ALSO_CALLED, *known) if full_name and f"_{full_name}" in each]
+        near = f"; did you mean {' or '.join(map(repr, parts[:3]))}?" if parts else suggestion(full_name, known)
+        near = near or "; docs/reference/columns.md lists them"
         raise SimflError(f"{name}: no final value of a run{near}")
     return full_name

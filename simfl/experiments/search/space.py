@@ -15,6 +15,8 @@ from simfl.experiments.sweep.grid import Axis, parse, parse_mapping
 from simfl.experiments.sweep.ranges import MOST, NUMBER
 
 _RANGE = re.compile(rf"(log:)?({NUMBER})\.\.({NUMBER})(?::({NUMBER}))?")
+_SWEPT = re.compile(rf"[\w.]+={NUMBER}:{NUMBER}")
+"""A range half-way to that of a sweep."""
 _LIKE_A_RANGE = re.compile(r"(log:)?[\w.+-]*\.\.[\w.+-]*(:[\w.+-]*)?")
 
 DIGITS = 4
@@ -105,6 +107,9 @@ def space_of(space: Iterable[str] | Mapping[str, object]) -> Space:
     searched = [axis for axis in axes if len(axis.values) > 1 or _LIKE_A_RANGE.fullmatch(axis.values[0])]
     fixed = tuple(f"{axis.key}={axis.values[0]}" for axis in axes if axis not in searched)
     if not searched:
+        near = next((text for text in fixed if _SWEPT.fullmatch(text)), None)
+        if near is not None:
+            raise SimflError(f"nothing to search: {near} is one value; did you mean {near.replace(':', '..')}?")
         raise SimflError("nothing to search: give a key a range or several values, e.g. selection.k=4..20")
     if any(axis.key == "name" for axis in searched):
         raise SimflError("name: all runs of a search have one name, for they share a folder")

@@ -7,6 +7,7 @@ of which stands for several overrides (:mod:`simfl.experiments.sweep.cases`).
 """
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,7 +17,11 @@ import numpy as np
 
 from simfl.core.errors import SimflError, suggestion
 from simfl.experiments.sweep.ranges import range_values
+from simfl.scenario.overrides import spaced_override
 from simfl.scenario.separators import split_values
+
+_CALL = re.compile(r"(np\.|numpy\.)?(range|arange|linspace|logspace)\(.*\)")
+"""Ranges as Python writes them."""
 
 CASE = "case"
 """The key of the axis of named cases."""
@@ -54,6 +59,9 @@ def axes(texts: Iterable[str]) -> tuple[Axis, ...]:
 
 def parse(texts: Iterable[str]) -> tuple[Axis, ...]:
     """The same, not :func:`check_axes`: values may come twice, for axes that move together."""
+    texts = list(texts)
+    if (spaced := spaced_override(texts)) is not None:
+        raise SimflError(f"{spaced[0]}: a key and its values are written without spaces, {spaced[1]}")
     return _distinct([_axis(text) for text in texts])
 
 
@@ -107,7 +115,8 @@ def group_axes(axes: Sequence[Axis], groups: Iterable[Sequence[str]]) -> tuple[A
             named[key] = ",".join(keys)
     known = [axis.key for axis in axes]
     if missing := next((key for key in named if key not in known), None):
-        raise SimflError(f"zip: {missing} has no values here{suggestion(missing, known) or f'; give {missing}=...'}")
+        near = suggestion(missing, known) or f"; give {missing}=..., as {', '.join(known)} has"
+        raise SimflError(f"zip: {missing} has no values here{near}")
     broken = {axis.group for axis in axes if axis.group and any(key in named for key in axis.group.split(","))}
     old = {axis.key: "" if axis.group in broken else axis.group for axis in axes}
     return tuple(replace(axis, group=named.get(axis.key, old[axis.key])) for axis in axes)
@@ -184,6 +193,8 @@ def _axis(text: str) -> Axis:
     if ":" in key:
         raise SimflError(f"{text}: is no key with values; values of one key are separated by commas, without spaces, "
                          "e.g. selection=random,batch_partition:T=4")  # fmt: skip
+    if _CALL.fullmatch(values):
+        raise SimflError(f"{text}: a range is written FIRST:LAST:STEP, the last included, e.g. {key}=4:12:4")
     parts = [part for text in split_values(values) for part in range_values(text)]
     return _check_axis(Axis(key.strip(), tuple(parts)))
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from simfl.core.errors import SimflError
+from simfl.core.wording import amount
 from simfl.experiments.sweep.task import Task
 from simfl.experiments.sweep.worker_process import NoWorker, Slot, Stopped
 
@@ -101,5 +102,6 @@ def _fewer(error: NoWorker, working: int, left: int) -> None:
         SimflError: nobody works any more.
     """
     if not working:
-        raise SimflError(f"{error}; {left} runs are left open, and the same command goes on with them")
+        are, them = ("is", "it") if left == 1 else ("are", "them")
+        raise SimflError(f"{error}; {amount(left, 'run')} {are} left open, and the same command goes on with {them}")
     print(f"warning: {error}; going on with {working} at the same time", file=sys.stderr)

@@ -17,6 +17,7 @@ DIGITS = 15
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 """A number as text, a regular expression."""
 _STEPS = re.compile(rf"({NUMBER}):({NUMBER}):({NUMBER})")
+_LOG_WITHOUT_COUNT = re.compile(rf"log:{NUMBER}:{NUMBER}")
 _LOG = re.compile(rf"log:({NUMBER}):({NUMBER}):({NUMBER})")
 _DECADES = re.compile(rf"({NUMBER}):({NUMBER}):log")
 
@@ -38,7 +39,8 @@ def range_values(text: str) -> list[str]:
         if any(number and abs(number.adjusted()) > DIGITS for number in (first, last, step)):
             raise SimflError(f"{text}: numbers of a range lie between 1e-{DIGITS} and 1e{DIGITS}")
         if not step or (last - first) / step < 0:
-            raise SimflError(f"{text}: from {first} in steps of {step} nothing leads to {last}")
+            near = f"; did you mean {first}:{last}:{-step}?" if step else "; a step is not 0"
+            raise SimflError(f"{text}: from {first} in steps of {step} nothing leads to {last}{near}")
         count = _count(text, int((last - first) / step) + 1)
         return [_plain(first + i * step) for i in range(count)]
     if match := _LOG.fullmatch(text):
@@ -47,6 +49,8 @@ def range_values(text: str) -> list[str]:
         return _equal_ratios(text, match[1], match[2], int(match[3]))
     if match := _DECADES.fullmatch(text):
         return _equal_ratios(text, match[1], match[2])
+    if _LOG_WITHOUT_COUNT.fullmatch(text):
+        raise SimflError(f"{text}: how many values? write {text}:COUNT, e.g. {text}:4")
     return [text]
 
 

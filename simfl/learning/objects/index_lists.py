@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError
+from simfl.core.wording import amount
 from simfl.learning.data.base import Dataset
 from simfl.learning.objects.global_seeds import seed_generators
 from simfl.learning.partitions.base import Split
@@ -59,7 +60,7 @@ def checked_split(
     samples = len(data.y_train)
     if len(parts) != clients:
         near = f"; the nearest valid value of clients is {len(parts)}" if parts else ""
-        raise ScenarioError("", f"{name} has {len(parts)} parts for {clients} clients{near}")
+        raise ScenarioError("", f"{name} has {amount(len(parts), 'part')} for {amount(clients, 'client')}{near}")
     for client, part in enumerate(parts):
         if len(part) and not (0 <= part.min() and part.max() < samples):
             wrong = int(part.min() if part.min() < 0 else part.max())

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
+from simfl.core.wording import amount
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
 
@@ -41,7 +42,7 @@ class GrowingData:
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         first = np.full(clients, self.first) if isinstance(self.first, int) else np.array(self.first)
         if len(first) != clients:
-            raise ScenarioError("first", f"has {len(first)} numbers for {clients} clients")
+            raise ScenarioError("first", f"has {amount(len(first), 'number')} for {amount(clients, 'client')}")
         sizes = first + self.new * (self.versions - 1)
         have = len(data.y_train)
         if sizes.sum() > have:

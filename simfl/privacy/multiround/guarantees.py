@@ -12,6 +12,7 @@ from simfl.core.columns import COLLUDER_COLUMNS, Column
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
+from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
 from simfl.privacy.ledger.ledger_scope import GAUSSIAN_IN_SUM, LEDGER_COLUMNS, is_covered
@@ -63,7 +64,7 @@ class Guarantees(Privacy):
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)
         if self.colluders is not None and self.colluders >= setting.clients:
-            why = f"are {self.colluders} of {setting.clients} clients, which leaves nobody; use at most"
+            why = f"are {self.colluders} of {amount(setting.clients, 'client')}, which leaves nobody; use at most"
             problems.append(("colluders", f"{why} {setting.clients - 1}"))
         if self.rows == "weights" and setting.training.by_samples and setting.learning.counts_change:
             why = "is weights, but the clients' numbers of samples change over time, and one number a client is known"

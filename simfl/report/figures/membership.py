@@ -33,6 +33,8 @@ def draw(study: Study) -> Drawn:
                 axes.plot(rows["false"], rows["true"], **(look | {"alpha": 1 / (1 + place)}))
     axes.plot([LEAST, 1], [LEAST, 1], ":", color=style.MUTED, linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlim=(LEAST, 1), ylim=(LEAST, 1.05))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
     axes.set_xlabel("Others accused")
     axes.set_ylabel("Members found")
     style.legend(fig, axes)

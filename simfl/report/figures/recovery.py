@@ -33,6 +33,7 @@ def draw(study: Study) -> Drawn:
     top = float(table["mean"].max())
     if top > 3:
         axes.set_yscale("symlog", linthresh=1)
+        axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylim(bottom=0)
     style.legend(fig, axes)
     return fig, table

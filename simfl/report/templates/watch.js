@@ -105,7 +105,7 @@ function table(runs) {
     box.checked = chosen.has(run.digest);
     box.disabled = !box.checked && chosen.size >= MOST;
     box.addEventListener("change", () => choose(run.digest, box.checked));
-    make(row, "td", {}, run.error ? `${run.label}: ${run.error}` : run.label);
+    make(row, "td", { class: "label" }, run.error ? `${run.label}: ${run.error}` : run.label);
     const told = run.ending ? "ending" : run.state;
     make(row, "td", { class: run.state }, run.diverged === null ? told : `${told}, diverged at round ${run.diverged}`);
     const meter = make(make(row, "td"), "div", { class: "meter small" });
@@ -126,8 +126,8 @@ function people(clients) {
     make(row, "td", {}, one.name ? `${one.client} ${one.name}` : String(one.client));
     make(row, "td", { class: "n" }, String(one.samples));
     make(row, "td", { class: "n" }, String(one.rounds));
-    make(row, "td", {}, one.unit.length > 6 ? `${one.unit.slice(0, 6).join(", ")} and ${one.unit.length - 6} more` : one.unit.join(", "));
-    make(row, "td", one.exposed === null ? {} : { class: "failed" }, one.exposed === null ? "" : `from round ${one.exposed}`);
+    make(row, "td", {}, one.unit.length === 0 ? "\u2013" : one.unit.length > 6 ? `${one.unit.slice(0, 6).join(", ")} and ${one.unit.length - 6} more` : one.unit.join(", "));
+    make(row, "td", one.exposed === null ? {} : { class: "failed" }, one.exposed === null ? "\u2013" : `from round ${one.exposed}`);
     if (!outside) continue;
     make(row, "td", {}, one.seen_s === undefined ? "" : `${Math.max(0, Math.round(Date.now() / 1000 - one.seen_s))} s ago`);
     make(row, "td", { class: "n" }, one.updates === undefined ? "" : one.refused ? `${one.updates}, ${one.refused} refused` : String(one.updates));

@@ -21,6 +21,7 @@ from simfl.scenario.messages.elsewhere import (
     words_at,
 )
 from simfl.scenario.messages.pydantic_errors import (
+    MAPPINGS,
     NUMBERS,
     TYPES,
     UNKNOWN_KEY,
@@ -46,6 +47,7 @@ from simfl.scenario.yaml.reader import Document
 MISTYPED = 0.8
 """Likeness from which on a key at the top is a mistyped one, and not one of a section."""
 
+MEANT = "; did you mean "
 SEVERAL = "; simfl sweep and simfl compare take several values"
 EXPLAINED = 1000
 """A file with more mistakes than this is not a scenario; further ones are not looked at."""
@@ -166,11 +168,19 @@ class _Explained:
     def other_section(self, path: KeyPath, written: object) -> str:
         """For a key at the top, one of the sections that has it, or a plugin that may stand there."""
         top, word = keys_of(self.top, self.document.value), str(path[-1])
-        if len(path) > 1 or same_name(word, top) or get_close_matches(word, top, cutoff=MISTYPED):
-            return ""
         places = sorted(key_homes(self.top, word), key=lambda home: len(home[0]))
+        if not places or len(path) > 1 or same_name(word, top) or get_close_matches(word, top, cutoff=MISTYPED):
+            return ""
         names = [name for where, name in places if where == places[0][0]]
-        return self.with_plugin(path, places[0][0], word, names, written) if places else ""
+        this, other = self.with_plugin(path, places[0][0], word, names, written), self.also_called(path, written)
+        return other.replace("?", f" or {this.removeprefix(MEANT)}", 1) or this
+
+    def also_called(self, path: KeyPath, written: object) -> str:
+        """For a word that other programs have for another key, the plugin that has that key."""
+        for key in ALSO_CALLED.get(str(path[-1]), ()):
+            if near := plugins_in_reach(self.top, self.document.value, (key,)):
+                return self.with_plugin(path, near[0], near[2], near[1][:1], written)
+        return ""
 
     def with_plugin(self, path: KeyPath, home: KeyPath, word: str, names: list[str], written: object) -> str:
         """How to choose a plugin that has the key, as it is written where the mistake is."""
@@ -181,7 +191,7 @@ class _Explained:
         else:
             example = f"{dotted_key(home)}: {{name: {names[0]}, {word}: {json.dumps(written)}}}"
         others = f" (or with {', '.join(names[1:])})" if len(names) > 1 else ""
-        return f"; did you mean {example!r}?{others}"
+        return f"{MEANT}{example!r}?{others}"
 
     def missing(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
@@ -269,6 +279,8 @@ class _Explained:
     def nearest(self, group: list[TranslatedError], value: object) -> str:
         """The valid value that lies nearest, where there is one."""
         kinds = {one.error["type"]: one.error.get("ctx", {}) for one in group}
+        if kinds.keys() & MAPPINGS and not isinstance(value, (dict, list)):
+            return list_keys(keys_of(self.around(group[0].path)[0], {}))
         if not isinstance(value, bool) and isinstance(value, (int, float)):
             return nearest_number(kinds, value, self.around(group[0].path)[0])
         if isinstance(value, str):

@@ -24,6 +24,7 @@ TYPES = {
 """pydantic's complaints about the kind of a value, and what is wanted instead."""
 
 
+MAPPINGS = {"dict_type", "dataclass_type", "dataclass_exact_type"}
 NUMBERS = ("int_type", "int_from_float", "float_type")
 
 

@@ -40,6 +40,9 @@ ALSO_CALLED = {
     "fedadam": ("adam",),
     "fedadagrad": ("adagrad",),
     "fedyogi": ("yogi",),
+    "qsgd": ("quantise",),
+    "signsgd": ("sign",),
+    "bandwidthbytespers": ("down_bytes_per_s",),
 }
 """What other programs and papers call a key."""
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from math import isqrt
 
+from simfl.core.wording import amount, there_are
+
 Problem = tuple[str, str]
 """(field, message)."""
 
@@ -11,7 +13,7 @@ def at_most_clients(k: int, clients: int) -> list[Problem]:
     """Problems of asking for ``k`` of ``clients``."""
     if k <= clients:
         return []
-    return [("k", f"is {k} but there are {clients} clients; the nearest valid value is {clients}")]
+    return [("k", f"is {k} but {there_are(clients, 'client')}; the nearest valid value is {clients}")]
 
 
 def group_problems(k: int, clients: int) -> list[Problem]:
@@ -20,7 +22,8 @@ def group_problems(k: int, clients: int) -> list[Problem]:
         return problems
     if clients % k == 0:
         return []
-    return [("k", f"is {k} but {clients} clients do not split into groups of {k}; {_nearest(k, _divisors(clients))}")]
+    why = f"{amount(clients, 'client')} cannot be split into groups of {k}"
+    return [("k", f"is {k} but {why}; {_nearest(k, _divisors(clients))}")]
 
 
 def unit_problems(k: int, T: int, clients: int, halves: bool) -> list[Problem]:
@@ -31,7 +34,7 @@ def unit_problems(k: int, T: int, clients: int, halves: bool) -> list[Problem]:
         near = f"are {clients - 1} and {clients + 1}" if clients > 1 else "is 2"
         return [("T", f"must be even and divide the {clients} clients; the nearest valid numbers of clients {near}")]
     if T % step or clients % T:
-        split = f"{clients} clients do not split into units of {T}"
+        split = f"{amount(clients, 'client')} cannot be split into units of {T}"
         why = "two half-batches make a unit, so it must be even" if T % step else split
         return [("T", f"is {T} but {why}; {_nearest(T, [size for size in fitting if k % size == 0] or fitting)}")]
     if k > clients:

@@ -1,9 +1,11 @@
 """Typical mistakes of newcomers, and the words that one line of the answer must contain.
 
 The lists were written from README and docs alone, before anybody looked at the code (but for ``overrides``, which is
-older); ``trial`` is what a trial of the entrance brought. Words are compared without regard to case; ``a|b`` means that
-either will do. All commands are typed in a folder with the files of ``BASE`` and with ``results/fl/DONE``, ``OPEN`` and
-``DAMAGED``: a finished, an interrupted and a damaged run.
+older); ``trial`` is what a trial of the entrance brought.
+``newer_commands`` was written from the pages of the commands and keys that it is about, before any of it was tried.
+Words are compared without regard to case; ``a|b`` means that either will do. All commands are typed in a folder with
+the files of ``BASE`` and with ``results/fl/DONE``, ``OPEN`` and ``DAMAGED``: a finished, an interrupted and a damaged
+run.
 """
 
 from dataclasses import dataclass, field

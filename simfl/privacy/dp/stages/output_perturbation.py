@@ -20,6 +20,7 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
+from simfl.core.wording import amount
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
 from simfl.privacy.stage import STAGES, Members, Stage
 
@@ -111,7 +112,7 @@ class OutputPerturbation(Stage):
             problems.append(("rounds", f"{why}; use null, or training.client: {{name: privacyfl, from_scratch: true}}"))
         for key, value in (("epsilon", self.epsilon), ("samples", self.samples)):
             if isinstance(value, tuple) and len(value) != setting.clients:
-                problems.append((key, f"has {len(value)} values for {setting.clients} clients"))
+                problems.append((key, f"has {amount(len(value), 'value')} for {amount(setting.clients, 'client')}"))
         most = max(self.epsilon, default=0.0) if isinstance(self.epsilon, tuple) else self.epsilon
         if self.mechanism == "gaussian" and self.noise_scale == "published" and most > 1:
             why = f"is {most:g}, for which the textbooks' Gaussian formula says nothing; the nearest value is 1"
