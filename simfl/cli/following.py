@@ -43,7 +43,6 @@ def follow(
         SimflError: no bound is named, or the log cannot be read.
         click.exceptions.Exit: with 3, once it is.
     """
-    from simfl.forecasting.forecast_text import counted
     from simfl.forecasting.least_guarantees import least_values
     from simfl.forecasting.next_round import outlook
     from simfl.forecasting.past import read_past

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
+from simfl.core.wording import amount
 from simfl.forecasting.fans import BOTH, drawing
-from simfl.forecasting.forecast_text import WORDS, counted, summary
+from simfl.forecasting.forecast_text import WORDS, summary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,9 +31,9 @@ def page(of: "Forecast", title: str) -> str:
         .render(
             title=plain(title),
             version=VERSION,
-            facts=[counted(of.plan.past_rounds, "past round"), counted(of.plan.horizon, "coming round"),
-                   counted(of.plan.clients, "client"), counted(futures, "future")],
-            checked=counted(min(futures, of.plan.guarantees), "future") if of.plan.guarantees else "",
+            facts=[amount(of.plan.past_rounds, "past round"), amount(of.plan.horizon, "coming round"),
+                   amount(of.plan.clients, "client"), amount(futures, "future")],
+            checked=amount(min(futures, of.plan.guarantees), "future") if of.plan.guarantees else "",
             understood=" ".join(lines[1:3]),
             verdicts=lines[4:],
             drawings=_drawings(of),

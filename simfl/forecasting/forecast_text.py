@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import plain
+from simfl.core.wording import amount
 from simfl.forecasting.times import date
 
 if TYPE_CHECKING:
@@ -32,19 +33,14 @@ def summary(of: "Forecast") -> list[str]:
     """What was read, how it was understood, and what each policy leads to."""
     plan, futures = of.plan, len(of.outcomes[0].rank)
     lines = [
-        f"{counted(plan.past_rounds, 'round')} of {counted(plan.clients, 'client')}; {counted(futures, 'future')} of "
-        f"{counted(plan.horizon, 'round')} each.",
+        f"{amount(plan.past_rounds, 'round')} of {amount(plan.clients, 'client')}; {amount(futures, 'future')} of "
+        f"{amount(plan.horizon, 'round')} each.",
         of.seen.sentence,
         of.model.sentence,
         "",
         *(_verdict(of, policy) for policy in range(len(of.policies))),
     ]
     return lines
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 client``, ``2 clients``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _verdict(of: "Forecast", policy: int) -> str:
@@ -54,7 +50,7 @@ def _verdict(of: "Forecast", policy: int) -> str:
     low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
     start = "as now" if policy == 0 else f"from {_from(of)} on"
-    them = counted(already, "client") if already else "nobody"
+    them = amount(already, "client") if already else "nobody"
     exposed_now = f"{them} {'is' if already < 2 else 'are'} exposed already"
     if already == of.plan.clients:
         return f"{of.policies[policy]}, {start}: {exposed_now}, which is everybody."
