@@ -209,7 +209,7 @@ def _json(content: object) -> bytes:
 
 
 @cache
-def _installed(package: str) -> str | None:
+def _package_version(package: str) -> str | None:
     """Its version, looked up once in a process: its folder is searched for, and its metadata are parsed."""
     try:
         return version(package)
@@ -219,7 +219,7 @@ def _installed(package: str) -> str | None:
 
 def _versions(scenario: Scenario) -> JsonObject:
     versions: JsonObject = {"python": platform.python_version(), "machine": platform.machine()}
-    versions |= {package: _installed(package) for package in PACKAGES}
+    versions |= {package: _package_version(package) for package in PACKAGES}
     for cls in foreign_plugins(scenario):
         if about := packages.loaded.get(cls.__module__):
             name, _, release = about.rpartition(" ")

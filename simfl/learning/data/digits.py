@@ -20,12 +20,12 @@ SAMPLES = 1797
 
 def read_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Pixels (1797, 64) and labels of scikit-learn's copy."""
-    pixels, labels = _parsed()
+    pixels, labels = _digits_file()
     return pixels.copy(), labels.copy()
 
 
 @cache
-def _parsed() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _digits_file() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The file's numbers, which are read from text once in a process.
 
     Without importing scikit-learn, which takes as long as a short run.
