@@ -3,12 +3,16 @@
 import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support import cheap_process
 from tests.support.slot_here import SlotHere
 
 cheap_process.begin()
+# a machine that is busy for a second is no mistake of a test
+hypothesis.settings.register_profile("suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("suite")
 
 WORLD = """
 name: sample

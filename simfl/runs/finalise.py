@@ -5,6 +5,7 @@ import io
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,9 @@ from simfl.selection.theory.expected_cardinality import guarantee
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+PACKAGES = ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx")
+"""Whose versions are recorded."""
 
 
 def finish(
@@ -204,13 +208,18 @@ def _json(content: object) -> bytes:
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
+@cache
+def _package_version(package: str) -> str | None:
+    """Its version, looked up once in a process: its folder is searched for, and its metadata are parsed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
 def _versions(scenario: Scenario) -> JsonObject:
     versions: JsonObject = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
+    versions |= {package: _package_version(package) for package in PACKAGES}
     for cls in foreign_plugins(scenario):
         if about := packages.loaded.get(cls.__module__):
             name, _, release = about.rpartition(" ")

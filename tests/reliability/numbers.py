@@ -199,5 +199,6 @@ CHECKS = (
            "privacy/test_multi_round.py::test_published_cases",
            "privacy/test_multi_round.py::test_small_budgets_give_wider_but_true_answers",
            "privacy/test_dp_accounting.py::test_the_library_says_the_published_values",
-           nightly=("privacy/test_multi_round.py", "privacy/test_dp_accounting.py", "privacy/test_dp_mechanisms.py")),
+           nightly=("privacy/test_multi_round.py", "privacy/test_dp_accounting.py", "privacy/test_dp_mechanisms.py",
+                    "privacy/test_colluders.py", "selection/test_guarded.py", "selection/test_guarded_properties.py")),
 )  # fmt: skip

@@ -148,5 +148,6 @@ CHECKS = (
            "report/test_page.py::test_every_download_is_the_table_behind_its_figure",
            "report/test_page.py::test_what_users_wrote_is_escaped",
            "results/test_integrity.py::test_verify_is_not_fooled_by_a_consistent_forgery",
-           nightly=("report/test_figures.py", "report/test_page.py", "results/test_integrity.py", "cli/test_cli.py")),
+           nightly=("report/test_figures.py", "report/test_page.py", "report/test_advice.py",
+                    "results/test_timeline.py", "results/test_integrity.py", "cli/test_cli.py")),
 )  # fmt: skip

@@ -142,5 +142,6 @@ CHECKS = (
     Check(10, "lint", "no global generator, clock or banned module in simfl", "files", (1, 1, 1), lint),
     tested(10, "stream-tests", "no import of random, time or datetime; a further client changes no draw of any device",
            "whole/test_architecture.py::test_no_global_randomness_and_no_wall_clock", "devices/test_contract.py",
-           nightly=("network/test_contract.py", "whole/test_architecture.py", "runs/test_run.py")),
+           nightly=("network/test_contract.py", "whole/test_architecture.py", "runs/test_run.py",
+                    "runs/test_invariants.py")),
 )  # fmt: skip

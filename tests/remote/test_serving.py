@@ -2,12 +2,10 @@
 
 import io
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 from hashlib import sha256
@@ -33,6 +31,7 @@ from simfl.results.client_updates import UpdateReplay, UpdateStore, npy_bytes
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
+from tests.support import forked
 
 HERE = Path(__file__).resolve().parents[2]
 TOKEN = "t0ken-of-the-project"
@@ -123,15 +122,18 @@ def test_three_processes_one_of_them_killed_and_started_again_give_the_bytes_of_
         "RemoteClient.scores = lambda *a, **b: os.kill(os.getpid(), 9)\n"
     )
     (tmp_path / "dying.py").write_text(stop + DATAPOD)
-    about = dict(cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}, text=True)
-    server = subprocess.Popen([sys.executable, "-m", "simfl", "serve", "served.yaml", "--token-file", "token", "-q"],
-                              stdout=subprocess.PIPE, **about)  # fmt: skip
+    served_here = forked.command("serve", "served.yaml", "--token-file", "token", "-q")
+    server = forked.start(served_here, cwd=tmp_path, stdout=subprocess.PIPE)
     try:
         address = server.stdout.readline().strip()
-        dying = subprocess.Popen([sys.executable, "dying.py", address, "token", "1"], **about)
-        others = [subprocess.Popen([sys.executable, "datapod.py", address, "token", slot], **about) for slot in "04"]
+
+        def pod(script, slot):
+            return forked.start(forked.script(script, address, "token", slot), cwd=tmp_path)
+
+        dying = pod("dying.py", "1")
+        others = [pod("datapod.py", slot) for slot in "04"]
         assert dying.wait(200) == -signal.SIGKILL
-        others.append(subprocess.Popen([sys.executable, "datapod.py", address, "token", "1"], **about))
+        others.append(pod("datapod.py", "1"))
         assert [other.wait(200) for other in others] == [0, 0, 0]
         folder = tmp_path / server.communicate(timeout=200)[0].strip()
         assert server.returncode == 0

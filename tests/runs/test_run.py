@@ -19,6 +19,7 @@ from simfl.results import checkpoint
 from simfl.runs.run import run, verify
 from simfl.scenario import Scenario
 from tests.support.kills import files, killed_after
+from tests.support.sizes import repeats
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -243,14 +244,14 @@ def test_verify_plays_again_and_sees_damage(tmp_path):
 def test_hash_seed_and_thread_count_change_no_byte(tmp_path):
     (tmp_path / "s.yaml").write_text(DIGITS)
     found = []
-    for hash_seed, threads in ((0, 1), (1, 2), (2, 1)):
+    for hash_seed, threads in ((0, 1), (1, 2), (2, 1))[: repeats(2, 3)]:
         environment = os.environ | {"PYTHONPATH": str(HERE), "PYTHONHASHSEED": str(hash_seed)}
         environment |= {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "MKL", "OPENBLAS")}
         out = str(tmp_path / str(hash_seed))
         command = [sys.executable, "-m", "simfl", "run", "-q", str(tmp_path / "s.yaml"), "--out", out]
         folder = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
         found.append(tables(folder))
-    assert found[0] == found[1] == found[2] and "model.npy" in found[0]
+    assert all(tables == found[0] for tables in found) and "model.npy" in found[0]
 
 
 ARRAYS = {

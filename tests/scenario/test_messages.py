@@ -122,7 +122,7 @@ def test_no_jargon_of_the_libraries():
 
 
 def test_a_flood_of_problems_is_cut():
-    keys = ", ".join(f"key{n}: {n}" for n in range(3000))
+    keys = ", ".join(f"key{n}: {n}" for n in range(500))
     lines = messages(changed("k: 8", f"k: 8, {keys}"))
     assert len(lines) == 101 and lines[-1].startswith("... and ")
 

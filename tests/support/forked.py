@@ -6,6 +6,7 @@ A test of imports, of the installed command or of an interpreter's start needs a
 
 import gc
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -23,6 +24,17 @@ def command(*words: object) -> Callable[[], None]:
 
         sys.argv = ["simfl", *map(str, words)]
         main()
+
+    return main
+
+
+def script(*words: object) -> Callable[[], None]:
+    """A file of Python with these arguments, to be played by a forked process as ``python FILE ...`` would."""
+
+    def main() -> None:
+        sys.argv = [str(word) for word in words]
+        sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+        runpy.run_path(sys.argv[0], run_name="__main__")
 
     return main
 

@@ -2,6 +2,7 @@
 
 import gzip
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +19,16 @@ SAMPLES = 1797
 
 
 def read_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Pixels (1797, 64) and labels of scikit-learn's copy.
+    """Pixels (1797, 64) and labels of scikit-learn's copy."""
+    pixels, labels = _digits_file()
+    return pixels.copy(), labels.copy()
 
-    The file is read without importing scikit-learn, which takes as long as a short run.
+
+@cache
+def _digits_file() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The file's numbers, which are read from text once in a process.
+
+    Without importing scikit-learn, which takes as long as a short run.
     """
     package = find_spec("sklearn")
     folder = Path(package.origin).parent if package and package.origin else None
