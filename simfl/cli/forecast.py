@@ -89,7 +89,8 @@ def command(
                 "processes": processes}  # fmt: skip
     of = _play(past, against, settings, output)
     if output is not None:
-        _write(of, output, Path(participation).name or participation)
+        path = Path(participation).resolve()
+        _write(of, output, f"{path.parent.name}/{path.name}" if path.is_dir() else path.name)
     print_json(of.to_json()) if as_json else click.echo(text(of))
 
 

@@ -102,6 +102,7 @@ class Stage(Plugin, Protocol):
         observer: against whom it protects: ``server`` = also against the server, which sees who takes part; ``outside``
             = those who see the models only; empty = nobody, it adds no noise.
         gaussian: its loss is that of Gaussian noise, ``mu``.
+        moves_norm: the norm to which it clips is another one in each aggregate.
         amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
         only_scales: its client's part multiplies the whole update by one factor and changes nothing else of it, so that
             an update that was compressed before stays as short.
@@ -117,6 +118,7 @@ class Stage(Plugin, Protocol):
     columns: tuple[Column, ...] = ()
     observer: Literal["", "server", "outside"] = ""
     gaussian: bool = False
+    moves_norm: bool = False
     amplifies: bool = False
     only_scales: bool = False
     whole: bool = False

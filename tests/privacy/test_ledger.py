@@ -152,6 +152,58 @@ def test_with_all_others_it_is_what_the_accountant_composes(tmp_path, stage, tra
     assert rounds["mu_all"].notna().sum() == 4, "every tenth round"
 
 
+SMALL = """
+clients: 6
+selection: {name: random, k: 3}
+training: {name: fedavg, rounds: 7, weighting: WEIGHT}
+learning: {data: digits, model: logistic}
+devices: {availability: {name: bernoulli, dropout: 0.2}}
+privacy: {ledger: true, stages: [{STAGE}]}
+"""
+
+
+def prefixes(P, z):
+    """What is seen under tree noise: sums over all rounds so far, each with the noise of its blocks, whitened."""
+    rounds = len(P)
+    blocks = []
+    for t in range(1, rounds + 1):
+        end, parts = 0, set()
+        for k in reversed(range(t.bit_length())):
+            if t >> k & 1:
+                parts.add((end, end + (1 << k)))
+                end += 1 << k
+        blocks.append(parts)
+    every = sorted(set.union(*blocks))
+    B = np.array([[float(block in parts) for block in every] for parts in blocks])
+    return np.linalg.solve(np.linalg.cholesky(z * z * B @ B.T), np.tril(np.ones((rounds, rounds))) @ P)
+
+
+@pytest.mark.parametrize(
+    ("weight", "stage"),
+    [
+        ("equal", "central_gaussian, noise_multiplier: 2"),
+        ("samples", "central_gaussian, noise_multiplier: 2, max_weight: 500"),
+        ("equal", "tree_gaussian, noise_multiplier: 2"),
+        ("samples", "tree_gaussian, noise_multiplier: 2, max_weight: 500"),
+    ],
+)
+def test_runs_have_what_the_covariance_of_all_that_is_seen_says(tmp_path, weight, stage):
+    """Every client against every coalition, from who took part and the samples alone."""
+    text = SMALL.replace("WEIGHT", weight).replace("STAGE", f"name: {stage}")
+    folder = run(Scenario.parse(text, "small"), tmp_path).path
+    took_part, clients = pandas.read_csv(folder / "participation.csv"), pandas.read_csv(folder / "privacy.csv")
+    P, z = np.zeros((7, 6)), 2.0
+    P[took_part["round"], took_part["client"]] = 1
+    if weight == "samples":
+        P, z = P * pandas.read_csv(folder / "clients.csv")["samples"].to_numpy(), 1000.0
+    seen = prefixes(P, z) if "tree" in stage else P / z
+    for i, row in clients.iterrows():
+        least = worst(seen, np.zeros((0, 6)), i, 5)
+        exact = [row[name] for name in ("mu_alone", "mu_1_lower", "mu_1_upper", "mu_2_lower", "mu_2_upper", "mu_all")]
+        assert exact == pytest.approx(least[[0, 1, 1, 2, 2, 5]], abs=1e-6)
+        assert row["mu_4_lower"] - 1e-6 <= least[4] <= row["mu_4_upper"] + 1e-6
+
+
 def test_without_noise_the_columns_say_who_is_exposed(tmp_path):
     rounds, clients = tables(FEDAVG + "privacy: {ledger: true}\n", tmp_path)
     assert rounds["mu_all"].iloc[0] != rounds["mu_all"].iloc[0] or rounds["cardinality"].iloc[0] == 0  # infinite: empty
@@ -182,7 +234,7 @@ def test_what_compressed_updates_tell_one_by_one_is_covered_by_noise_only(tmp_pa
 
 
 def test_noise_that_is_not_gaussian_in_the_sum_is_refused():
-    for stage in ("local_gaussian", "laplace_shares, epsilon: 1"):
+    for stage in ("local_gaussian", "laplace_shares, epsilon: 1", "adaptive_gaussian, bit_std: 3"):
         with pytest.raises(InvalidScenario, match="speaks of one stage of Gaussian noise that is added to the sum"):
             Scenario.parse(FEDAVG + f"privacy: {{ledger: true, stages: [{{name: {stage}}}]}}\n", "x")
     two = "{name: central_gaussian}, {name: tree_gaussian}"

@@ -19,11 +19,15 @@ LEDGER_COLUMNS = (
 """What rounds.csv tells of the ledger, if the scenario asks for it."""
 
 GAUSSIAN_IN_SUM = (
-    "Gaussian noise that is added to the sum (central_gaussian, adaptive_gaussian, tree_gaussian), or none"
+    "Gaussian noise that is added to the sum of updates clipped to one norm (central_gaussian, tree_gaussian), or none"
 )
 """What the ledger can speak of."""
 
 
 def is_covered(stage: Stage) -> bool:
-    """Whether the ledger can speak of sums that a stage has changed."""
-    return not stage.observer or (stage.gaussian and not stage.at_client)
+    """Whether the ledger can speak of sums that a stage has changed.
+
+    A norm that moves clips updates that stay to other ones in each sum, so that who always take part together are told
+    apart.
+    """
+    return not stage.observer or (stage.gaussian and not stage.at_client and not stage.moves_norm)

@@ -44,6 +44,7 @@ class AdaptiveGaussian(Stage):
 
     observer = "outside"
     gaussian = True
+    moves_norm = True
     amplifies = True
     only_scales = True
     columns = (
