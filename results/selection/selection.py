@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy
 import pandas
+from chosen import POLICIES
 
 import simfl
 from simfl.api.result_objects import Result
@@ -32,21 +33,6 @@ SETTINGS: dict[str, tuple[float, dict[str, object]]] = {
 SECONDS = {"mnist": 15, "cifar10": 50}
 """Of one core, a run; about."""
 
-OORT = {"name": "oort", "k": 12, "scalars": "clear"}
-POLICIES: dict[str, dict[str, object]] = {
-    "random": {"name": "random", "k": 12},
-    "weighted": {"name": "weighted", "k": 12},
-    "bernoulli": {"name": "bernoulli", "k": 12},
-    "power_of_choice, d = 24": {"name": "power_of_choice", "k": 12, "d": 24, "scalars": "clear"},
-    "oort": OORT,
-    "fedcs": {"name": "fedcs", "k": 36, "deadline_s": 4.0},
-    "tifl": {"name": "tifl", "k": 12, "scalars": "clear"},
-    "partition": {"name": "partition", "k": 12},
-    "batch_partition, T = 4": {"name": "batch_partition", "k": 12, "T": 4},
-    "half_partition, T = 4": {"name": "half_partition", "k": 12, "T": 4},
-    "guarded random, T = 12": {"name": "guarded", "inner": {"name": "random", "k": 12}, "T": 12},
-    "guarded oort, T = 12": {"name": "guarded", "inner": OORT, "T": 12},
-}
 NOTIONS = {"strong": "strong", "semi_strong": "semi_strong", "weak": "weak_lower"}
 
 
