@@ -1,6 +1,6 @@
 """Simulated time against real time: twelve throttled client processes, FedAvg and FedBuff, 60 rounds each.
 
-    python benchmarks/reality.py [--repeats 3] [--rounds 60] [--out results/reality]
+    python benchmarks/reality.py [--shared] [--repeats 3] [--rounds 60] [--out results/reality]
 
 Each client is a process that is throttled (simfl.remote.throttle) to a device of its own: its line lets so many bytes a
 second through, and its work is waited for, so that twelve fit on a few cores. What it learns is a quadratic function.
@@ -13,6 +13,11 @@ others still start. The rounds are simulated with its profiles, and the other tw
 percentile of the rounds' durations, and Kendall's tau of the order in which the updates of one round (under FedBuff:
 twelve successive ones) arrive. Writes reality.csv (every round of every repeat), summary.csv, log.csv and devices.csv
 (of FedAvg's first repeat) and reality.svg.
+
+With --shared all transfers also pass one line of the server, 400 kB/s down and 150 kB/s up: a fair queue in real time
+(benchmarks/shared_line.py). Calibration and simulation are told these two numbers and nothing else of it. For
+comparison each log is also calibrated and simulated without them. Nobody begins before all processes have started, so
+that all jobs of the first third count. Its tables are in results/reality/shared.
 """
 
 import argparse
@@ -29,6 +34,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent.parent
 CLIENTS, SELECTED, BUFFER = 12, 6, 6
 TOKEN = "only-on-this-machine"
+DOWN_BYTES_PER_S, UP_BYTES_PER_S = 4e5, 1.5e5
+SHARED = f"network={{name: star, server: {{down_bytes_per_s: {DOWN_BYTES_PER_S}, up_bytes_per_s: {UP_BYTES_PER_S}}}}}"
 SCENARIO = f"""
 clients: {CLIENTS}
 selection: {{name: random, k: {SELECTED}}}
@@ -47,14 +54,20 @@ RULES = {
 }
 
 
-def be_client(address: str, slot: int, samples: int, throttle: str) -> None:
-    """One client: a light process, which imports neither torch nor the scenario."""
+def be_client(address: str, slot: int, samples: int, throttle: str, line: int) -> None:
+    """One client: a light process, which imports neither torch nor the scenario; ``line``: port of the shared one."""
+    from dataclasses import asdict
+
     import numpy as np
+    from shared_line import SharedThrottle, crossing
 
     from simfl.remote.client import ClientError, join
     from simfl.remote.throttle import parse_throttle
 
-    client = join(address, TOKEN, f"client {slot}", slot, 300.0, parse_throttle(throttle, slot))
+    device = parse_throttle(throttle, slot)
+    if line:
+        device = SharedThrottle(**asdict(device), cross=crossing(line))
+    client = join(address, TOKEN, f"client {slot}", slot, 300.0, device)
     aim = np.random.default_rng(slot).normal(size=1).astype(np.float32)[0]
     try:
         for job in client.jobs():
@@ -67,12 +80,17 @@ def be_client(address: str, slot: int, samples: int, throttle: str) -> None:
 
 
 @contextmanager
-def processes(address: str, samples: list[int], throttle: Path) -> Iterator[None]:
-    """The twelve client processes, for as long as the context lasts."""
+def processes(address: str, samples: list[int], throttle: Path, shared: bool) -> Iterator[None]:
+    """The twelve client processes, and the line that they share, for as long as the context lasts."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    started = [
+    line, started = "0", []
+    if shared:
+        command = [sys.executable, HERE / "benchmarks/shared_line.py", CLIENTS, DOWN_BYTES_PER_S, UP_BYTES_PER_S]
+        started = [subprocess.Popen(map(str, command), env=environment, stdout=subprocess.PIPE, text=True)]
+        line = started[0].stdout.readline().strip()
+    started += [
         subprocess.Popen(
-            [sys.executable, __file__, "--client", address, str(slot), str(samples[slot]), str(throttle)],
+            [sys.executable, __file__, "--client", address, str(slot), str(samples[slot]), str(throttle), line],
             env=environment,
             stderr=subprocess.DEVNULL,
         )
@@ -104,7 +122,7 @@ def true_devices(path: Path, seed: int) -> None:
     path.write_text("\n".join(rows) + "\n")
 
 
-def real_fedavg(scenario: Any, folder: Path, samples: list[int], throttle: Path) -> None:
+def real_fedavg(scenario: Any, folder: Path, samples: list[int], throttle: Path, shared: bool) -> None:
     """A run of ``simfl serve``; its log is ``job_times.csv``."""
     from shutil import copy
 
@@ -113,7 +131,7 @@ def real_fedavg(scenario: Any, folder: Path, samples: list[int], throttle: Path)
     running = []
 
     def ready(address: str, token: str) -> None:
-        running.append(processes(address, samples, throttle))
+        running.append(processes(address, samples, throttle, shared))
         running[0].__enter__()
 
     finished = serve(scenario, folder / "served", token=TOKEN, ready=ready)
@@ -121,7 +139,9 @@ def real_fedavg(scenario: Any, folder: Path, samples: list[int], throttle: Path)
     copy(finished.path / "job_times.csv", folder / "job_times.csv")
 
 
-def real_fedbuff(scenario: Any, folder: Path, samples: list[int], throttle: Path, rounds: int) -> list[float]:
+def real_fedbuff(
+    scenario: Any, folder: Path, samples: list[int], throttle: Path, rounds: int, shared: bool
+) -> list[float]:
     """An asynchronous server in real time: when each aggregation was done, seconds since 1970."""
     from queue import Queue
     from threading import Thread
@@ -150,7 +170,7 @@ def real_fedbuff(scenario: Any, folder: Path, samples: list[int], throttle: Path
         jobs.request([request])
         Thread(target=lambda: arrivals.put((client, jobs.collect([request])[0])), daemon=True).start()
 
-    with serve_jobs(jobs) as address, processes(address, samples, throttle):
+    with serve_jobs(jobs) as address, processes(address, samples, throttle, shared):
         for client in range(CLIENTS):
             start(client)
         while len(done) < rounds:
@@ -215,7 +235,7 @@ def kendall(real: list[tuple[float, int]], simulated: list[tuple[float, int]], s
     return float(np.mean(taus))
 
 
-def tau_by_chance(rule: str, repeat: int, rounds: int, folder: Path) -> float:
+def tau_by_chance(rule: str, repeat: int, rounds: int, folder: Path, shared: bool) -> float:
     """Tau of two simulations of the true devices whose work is drawn differently: no prediction can do better."""
     from simfl.scenario import Scenario
 
@@ -225,6 +245,7 @@ def tau_by_chance(rule: str, repeat: int, rounds: int, folder: Path) -> float:
     orders = []
     for seed in (repeat, 100 + repeat):
         changes = [f"seed={seed}", RULES[rule].format(rounds=rounds), "trace=events", "devices.profiles=true.csv"]
+        changes += [SHARED] * shared
         scenario = Scenario.parse(SCENARIO, f"{rule}{seed}", [*changes, "learning.backend=auto"], folder)
         orders.append(simulate(scenario, folder)[1])
     return kendall(orders[0], orders[1], rounds // 3 * BUFFER, CLIENTS)
@@ -240,13 +261,11 @@ def round_ends(rule: str, rows: list[Any], done: list[float]) -> list[float]:
     return [*(begins[version] for version in sorted(begins)), max(row.received_s for row in rows)]
 
 
-def one(rule: str, repeat: int, rounds: int, folder: Path) -> dict[str, Any]:
+def one(rule: str, repeat: int, rounds: int, folder: Path, shared: bool) -> dict[str, Any]:
     """One real run, its calibration and its simulation."""
     import numpy as np
 
     from simfl.core.rng import Streams
-    from simfl.remote.calibration import calibrate
-    from simfl.remote.calibration_text import calibration_text, profiles_bytes
     from simfl.remote.job_times import job_times_bytes, read_job_times
     from simfl.scenario import Scenario
 
@@ -257,27 +276,42 @@ def one(rule: str, repeat: int, rounds: int, folder: Path) -> dict[str, Any]:
     samples = scenario.learning.build(scenario, Streams(repeat)).samples.tolist()
     done: list[float] = []
     if rule == "fedavg":
-        real_fedavg(scenario, folder, samples, folder / "true.csv")
+        real_fedavg(scenario, folder, samples, folder / "true.csv", shared)
     else:
-        done = real_fedbuff(scenario, folder, samples, folder / "true.csv", rounds)
+        done = real_fedbuff(scenario, folder, samples, folder / "true.csv", rounds, shared)
+    load = os.getloadavg()[0]
     rows, _ = read_job_times(folder / "job_times.csv")
     ends = round_ends(rule, rows, done)
     third = rounds // 3
-    first = [row for row in warm(rows) if row.received_s <= ends[third]]
+    first = [row for row in (rows if shared else warm(rows)) if row.received_s <= ends[third]]
     (folder / "log.csv").write_bytes(job_times_bytes(first))
-    calibration = calibrate(first)
-    (folder / "devices.csv").write_bytes(profiles_bytes(calibration))
-    print(calibration_text(calibration))
-    simulated = Scenario.parse(
-        SCENARIO, rule, [*changes, "learning.backend=auto", "trace=events", "devices.profiles=devices.csv"], folder
-    )
-    expected, updates = simulate(simulated, folder)
+    expected, updates = calibrated(first, changes, folder, shared)
+    unaware = calibrated(first, changes, folder / "unaware", False)[0] if shared else []
     arrived = [(row.received_s, row.client) for row in rows]
     return {
         "real": np.diff(ends), "simulated": np.diff([0.0, *expected]), "third": third,
+        "unaware": np.diff([0.0, *unaware]), "load": load,
         "tau": kendall(arrived, updates, third * BUFFER, SELECTED if rule == "fedavg" else CLIENTS),
         "overhead": overhead(rule, rows, ends),
     }  # fmt: skip
+
+
+def calibrated(
+    rows: list[Any], changes: list[str], folder: Path, shared: bool
+) -> tuple[list[float], list[tuple[float, int]]]:
+    """What a simulation with the profiles of a log says; with ``shared`` both know of the server's line."""
+    from simfl.network.server_link import ServerLink
+    from simfl.remote.calibration_text import calibration_text, profiles_bytes
+    from simfl.remote.shared_calibration import calibrate_shared
+    from simfl.scenario import Scenario
+
+    line = ServerLink(down_bytes_per_s=DOWN_BYTES_PER_S, up_bytes_per_s=UP_BYTES_PER_S) if shared else ServerLink()
+    calibration = calibrate_shared(rows, line)
+    folder.mkdir(exist_ok=True)
+    (folder / "devices.csv").write_bytes(profiles_bytes(calibration))
+    print(calibration_text(calibration))
+    changes = [*changes, *[SHARED] * shared, "learning.backend=auto", "trace=events", "devices.profiles=devices.csv"]
+    return simulate(Scenario.parse(SCENARIO, "simulated", changes, folder), folder)
 
 
 def warm(rows: list[Any]) -> list[Any]:
@@ -304,13 +338,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "reality")
-    parser.add_argument("--client", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--shared", action="store_true", help="all transfers pass one line of the server")
+    parser.add_argument("--client", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.client:
-        address, slot, samples, throttle = options.client
-        be_client(address, int(slot), int(samples), throttle)
+        address, slot, samples, throttle, line = options.client
+        be_client(address, int(slot), int(samples), throttle, int(line))
         return
+    options.out = options.out or HERE / "results" / "reality" / ("shared" if options.shared else ".")
     measure(options)
 
 
@@ -324,25 +360,30 @@ def measure(options: argparse.Namespace) -> None:
         for repeat in range(options.repeats):
             for rule in RULES:
                 folder = Path(scratch, f"{rule}{repeat}")
-                found = one(rule, repeat, options.rounds, folder)
+                found = one(rule, repeat, options.rounds, folder, options.shared)
                 real, simulated, third = found["real"], found["simulated"], found["third"]
                 rounds += [
                     {"rule": rule, "repeat": repeat, "round": t, "real_s": round(real[t], 4),
                      "simulated_s": round(simulated[t], 4), "calibrated_on": t < third}
+                    | ({"unaware_s": round(found["unaware"][t], 4)} if options.shared else {})
                     for t in range(len(real))
                 ]  # fmt: skip
-                ends = [(np.mean(part[third:]), np.quantile(part[third:], 0.9)) for part in (real, simulated)]
+                ends = [(np.mean(part[third:]), np.quantile(part[third:], 0.9))
+                        for part in (real, simulated, *[found["unaware"]] * options.shared)]  # fmt: skip
                 summary.append({
                     "rule": rule, "repeat": repeat, "rounds": len(real) - third,
                     "real_mean_s": ends[0][0], "simulated_mean_s": ends[1][0],
                     "mean_error": ends[1][0] / ends[0][0] - 1,
                     "real_p90_s": ends[0][1], "simulated_p90_s": ends[1][1], "p90_error": ends[1][1] / ends[0][1] - 1,
                     "kendall_tau": found["tau"],
-                    "tau_of_two_simulations": tau_by_chance(rule, repeat, options.rounds, folder),
+                    "tau_of_two_simulations": tau_by_chance(rule, repeat, options.rounds, folder, options.shared),
                     "between_rounds_s": found["overhead"],
                     "real_mean_before_s": real[1:third].mean(),
-                    "load": os.getloadavg()[0], "cores": os.cpu_count(),
+                    "load": found["load"], "cores": os.cpu_count(),
                 })  # fmt: skip
+                if options.shared:
+                    summary[-1] |= {"unaware_mean_error": ends[2][0] / ends[0][0] - 1,
+                                    "unaware_p90_error": ends[2][1] / ends[0][1] - 1}  # fmt: skip
                 print(summary[-1], flush=True)
                 options.out.mkdir(parents=True, exist_ok=True)
                 pandas.DataFrame(summary).round(4).to_csv(options.out / "summary.csv", index=False)

@@ -1,27 +1,42 @@
 """The event loop: messages per second of simfl's world against bare SimPy timeouts, in one process.
 
-    python benchmarks/world.py [K] [ROUNDS]
+    python benchmarks/world.py [K] [ROUNDS] [--part speed|scale|shared|against]... [--against CHECKOUT]
 
-Prints the ratio (the machine's speed cancels out), then processor time, its ratio to the bare timeouts of as many jobs,
-and peak memory of scenarios/million_clients.yaml and scenarios/fedbuff_scale.yaml (a million client updates each) at a
-tenth, a third and all of their rounds, each in a process of its own. Last, the processor time of both at all of their
-rounds with a shared link of the server over that without: the least of three, and with a link that is overloaded.
+``speed`` prints the ratio (the machine's speed cancels out). ``scale``: processor time, its ratio to the bare timeouts
+of as many jobs, and peak memory of scenarios/million_clients.yaml and scenarios/fedbuff_scale.yaml (a million client
+updates each) at a tenth, a third and all of their rounds, each in a process of its own. ``shared``: the processor time
+of both at all of their rounds with a shared link of the server over that without, also where lines are unequal and
+where the link is overloaded. ``against``: that of both at all of their rounds over that of another checkout's simfl.
+Such ratios are of the least of three, which are played alternately. Without --part all of it, ``against`` if there is
+a checkout.
 """
 
+import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import simpy
 
 HERE = Path(__file__).resolve().parent.parent
-SHARED = {"million_clients": ("2.5e+8",), "fedbuff_scale": ("2.5e+8", "1.0e+8")}
-"""Bytes per second of a server's link. FedBuff's jobs need 1.6e8 in each direction; less than that is overloaded."""
+SCENARIOS = ("million_clients", "fedbuff_scale")
+EQUAL, UNEQUAL = "null", "{name: log_normal, median: 1.0e+6, sigma: 0.7}"
+SHARED = [
+    ("million_clients", EQUAL, "2.5e+8"),
+    ("million_clients", UNEQUAL, "2.5e+8"),
+    ("fedbuff_scale", EQUAL, "2.5e+8"),
+    ("fedbuff_scale", EQUAL, "1.0e+8"),
+]
+"""Scenario, bytes per second of the clients' lines, and of the server's link. FedBuff's jobs need 1.6e8 in each
+direction; less than that is overloaded."""
 
 PLAYED = 1000
 
@@ -79,42 +94,84 @@ def ours(k: int, rounds: int) -> float:
         return time.perf_counter() - begin
 
 
-def measured(name: str, rounds: int, *overrides: str) -> dict[str, float]:
-    """Processor seconds and peak memory of a shipped scenario, in a process of its own."""
+def measured(name: str, rounds: int, *overrides: str, checkout: Path = HERE) -> dict[str, float]:
+    """Processor seconds and peak memory of a shipped scenario, in a process of its own, with a checkout's simfl."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-c",
-            MEASURED,
-            str(HERE / f"scenarios/{name}.yaml"),
-            str(rounds),
-            folder,
-            *overrides,
-        ]
-        found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        scenario = str(HERE / f"scenarios/{name}.yaml")
+        command = [sys.executable, "-c", MEASURED, scenario, str(rounds), folder, *overrides]
+        environment = os.environ | {"PYTHONPATH": str(checkout)}
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=checkout)
+        found: dict[str, float] = json.loads(done.stdout)
         return found
 
 
-def main() -> None:
-    k, rounds = (int(value) for value in (*sys.argv[1:], "1000", "100")[:2])
+def seconds(name: str, *overrides: str, checkout: Path = HERE) -> float:
+    """Processor seconds of all rounds."""
+    return measured(name, PLAYED, *overrides, checkout=checkout)["seconds"]
+
+
+def ratio(one: Callable[[], float], other: Callable[[], float]) -> str:
+    """The least of three of one over the least of three of the other, played alternately."""
+    pairs = [(one(), other()) for _ in range(3)]
+    first, second = (min(column) for column in zip(*pairs))
+    return f"{first:.1f} s, {second:.1f} s, ratio {first / second:.2f}"
+
+
+def speed(k: int, rounds: int) -> float:
+    """Prints the ratio of one process; seconds of a client's bare timeouts."""
     ours(k, 2)
     times = [(bare(k, rounds), ours(k, rounds)) for _ in range(3)]
     alone, whole = (min(column) for column in zip(*times))
     messages = 2 * k * rounds
     speeds = f"bare SimPy {messages / alone:,.0f} messages/s, simfl {messages / whole:,.0f}"
-    print(f"{speeds}; time ratio {whole / alone:.2f}")
-    per_job = alone / (k * rounds)
-    for name in ("million_clients", "fedbuff_scale"):
+    print(f"{speeds}; time ratio {whole / alone:.2f}", flush=True)
+    return alone / (k * rounds)
+
+
+def scale(per_job: float) -> None:
+    """Prints time and memory over rounds; ``per_job``: seconds of a client's bare timeouts."""
+    for name in SCENARIOS:
         for played in (100, 300, 1000):
             found = measured(name, played)
-            ratio = found["seconds"] / (1000 * played * per_job)
-            print(f"{name}, {played} rounds: {found['seconds']:.1f} s, ratio {ratio:.2f}, {found['MB']:.0f} MB")
-    for name, widths in SHARED.items():
-        alone_s = min(measured(name, PLAYED)["seconds"] for _ in range(3))
-        for bytes_per_s in widths:
-            server = f"network.server={{down_bytes_per_s: {bytes_per_s}, up_bytes_per_s: {bytes_per_s}}}"
-            shared_s = min(measured(name, PLAYED, server)["seconds"] for _ in range(3))
-            print(f"{name}, {PLAYED} rounds, a shared link of {bytes_per_s} bytes/s: {shared_s / alone_s:.2f} times")
+            cost = found["seconds"] / (1000 * played * per_job)
+            print(
+                f"{name}, {played} rounds: {found['seconds']:.1f} s, ratio {cost:.2f}, {found['MB']:.0f} MB", flush=True
+            )
+
+
+def shared() -> None:
+    """Prints what a shared link costs."""
+    for name, lines, bytes_per_s in SHARED:
+        line = f"network.bandwidth_bytes_per_s={lines}"
+        server = f"network.server={{down_bytes_per_s: {bytes_per_s}, up_bytes_per_s: {bytes_per_s}}}"
+        cost = ratio(partial(seconds, name, line, server), partial(seconds, name, line))
+        kind = "equal" if lines == EQUAL else "unequal"
+        print(f"{name}, {kind} lines, a link of {bytes_per_s} bytes/s, and without: {cost}", flush=True)
+
+
+def against(checkout: Path) -> None:
+    """Prints the cost over that of another checkout."""
+    for name in SCENARIOS:
+        cost = ratio(partial(seconds, name), partial(seconds, name, checkout=checkout))
+        print(f"{name}, here and in {checkout}: {cost}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("k", type=int, nargs="?", default=1000)
+    parser.add_argument("rounds", type=int, nargs="?", default=100)
+    parser.add_argument("--part", action="append", choices=("speed", "scale", "shared", "against"))
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
+    options = parser.parse_args()
+    parts = options.part or ["speed", "scale", "shared"] + ["against"] * (options.against is not None)
+    if {"speed", "scale"} & set(parts):
+        per_job = speed(options.k, options.rounds)
+        if "scale" in parts:
+            scale(per_job)
+    if "shared" in parts:
+        shared()
+    if "against" in parts:
+        against(options.against.resolve())
     print(f"(this process peaked at {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB)")
 
 

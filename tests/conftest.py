@@ -1,12 +1,14 @@
 """What several test modules share: a small comparison and a single run, played once."""
 
 import signal
-import threading
 from pathlib import Path
 
 import pytest
 
-from simfl.experiments.sweep import run_status
+from tests.support import cheap_process
+from tests.support.slot_here import SlotHere
+
+cheap_process.begin()
 
 WORLD = """
 name: sample
@@ -35,25 +37,8 @@ def played(out, overrides):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class SlotHere:
-    """A place for a sweep's runs without a process of its own, which takes a second to start; one run at a time."""
-
-    lock = threading.Lock()
-
-    def __init__(self, time_limit_s=None):
-        pass
-
-    def play(self, task):
-        from simfl.experiments.sweep.worker import _attempt
-
-        with self.lock:
-            if "error" in (reply := _attempt(task)):
-                run_status.note_failure(task.path, **reply)
-                return ""
-            return reply.get("warning", "")
-
-    def close(self):
-        pass
+def pytest_collection_finish():
+    cheap_process.collected()
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +50,25 @@ def sweeps_here():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("simfl.experiments.sweep.processes.Slot", SlotHere)
         yield
+
+
+@pytest.fixture(scope="module")
+def one_worker():
+    """One worker process for all sweeps of a module's tests: a new interpreter, as always, but started once.
+
+    For tests of what another process makes of a scenario and its plugins.
+    """
+    from simfl.experiments.sweep.worker_process import Slot
+
+    class Kept(Slot):
+        def close(self):
+            pass
+
+    slot = Kept()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simfl.experiments.sweep.processes.Slot", lambda time_limit_s: slot)
+        yield
+    Slot.close(slot)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@
     python results/compression/compression.py draw
 
 Sweeps scenarios/compression.yaml over the compressions and five seeds (40 runs of 8 s of one core on MNIST, 100 rounds
-of a small perceptron; on CIFAR-10 40 rounds of LeNet for some of them, 35 s each); finished runs are used again.
+of a small perceptron; on CIFAR-10 40 rounds of LeNet, 35 s each); finished runs are used again.
 Writes beside this file DATA.csv, one row a compression with means and standard deviations over the seeds,
 DATA_curves.csv (accuracy over megabytes and simulated time, one row an evaluation, means over the seeds by round) and,
 from the curves, compression.svg.
@@ -42,7 +42,6 @@ COMPRESSIONS: dict[str, dict[str, object]] = {
     "random_k, 10 %": {"name": "random_k", "share": 0.1},
     "top_k, 1 %, no feedback": {"name": "top_k", "share": 0.01, "error_feedback": False},
 }
-ON_CIFAR = ("none", "quantise, 4 bits", "top_k, 1 %", "random_k, 10 %")
 
 
 def measures(result: Result, target: float) -> dict[str, float]:
@@ -64,14 +63,13 @@ def measures(result: Result, target: float) -> dict[str, float]:
 def play(data: str, options: Namespace) -> None:
     """Writes the table and the curves of one data set."""
     target, overrides = SETTINGS[data]
-    names = COMPRESSIONS if data == "mnist" else ON_CIFAR
     runs = {
         (name, seed): study.scenario(SCENARIO, {"compression": COMPRESSIONS[name], **overrides}, seed)
-        for name in names
+        for name in COMPRESSIONS
         for seed in range(options.seeds)
     }
     folders, rows, curves = study.play(runs, options, SECONDS[data]), [], []
-    for name in names:
+    for name in COMPRESSIONS:
         results = [simfl.open(folder) for (known, _), folder in folders.items() if known == name]
         table = pandas.DataFrame([measures(result, target) for result in results])
         row = {"compression": name, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}

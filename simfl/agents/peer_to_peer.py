@@ -17,7 +17,6 @@ from simfl.core.types import Job, Units
 from simfl.devices.base import checked_deaths
 from simfl.metrics.participation import Tally
 from simfl.network.base import checked_delays_s
-from simfl.network.fair_sharing import waits_s
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import SessionResult
 from simfl.training.base import ServerlessRule
@@ -152,7 +151,7 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         flows = None if self.parts.sharing is None else self.parts.sharing.peer_flows(source, to, size_of)
         if flows is not None:
             begins_s = np.broadcast_to(begins_s[:, None], all_pairs).ravel()
-            waits = waits_s(begins_s, *flows)
+            waits = flows.waits_s(begins_s)
             delays, free_s = delays + waits, float((begins_s + flows.alone_s + waits).max(initial=0.0))
         return delays.reshape(all_pairs), free_s
 

@@ -15,7 +15,6 @@ from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units, job_ids
 from simfl.devices.base import checked_durations_s
-from simfl.network.fair_sharing import waits_s
 from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
 from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
@@ -201,7 +200,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         ends_s = now
         flows = None if parts.sharing is None else parts.sharing.down_flows(cohort, sizes)
         if flows is not None:
-            waits = waits_s(np.full(len(cohort), now), *flows)
+            waits = flows.waits_s(np.full(len(cohort), now))
             delays, ends_s = delays + waits, now + float((flows.alone_s + waits).max())
         if self.log is not None:
             for client, size, delay in zip(cohort.tolist(), sizes.tolist(), delays.tolist()):

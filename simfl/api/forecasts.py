@@ -27,7 +27,7 @@ def forecast(
     Args:
         log: a table or a file with a row for every client in every round, or a folder of results.
         against: other policies, e.g. ``"batch_partition:T=4"``.
-        columns: names of the columns of ``round``, ``client``, ``weight`` and ``time``.
+        columns: names of the columns of ``round``, ``client``, ``weight``, ``time`` and ``bytes``.
         horizon: coming rounds; None = as many as the log has.
         days: the horizon in days, for a log with dates.
         futures: how many are played under each policy.

@@ -7,6 +7,8 @@ import click
 from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError
 
+BANDWIDTH = click.FloatRange(1e-9, 1e15)
+
 
 @click.command("calibrate", short_help="Fit device profiles to the times of real clients' jobs.")
 @click.argument("log", type=click.Path(exists=True, path_type=Path))
@@ -16,8 +18,20 @@ from simfl.core.errors import SimflError
               help="Leave out the column client: clients of a scenario draw their devices from the rows.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
               show_default=True, help="Of the intervals.")  # fmt: skip
+@click.option("--server-down", "down_bytes_per_s", type=BANDWIDTH, metavar="BYTES_PER_S",
+              help="The server's own link, which all downloads shared; taken off the clients' lines.")  # fmt: skip
+@click.option("--server-up", "up_bytes_per_s", type=BANDWIDTH, metavar="BYTES_PER_S",
+              help="Likewise, of all uploads.")  # fmt: skip
 @as_json
-def command(log: Path, out: Path | None, draw_devices: bool, confidence: float, as_json: bool) -> None:
+def command(
+    log: Path,
+    out: Path | None,
+    draw_devices: bool,
+    confidence: float,
+    down_bytes_per_s: float | None,
+    up_bytes_per_s: float | None,
+    as_json: bool,
+) -> None:
     """Fit a device profile, with intervals, to each client of LOG: job_times.csv, or the folder of a served run.
 
     It says what the log could not tell apart: latency and bandwidth where every message has one size, speed and a fixed
@@ -26,9 +40,10 @@ def command(log: Path, out: Path | None, draw_devices: bool, confidence: float, 
     from dataclasses import asdict
 
     from simfl.core.storage.disk import write_atomically
-    from simfl.remote.calibration import calibrate
+    from simfl.network.server_link import ServerLink
     from simfl.remote.calibration_text import calibration_text, profiles_bytes
     from simfl.remote.job_times import read_job_times
+    from simfl.remote.shared_calibration import calibrate_shared
     from simfl.results.file_names import refuse_result_files
 
     if out is not None:
@@ -40,7 +55,8 @@ def command(log: Path, out: Path | None, draw_devices: bool, confidence: float, 
     rows, silent = read_job_times(log)
     if not rows:
         raise SimflError(f"{log}: no job has durations of download, work and upload")
-    calibration = calibrate(rows, confidence, silent)
+    server = ServerLink(up_bytes_per_s=up_bytes_per_s, down_bytes_per_s=down_bytes_per_s)
+    calibration = calibrate_shared(rows, server, confidence, silent)
     if out is not None:
         write_atomically(out, profiles_bytes(calibration, draw_devices))
         click.echo(f"Profiles: {out}", err=True)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from itertools import islice
 from pathlib import Path
 from threading import Event
 
@@ -41,6 +42,7 @@ def follow(
         SimflError: no bound is named, or the log cannot be read.
         click.exceptions.Exit: with 3, once it is.
     """
+    from simfl.forecasting.forecast_text import counted
     from simfl.forecasting.least_guarantees import least_values
     from simfl.forecasting.next_round import outlook
     from simfl.forecasting.past import read_past
@@ -55,14 +57,16 @@ def follow(
             raise SimflError(f"{participation}: {what}")
         stat = file.stat()
         now = stat.st_mtime_ns, stat.st_size
-        if now != seen and (now == before or _ends_with_line(file)):
+        if now != seen and (now == before or _ends_with_line(file)) and _has_entries(file):
             seen = now
-            past = read_past(file, columns)
+            past = read_past(file, columns, least=1)
             view = outlook(past, bounds)
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
-            click.echo(f"{len(past.rows)} rounds, {len(past.clients)} clients: {values}; one more round breaks it with "
-                       f"probability {max(view.below.values()):.2f}")  # fmt: skip
-            if max(view.below.values()) >= LIKELY:
+            next_one = ("one round says nothing about the next" if view.below is None else
+                        f"one more round breaks it with probability {max(view.below.values()):.2f}")  # fmt: skip
+            size = f"{counted(len(past.rows), 'round')}, {counted(len(past.clients), 'client')}"
+            click.echo(f"{size}: {values}; {next_one}")
+            if view.below is not None and max(view.below.values()) >= LIKELY:
                 _warn(str(past.label(0)), view.below, bounds, action)
         before = now
         Event().wait(interval_s)
@@ -73,6 +77,13 @@ def _ends_with_line(file: Path) -> bool:
     with open(file, "rb") as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - 1))
         return log.read(1) == b"\n"
+
+
+def _has_entries(file: Path) -> bool:
+    """Whether there is more than nothing, or than a heading."""
+    heading = file.suffix.lower() not in (".jsonl", ".ndjson", ".json", ".npy", ".npz")
+    with open(file, "rb") as log:
+        return any(line.strip() for line in islice(log, int(heading), 3))
 
 
 def _number(value: float | None) -> str:

@@ -1,8 +1,11 @@
 """``simfl forecast``"""
 
+import os
 import re
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from timeit import timeit
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +15,7 @@ from simfl.core.errors import SimflError, suggestion
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast
+    from simfl.forecasting.future_plan import FuturePlan
     from simfl.forecasting.past import Past
 
 
@@ -37,15 +41,15 @@ if TYPE_CHECKING:
 @click.option(
     "--guarantees",
     type=click.IntRange(min=0),
-    default=8,
+    default=100,
     show_default=True,
     help="Futures for which the semi-strong and weak guarantees are computed, too.",
 )
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="That play at once.")
 @click.option(
     "--columns",
-    metavar="round=NAME,client=NAME[,weight=NAME,time=NAME]",
-    help="Which columns of the log hold the round, the client, the weight and the time.",
+    metavar="round=NAME,client=NAME[,weight=NAME,time=NAME,bytes=NAME]",
+    help="Which columns of the log hold the round, the client, the weight, the time and the bytes.",
 )
 @click.option(
     "-o",
@@ -98,9 +102,35 @@ def _play(past: "Past", against: tuple[str, ...], settings: dict[str, Any], outp
         _check_folder(output)
         folder = output / "parts"
         folder.mkdir(parents=True, exist_ok=True)
-    length = settings["futures"] * (1 + len(against))
-    with click.progressbar(length=length, label="futures", file=sys.stderr) as bar:
-        return forecast(past, against, **settings, folder=folder, step=bar.update)
+    futures = settings["futures"]
+    length = futures * (1 + len(against))
+
+    with ExitStack() as stack:
+
+        def begin(plan: "FuturePlan") -> None:
+            for policy in range(1, 1 + len(against)):
+                _say_minutes(plan, policy, futures, settings["processes"])
+            bars.append(stack.enter_context(click.progressbar(length=length, label="futures", file=sys.stderr)))
+
+        def step(ready: int) -> None:
+            bars[0].update(ready)
+
+        bars: list[Any] = []
+        return forecast(past, against, **settings, folder=folder, step=step, begin=begin)
+
+
+def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) -> None:
+    """Says how long a policy that answers for all sums will take, by one future, if that is more than half a minute."""
+    from simfl.forecasting.parts import PartTask, play_part
+
+    choice = plan.policies[policy]
+    if not choice.policy().reads_history:
+        return
+    one_s = timeit(lambda: play_part(plan, PartTask(policy, 0, 1)), number=1)
+    all_s = one_s * futures / min(processes, os.cpu_count() or 1, futures)
+    if all_s >= 30:
+        length = f"{all_s / 60:.0f} minutes" if all_s >= 90 else f"{all_s:.0f} s"
+        click.echo(f"{choice.text}: a future takes {one_s:.1f} s, {futures} of them about {length}", err=True)
 
 
 def _write(of: "Forecast", folder: Path, title: str) -> None:
@@ -159,7 +189,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
     """``round=iteration,client=uid,time=when`` as a mapping."""
     if text is None:
         return None
-    names = ("round", "client", "weight", "time")
+    names = ("round", "client", "weight", "time", "bytes")
     columns: dict[str, str] = {}
     for part in text.split(","):
         role, equals, name = (word.strip() for word in part.partition("="))

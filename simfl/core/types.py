@@ -51,6 +51,8 @@ class View:
         state: what the policy's own :meth:`simfl.selection.base.Policy.observe` has kept.
         history: the clients in each sum so far, int32 (n,), ascending, without the rounds that summed nobody; None
             where nobody has asked for it, see :attr:`simfl.selection.base.Policy.reads_history`.
+        before: sums that were opened before round 0 and that ``history`` does not have, bool (sums, clients or more);
+            columns beyond the clients are of those who take part no more. None = there are none.
     """
 
     round: int
@@ -59,6 +61,7 @@ class View:
     reports: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     history: tuple[NDArray[np.int32], ...] | None = None
+    before: NDArray[np.bool_] | None = None
 
     @property
     def seconds(self) -> NDArray[np.float64]:

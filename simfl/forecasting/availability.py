@@ -22,6 +22,8 @@ BINS = 8
 """Parts of a day at which availability may differ."""
 STRENGTHS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
 """Of the prior, in rounds: how alike units are; drawn anew in each future."""
+OFFSETS = np.linspace(-3, 3, 13)
+"""Of the prior's mean, in standard errors; drawn anew in each future."""
 MEMORIES = np.linspace(0.0, 0.96, 25)
 """Correlations between two rounds."""
 LEVELS = 24
@@ -50,9 +52,9 @@ class AvailabilityFit:
 
     Attributes:
         model: ``constant``, ``per_client``, ``markov`` or ``time_of_day``.
-        alpha, beta: of the Beta posteriors of the rates of taking part, for S strengths of the prior, (S, M, B) with
-            one column a part of the day.
-        strength: probability of each strength, (S,).
+        alpha, beta: of the Beta posteriors of the rates of taking part, for S priors, (S, M, B) with one column a part
+            of the day.
+        strength: probability of each prior, (S,).
         memory: probability of each of :data:`MEMORIES`, (25,).
         sums: as of :class:`Observed`.
         skipped, rounds: rounds that summed nobody, and all.
@@ -172,13 +174,19 @@ def fit(seen: Observed, model: str) -> AvailabilityFit:
 
 
 def _posteriors(counts: Floats, of: Floats, mean: Floats) -> tuple[Floats, Floats, Floats]:
-    """Of rates about a mean, each (S, M, B), and the probability of each strength s of the prior Beta(s m, s (1 - m)),
-    by the likelihood of the counts.
+    """Of rates about a mean, each (S, M, B), and the probability of each prior Beta(s m, s (1 - m)), by the likelihood
+    of the counts: of each strength s, and of means m about the one that is given (in logits, to three standard errors
+    of a mean of M rates).
     """
-    from scipy.special import betaln
+    from scipy.special import betaln, expit, logit
 
-    a, b = STRENGTHS[:, None, None] * mean, STRENGTHS[:, None, None] * (1 - mean)
-    log = (betaln(a + counts, b + of - counts) - betaln(a, b)).sum(axis=(1, 2))
+    middle = logit(np.clip(mean, 1e-6, 1 - 1e-6))
+    rounds, rate = float(np.mean(of)), float(mean.mean())
+    error = np.sqrt((1 / max(rounds, 1) + 1 / STRENGTHS) / (len(mean) * max(rate * (1 - rate), 1e-6)))
+    means = expit(middle + (error[:, None] * OFFSETS).reshape(-1, 1, 1))
+    strength = np.repeat(STRENGTHS, len(OFFSETS))[:, None, None]
+    a, b = strength * means, strength * (1 - means)
+    log = (betaln(a + counts, b + of - counts) - betaln(a, b)).sum(axis=(1, 2)) + np.repeat(np.log(error), len(OFFSETS))
     chance = np.exp(log - log.max())
     return a + counts, b + of - counts, chance / chance.sum()
 

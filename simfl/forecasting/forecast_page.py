@@ -1,14 +1,17 @@
 """A forecast as one HTML file that needs nothing else."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simfl.audit.log import plain
 from simfl.core.version import VERSION
-from simfl.forecasting.fans import drawing
-from simfl.forecasting.forecast_text import WORDS, summary
+from simfl.forecasting.fans import BOTH, drawing
+from simfl.forecasting.forecast_text import WORDS, counted, summary
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from simfl.forecasting.forecast_result import Forecast
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -16,18 +19,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def page(of: "Forecast", title: str) -> str:
     """The forecast as HTML; the same bytes for the same log and seed."""
-    from simfl.report import style
     from simfl.report.html_page import TEMPLATES as STYLES
     from simfl.report.html_page import page_environment
-    from simfl.report.svg import inline
 
-    with style.settings(svg_fonttype="none"):
-        svg = inline(
-            drawing(of.policies, of.rounds()),
-            "forecast",
-            "Medians with intervals of 80 and 95 percent over the coming rounds.",
-        )
-    clients = of.clients()
+    clients, futures = of.clients(), len(of.outcomes[0].rank)
     lines = summary(of)
     return (
         page_environment(TEMPLATES)
@@ -35,20 +30,42 @@ def page(of: "Forecast", title: str) -> str:
         .render(
             title=plain(title),
             version=VERSION,
-            facts=[f"{of.plan.past_rounds} past rounds", f"{of.plan.horizon} coming rounds",
-                   f"{of.plan.clients} clients", f"{len(of.outcomes[0].rank)} futures"],
+            facts=[counted(of.plan.past_rounds, "past round"), counted(of.plan.horizon, "coming round"),
+                   counted(of.plan.clients, "client"), counted(futures, "future")],
+            checked=counted(min(futures, of.plan.guarantees), "future") if of.plan.guarantees else "",
             understood=" ".join(lines[1:3]),
             verdicts=lines[4:],
-            svg=svg,
-            headings=["policy", "client", "probability", "80 %", "median", "95 %"],
-            clients=[_cells(of, row) for row in clients.itertuples()],
-            differences=[(plain(row.policy), WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}",
-                          f"{row.difference:+.3g} ({row.low_95:+.3g} to {row.high_95:+.3g})")
-                         for row in of.differences().itertuples()],
+            drawings=_drawings(of),
+            bands="80 and 95" if len(of.policies) <= BOTH else "80",
+            headings=["client", "probability", "80 %", "median", "95 %"],
+            clients=_grouped(clients, lambda row: _cells(of, row)),
+            differences=_grouped(of.differences(), _difference),
             limits=of.limits,
             style=(STYLES / "report.css").read_text(encoding="utf-8"),
         )
     )  # fmt: skip
+
+
+def _drawings(of: "Forecast") -> list[tuple[str, str]]:
+    """The fans for wide screens and for phones: the class that shows them there, and their SVG."""
+    from simfl.report import style
+    from simfl.report.svg import inline
+
+    about, rounds = "Medians with intervals of 80 and 95 percent over the coming rounds.", of.rounds()
+    with style.settings(svg_fonttype="none"):
+        return [(f"for-{name}", inline(drawing(of.policies, rounds, wide), f"forecast-{name}", about))
+                for name, wide in (("pages", True), ("phones", False))]  # fmt: skip
+
+
+def _grouped(table: "DataFrame", cells: Callable[[Any], tuple[str, ...]]) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """The cells of a table's rows, policy by policy."""
+    return [(plain(str(policy)), [cells(row) for row in rows.itertuples()])
+            for policy, rows in table.groupby("policy", sort=False)]  # fmt: skip
+
+
+def _difference(row: Any) -> tuple[str, ...]:
+    return (WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}",
+            f"{row.difference:+.3g} ({row.low_95:+.3g} to {row.high_95:+.3g})")  # fmt: skip
 
 
 def _cells(of: "Forecast", row: "object") -> tuple[str, ...]:
@@ -62,6 +79,6 @@ def _cells(of: "Forecast", row: "object") -> tuple[str, ...]:
         label = "past" if t < 0 else str(of.past.label(int(t)))
         return f"{label} ({shown})" if prefix and t >= 0 and shown else label
 
-    return (plain(values["policy"]), plain(values["client"]), f"{values['probability']:.2f}",
+    return (plain(values["client"]), f"{values['probability']:.2f}",
             f"{when('low_80')} to {when('high_80')}", when("median"),
             f"{when('low_95')} to {when('high_95')}")  # fmt: skip

@@ -50,6 +50,11 @@ class Forecast:
         return [choice.text for choice in self.plan.policies]
 
     @property
+    def knows_bytes(self) -> bool:
+        """Whether the log says how many bytes its rounds have moved."""
+        return self.past.round_bytes is not None
+
+    @property
     def limits(self) -> list[str]:
         """What the forecast cannot know, in sentences."""
         return limits_of(self.past, self.plan, self.seen, self.model)
@@ -95,8 +100,9 @@ class Forecast:
     def rounds(self) -> "DataFrame":
         """A row for each policy, quantity and coming round, with the median and the ends of the intervals.
 
-        Quantities: ``exposed`` (clients), ``rank``, ``strong``, ``cardinality``, ``fairness_gap``, and at four rounds
-        ``semi_strong``, ``weak_lower`` and ``weak_upper``, of fewer futures.
+        Quantities: ``exposed`` (clients), ``rank``, ``strong``, ``cardinality``, ``fairness_gap``, ``bytes`` (of all
+        coming rounds until then, where the log has them), and at four rounds ``semi_strong``, ``weak_lower`` and
+        ``weak_upper``, of fewer futures.
         """
         from pandas import DataFrame, concat
 
@@ -104,6 +110,8 @@ class Forecast:
         for policy, text in enumerate(self.policies):
             outcome = self.outcomes[policy]
             values = {"exposed": self.exposed_counts(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
+            if self.knows_bytes:
+                values["bytes"] = outcome.bytes
             for name, table in values.items():
                 parts.append(_fan(text, name, np.arange(self.plan.horizon), table))
             for name in GUARANTEES:
@@ -138,12 +146,14 @@ class Forecast:
         """One number a future."""
         outcome, horizon = self.outcomes[policy], self.plan.horizon
         since = np.where(outcome.exposed < 0, horizon, outcome.exposed)
+        moved = {"bytes": outcome.bytes[:, -1]} if self.knows_bytes else {}
         return {
             "exposed": self.exposed_counts(policy)[:, -1].astype(float),
             "first_exposure": since.min(axis=1).astype(float),
             "cardinality": outcome.cardinality.mean(axis=1),
             "skipped": (outcome.cardinality == 0).sum(axis=1).astype(float),
             "fairness_gap": outcome.fairness_gap[:, -1],
+            **moved,
         }
 
     def figure(self) -> "Figure":
@@ -206,6 +216,7 @@ def forecast(
     folder: Path | None = None,
     processes: int = 1,
     step: Callable[[int], None] | None = None,
+    begin: Callable[[FuturePlan], None] | None = None,
 ) -> Forecast:
     """Plays the futures of a log.
 
@@ -222,6 +233,7 @@ def forecast(
         folder: where finished parts are stored and looked for.
         processes: that play at once.
         step: called with the number of futures that are ready now.
+        begin: called with what is going to be played.
 
     Raises:
         SimflError: there is no such policy, or nothing to play.
@@ -230,4 +242,9 @@ def forecast(
         raise SimflError("a forecast needs at least one coming round and one future")
     played, seen, chosen = plan(past, tuple(against), horizon=horizon, change_over=change_over, policy=policy,
                                 model=model, seed=seed, guarantees=guarantees)  # fmt: skip
+    (begin or _ignore)(played)
     return Forecast(past, played, seen, chosen, play_all(played, futures, folder, processes, step))
+
+
+def _ignore(plan: FuturePlan) -> None:
+    """Nobody asks."""

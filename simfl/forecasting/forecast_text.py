@@ -19,6 +19,7 @@ WORDS = {
     "cardinality": "clients in a sum, mean",
     "skipped": "rounds without a sum",
     "fairness_gap": "fairness gap at the end",
+    "bytes": "bytes of all coming rounds",
 }
 
 
@@ -31,13 +32,19 @@ def summary(of: "Forecast") -> list[str]:
     """What was read, how it was understood, and what each policy leads to."""
     plan, futures = of.plan, len(of.outcomes[0].rank)
     lines = [
-        f"{plan.past_rounds} rounds of {plan.clients} clients; {futures} futures of {plan.horizon} rounds each.",
+        f"{counted(plan.past_rounds, 'round')} of {counted(plan.clients, 'client')}; {counted(futures, 'future')} of "
+        f"{counted(plan.horizon, 'round')} each.",
         of.seen.sentence,
         of.model.sentence,
         "",
         *(_verdict(of, policy) for policy in range(len(of.policies))),
     ]
     return lines
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 client``, ``2 clients``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _verdict(of: "Forecast", policy: int) -> str:
@@ -47,9 +54,14 @@ def _verdict(of: "Forecast", policy: int) -> str:
     low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
     start = "as now" if policy == 0 else f"from {_from(of)} on"
+    them = counted(already, "client") if already else "nobody"
+    exposed_now = f"{them} {'is' if already < 2 else 'are'} exposed already"
+    if already == of.plan.clients:
+        return f"{of.policies[policy]}, {start}: {exposed_now}, which is everybody."
     return (
-        f"{of.policies[policy]}, {start}: {already} clients are exposed already; somebody else will be with "
-        f"probability {any_new:.2f}{_when(of, since)}. At the end {middle} are, {low} to {high} in 80 of 100 futures."
+        f"{of.policies[policy]}, {start}: {exposed_now}; somebody {'else ' if already else ''}will be with probability "
+        f"{any_new:.2f}"
+        f"{_when(of, since)}. Exposed at the end: {middle}, {low} to {high} in 80 of 100 futures."
     )
 
 

@@ -12,6 +12,7 @@ from simfl.forecasting.future_span import PastSpan, past_span
 from simfl.forecasting.model_choice import ModelChoice, choose
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
+from simfl.forecasting.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class FuturePlan:
         steps_s: seconds between rounds; empty without times.
         matrix: the past, for the guarantees; None where they are not computed.
         guarantees: futures for which semi-strong and weak are computed, too.
+        traffic: what the past's rounds moved.
     """
 
     policies: tuple[PolicyChoice, ...]
@@ -52,6 +54,7 @@ class FuturePlan:
     begin_s: float
     matrix: Any = field(default=None, repr=False)
     guarantees: int = 0
+    traffic: Traffic = field(default_factory=lambda: Traffic.of(None, np.zeros(0, dtype=np.int64)))
 
     @property
     def clients(self) -> int:
@@ -94,7 +97,8 @@ def plan(
     streams, n = Streams(seed), past.rows.shape[1]
     seen = recognise(past, policy)
     participation = past.rows.sum(axis=0).astype(np.int64)
-    candidates = tuple(candidate(text, seen.choice.k, n, participation) for text in against)
+    candidates = tuple(candidate(text, seen.choice.k, n, participation).after(past.rows, past.weights)
+                       for text in against)  # fmt: skip
     chosen = choose(observe(past.rows, seen, past.times_s), past.times_s is not None, streams("forecast/drift"), model)
     sizes = past.rows.sum(axis=1)
     steps = np.zeros(0) if past.times_s is None else np.diff(past.times_s)
@@ -104,6 +108,6 @@ def plan(
         past.weights, sizes,
         (participation + 0.5) / (len(past.rows) + 1), steps,
         0.0 if past.times_s is None else float(past.times_s[-1]),
-        past.matrix if guarantees else None, guarantees,
+        past.matrix if guarantees else None, guarantees, Traffic.of(past.round_bytes, sizes),
     )  # fmt: skip
     return whole, seen, chosen

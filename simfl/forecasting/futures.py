@@ -1,6 +1,6 @@
 """One future: rounds after rounds from the end of a log, under one policy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ class Outcome(NamedTuple):
         exposed: coming round from which each client is exposed, (N,): -1 = in the past, H = not within the horizon.
         rank, strong, cardinality: after each coming round, or in it, (H,).
         fairness_gap: after each coming round, over all rounds, (H,).
+        bytes: moved until the end of each coming round, (H,); NaN where the log does not say.
         time_s: when each coming round ends, (H,); the number of the round without times.
         semi_strong, weak_lower, weak_upper: at :data:`CHECKPOINTS`, (4,); NaN where not computed (weights that
             vary: not known).
@@ -38,6 +39,7 @@ class Outcome(NamedTuple):
     strong: NDArray[np.int32]
     cardinality: NDArray[np.int32]
     fairness_gap: Floats
+    bytes: Floats
     time_s: Floats
     semi_strong: Floats
     weak_lower: Floats
@@ -54,7 +56,9 @@ def play(plan: FuturePlan, policy: int, future: int) -> Outcome:
     counts = plan.participation + np.cumsum(rows, axis=0, dtype=np.int64)
     gap = (counts.max(axis=1) - counts.min(axis=1)) / (plan.past_rounds + 1 + np.arange(len(rows)))
     semi, lower, upper = _guarantees(plan, rows, exposed) if future < plan.guarantees else np.full((3, 4), np.nan)
-    return Outcome(exposed, rank, strong, rows.sum(axis=1, dtype=np.int32), gap, times_s, semi, lower, upper)
+    cardinality = rows.sum(axis=1, dtype=np.int32)
+    moved = plan.traffic.draw(cardinality, streams("forecast/bytes", future))
+    return Outcome(exposed, rank, strong, cardinality, gap, moved, times_s, semi, lower, upper)
 
 
 def one_round(plan: FuturePlan, future: int) -> NDArray[np.bool_]:
@@ -103,23 +107,21 @@ def _rounds(
     rows = np.zeros((plan.horizon, plan.clients), dtype=bool)
     times_s = np.zeros(plan.horizon)
     used, now_s = plan.participation.copy(), plan.begin_s
-    history: list[NDArray[np.int32]] = []  # since the change-over: a guard cannot answer for sums before it
     on = world.available[0] < world.before
-    selectors = [_Selector.of(choice) for choice in (plan.policies[0], plan.policies[policy])]
+    selector = _Selector.of(plan.policies[0])
     for t in range(plan.horizon):
+        if t == plan.change_over:
+            selector = _Selector.of(plan.policies[policy], rows[:t])
         rate = world.rates[:, plan.part_of_day(now_s) % world.rates.shape[1]]
         on = world.available[t + 1] < rate * (1 - world.memory) + world.memory * on
         rng = streams("forecast/selection", future, t)
-        selector = selectors[t >= plan.change_over]
-        units = selector.units(plan, on, used, history, plan.past_rounds + t, rng)
+        units = selector.units(plan, on, used, plan.past_rounds + t, rng)
         if units.size:
             units = units[(world.failing[t][units] >= world.failure).all(axis=1)]
         members = np.sort(units.ravel())
-        if members.size and selector.admits(on, used, history, plan.past_rounds + t, members):
+        if members.size and selector.sums(on, used, plan.past_rounds + t, members):
             rows[t, members] = True
             used[members] += 1
-            if t >= plan.change_over:
-                history.append(members.astype(np.int32))
         now_s += float(world.steps_s[t])
         times_s[t] = now_s if plan.timed else t
     return rows, times_s
@@ -131,44 +133,42 @@ class _Selector:
 
     policy: Policy | None
     choice: PolicyChoice
+    before: NDArray[np.bool_] | None = None
+    history: list[NDArray[np.int32]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, choice: PolicyChoice) -> "_Selector":
-        return cls(None if choice.text == "as_before" else choice.policy(), choice)
+    def of(cls, choice: PolicyChoice, rows: NDArray[np.bool_] | None = None) -> "_Selector":
+        """That of a choice, after coming sums, bool (J, N), that others have chosen."""
+        before = choice.before
+        if before is not None and rows is not None and rows.any():
+            before = np.vstack([before, choice.places(rows[rows.any(axis=1)])])
+        return cls(None if choice.text == "as_before" else choice.policy(), choice, before)
 
     def units(
-        self, plan: FuturePlan, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]],
-        t: int, rng: np.random.Generator,
-    ) -> NDArray[np.int64]:  # fmt: skip
+        self, plan: FuturePlan, on: NDArray[np.bool_], used: NDArray[np.int64], t: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Units of clients, (units, size)."""
         if self.policy is None:
             size = int(rng.choice(plan.sizes))
             present = np.flatnonzero(on)
             scores = rng.exponential(size=len(present)) / plan.shares[present]
             return present[np.argsort(scores, kind="stable")[:size]][:, None]
-        units = self.policy.select(self._view(on, used, history, t), self.choice.k, rng)
+        units = self.policy.select(self._view(on, used, t), self.choice.k, rng)
         return self.choice.order[units]
 
-    def admits(
-        self, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]], t: int,
-        members: NDArray[np.int64],
-    ) -> bool:  # fmt: skip
-        """Whether the policy lets this sum be opened."""
+    def sums(self, on: NDArray[np.bool_], used: NDArray[np.int64], t: int, members: NDArray[np.int64]) -> bool:
+        """Whether the policy lets this sum be opened; it remembers those that are."""
         if self.policy is None or not self.policy.reads_history:
             return True
-        view = self._view(on, used, history, t)
-        return self.policy.admits(view, self._places(members))
+        places = np.searchsorted(self.choice.order, members).astype(np.int32)
+        if opened := self.policy.admits(self._view(on, used, t), places):
+            self.history.append(places)
+        return opened
 
-    def _view(self, on: NDArray[np.bool_], used: NDArray[np.int64], history: list[NDArray[np.int32]], t: int) -> View:
+    def _view(self, on: NDArray[np.bool_], used: NDArray[np.int64], t: int) -> View:
         order = self.choice.order
         reads = self.policy is not None and self.policy.reads_history
-        return View(t, on[order], used[order], history=tuple(map(self._places, history)) if reads else None)
-
-    def _places(self, clients: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Places of clients in the policy's order; those that it leaves out have none."""
-        places = np.searchsorted(self.choice.order, clients)
-        places = np.minimum(places, len(self.choice.order) - 1)
-        return places[self.choice.order[places] == clients].astype(np.int32)
+        return View(t, on[order], used[order], history=tuple(self.history) if reads else None, before=self.before)
 
 
 def _guarantees(plan: FuturePlan, rows: NDArray[np.bool_], exposed: NDArray[np.int32]) -> Floats:

@@ -9,7 +9,8 @@ from simfl.core.errors import SimflError
 from simfl.forecasting.availability import MEMORIES, AvailabilityFit, Observed, fit, pair_rate
 
 PREFERRED = ("per_client", "constant", "markov", "time_of_day")
-"""Rates of one a client, drawn towards their mean as the log says, go before equal ones, which they contain."""
+"""Rates of one a client, drawn towards their mean as the log says, go before equal ones, which they contain, unless
+these are better by more than chance: equal rates leave no doubt that clients differ."""
 MODELS = ("constant", "per_client", "markov", "time_of_day")
 LEARNT = 0.7
 """Share of the rounds that models are fitted to before they are compared on the rest."""
@@ -62,7 +63,15 @@ def choose(seen: Observed, timed: bool, rng: np.random.Generator, model: str | N
     scores = {name: float(values.mean()) for name, values in rows.items()}
     best = max(scores.values(), default=0.0)
     near = [name for name in PREFERRED if not scores or scores.get(name, -np.inf) >= best - NEGLIGIBLE]
+    if near[:1] == ["constant"] and not _surely_better(rows["constant"], rows["per_client"]):
+        near = ["per_client"]
     return ModelChoice(fit(seen, model or near[0]), scores, _drift(seen, rng), model is not None)
+
+
+def _surely_better(values: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+    """Whether log-likelihoods of the same rounds differ by more than two standard errors."""
+    difference = values - others
+    return float(difference.mean()) > 2 * float(difference.std()) / np.sqrt(len(difference))
 
 
 def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> NDArray[np.float64]:

@@ -19,11 +19,12 @@ class Outlook(NamedTuple):
 
     Attributes:
         now: each notion's value; None where it is not known, and the lower bound of the weak one.
-        below: share of the next rounds after which each notion is below its bound.
+        below: share of the next rounds after which each notion is below its bound; None where one sum says nothing
+            about the next.
     """
 
     now: dict[str, float | None]
-    below: dict[str, float]
+    below: dict[str, float] | None
 
 
 def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
@@ -31,6 +32,8 @@ def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
     now = guarantees(past.matrix)
     if notions_below(now, bounds):
         return Outlook(now, dict.fromkeys(bounds, 1.0))
+    if np.count_nonzero(past.rows.any(axis=1)) < 2:
+        return Outlook(now, None)
     whole, *_ = plan(past, horizon=1)
     rows = np.array([one_round(whole, future) for future in range(DRAWS)])
     distinct, count = np.unique(rows, axis=0, return_counts=True)

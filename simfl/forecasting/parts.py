@@ -85,7 +85,8 @@ def _play(
             yield task, part
         return
     packed = b64encode(pickle.dumps(plan)).decode()
-    shares = [tasks[i::processes] for i in range(min(processes, len(tasks)))]
+    count = min(processes, len(tasks))
+    shares = [[task for task in tasks if (task.first // PART + task.policy) % count == i] for i in range(count)]
     workers = [_start(place, packed, share) for share in shares]
     try:
         with DefaultSelector() as selector:
@@ -142,13 +143,15 @@ def plan_digest(plan: FuturePlan) -> str:
     """A digest of all that decides the futures."""
     digest = sha256()
     for field in fields(plan):
-        if field.name not in ("matrix", "fitted", "span", "policies"):
+        if field.name not in ("matrix", "fitted", "span", "policies", "traffic"):
             digest.update(repr((field.name, np.asarray(getattr(plan, field.name)).tolist())).encode())
     for part in (plan.fitted, plan.span):
         for field in fields(part):
             digest.update(repr((field.name, np.asarray(getattr(part, field.name)).tolist())).encode())
+    digest.update(repr([values.tolist() for values in plan.traffic]).encode())
     for choice in plan.policies:
         digest.update(repr((choice.text, choice.k, choice.order.tolist())).encode())
+        digest.update(b"" if choice.before is None else np.packbits(choice.before).tobytes())
     if plan.matrix is not None:
         digest.update(plan.matrix.toarray().tobytes())
     return digest.hexdigest()[:12]

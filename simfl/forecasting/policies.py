@@ -1,6 +1,6 @@
 """Which policy a log shows, and which others it is compared with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.core.errors import SimflError
 from simfl.core.registration.plugin_data import required_fields
 from simfl.forecasting.past import Past
+from simfl.forecasting.selection_mode import prefers_least_used
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.around import Around
 from simfl.selection.base import POLICIES, Policy
@@ -20,8 +21,6 @@ Relation = Literal["all", "some"]
 ENOUGH = 8
 """Rounds with a sum below which no structure of units is believed."""
 UNSAID = "looks at losses or durations, which a log does not say"
-USUALLY_THERE = 0.7
-"""How often a unit is taken to be available where modes are distinguished."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,34 @@ class PolicyChoice:
         text: as ``--against`` takes it; ``as_before`` where past selections are resampled.
         order: the clients that its clients stand for, shape (n,).
         k: clients in a round.
+        before: the log's sums, if the policy answers for them, bool (J, N): a column for each of its clients, in their
+            order, then those that it leaves out.
     """
 
     text: str
     order: NDArray[np.int64]
     k: int
+    before: NDArray[np.bool_] | None = None
+
+    def places(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Sums of clients, bool (J, N), in the columns of ``before``."""
+        others = np.setdiff1d(np.arange(rows.shape[1]), self.order)
+        return rows[:, np.append(self.order, others)]
+
+    def after(self, rows: NDArray[np.bool_], weights: NDArray[np.float64]) -> "PolicyChoice":
+        """The choice in a deployment with these sums, bool (J, N), and clients' weights, (N,).
+
+        Raises:
+            SimflError: it would have to answer for sums that it cannot.
+        """
+        policy = self.policy()
+        if not policy.reads_history:
+            return self
+        guarantee = policy.guarantee(len(self.order))
+        if guarantee is not None and guarantee.semi_strong and np.ptp(weights) > 0:
+            raise SimflError(f"policy {self.text}: the log's clients have different weights, and the semi-strong "
+                             "notion is kept of plain sums only; use notion=weak, or leave them out")  # fmt: skip
+        return replace(self, before=self.places(rows[rows.any(axis=1)]))
 
     def policy(self) -> Policy:
         """The selection policy over the clients 0 .. n - 1."""
@@ -206,13 +228,7 @@ def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
 
 
 def _mode(units: NDArray[np.bool_], sums: int) -> str:
-    """Whether rows hold the unit that has taken part least more often than chance puts it there: ``fair``."""
-    counts: NDArray[np.int64] = np.cumsum(units, axis=0) - units
-    least: NDArray[np.bool_] = counts == counts.min(axis=1, keepdims=True)
-    included = float((units & least).any(axis=1).mean())
-    by_chance = float((1 - (1 - sums / units.shape[1]) ** least.sum(axis=1)).mean())
-    if_fair = float((1 - (1 - USUALLY_THERE) ** least.sum(axis=1)).mean())
-    return "fair" if included > (by_chance + if_fair) / 2 else "uniform"
+    return "fair" if prefers_least_used(units, sums) else "uniform"
 
 
 def _even_runs(whole: Any) -> bool:

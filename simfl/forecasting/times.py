@@ -33,13 +33,13 @@ def round_times(
         table = pandas.read_csv(ResultsFolder.open(path).file("rounds.csv"))
         times = table["time_s"].to_numpy(dtype=float)
         return (times, False) if len(times) == len(log.rounds) and times[-1] > 0 else (None, False)
-    table = _table(path)
+    table = table_of(path)
     if table is None:
         if time_column:
             raise SimflError(f"{path}: a matrix has no column of times")
         return None, False
-    time = _column(path, table.columns, time_column, NAMES)
-    rounds = _column(path, table.columns, round_column, ROUNDS)
+    time = column_of(path, table.columns, time_column, NAMES)
+    rounds = column_of(path, table.columns, round_column, ROUNDS)
     if time is None or rounds is None:
         return None, False
     seconds, dated = _seconds(path, table[time])
@@ -53,7 +53,7 @@ def round_times(
     return by_round, dated
 
 
-def _table(path: Path) -> Any:
+def table_of(path: Path) -> Any:
     """The log as a table of words; None where it is a matrix."""
     import pandas
 
@@ -70,7 +70,12 @@ def _table(path: Path) -> Any:
     return pandas.read_csv(path, sep=delimiter, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
 
 
-def _column(path: Path, header: Any, name: str | None, usual: tuple[str, ...]) -> str | None:
+def column_of(path: Path, header: Any, name: str | None, usual: tuple[str, ...]) -> str | None:
+    """The column of that name, or the first with a usual one.
+
+    Raises:
+        SimflError: the named column is not there.
+    """
     names = [str(column) for column in header]
     if name is not None:
         if name not in names:

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from simfl.core.types import View
 from simfl.forecasting.future_plan import FuturePlan
 from simfl.forecasting.model_choice import ModelChoice
 from simfl.forecasting.past import Past
-from simfl.forecasting.policies import SeenPolicy
+from simfl.forecasting.policies import PolicyChoice, SeenPolicy
 
 DRIFT = 0.01
 """A p-value below which availability is said to drift."""
@@ -32,13 +33,29 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
         said.append("Fair selection evens out who takes part, so that the log says little of who is available less.")
     if past.times_s is None:
         said.append("The log has no times: no dates, and no times of day.")
+    if past.round_bytes is not None:
+        said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
-    if any(choice.policy().reads_history for choice in plan.policies[1:]):
-        said.append("Guarded selection answers for the sums from the change-over on; with those before it, clients may "
-                    "be exposed all the same.")  # fmt: skip
+    said.extend(_kept(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
     said.append("It is assumed that updates stay the same, as in the audit.")
     return said
+
+
+def _kept(choice: PolicyChoice, plan: FuturePlan) -> str:
+    """What a policy that answers for the past's sums can still keep."""
+    policy, n = choice.policy(), len(choice.order)
+    kept = policy.kept(View(0, np.ones(n, bool), np.zeros(n, np.int64), before=choice.before))
+    guarantee = policy.guarantee(n)
+    assert kept is not None and guarantee is not None
+    notion, T = ("semi-strong", guarantee.semi_strong) if guarantee.semi_strong else ("weak", guarantee.weak)
+    assert T is not None
+    whole = int((kept > T - 1e-6).sum())
+    after = " Sums until the change-over take more." if plan.change_over else ""
+    if whole == len(kept):
+        return f"{choice.text} keeps the {notion} guarantee {T} to everybody, the log's sums included.{after}"
+    left = f"leave the {notion} guarantee {T} to {whole} of {len(kept)} clients, and {kept.min():.3g} to the worst"
+    return f"{choice.text}: with its reserved units the log's sums {left}; none falls below what it has.{after}"
 
 
 def _newcomers(past: Past) -> int:

@@ -1,6 +1,7 @@
 """Clients in cities of the world, with measured or modelled latencies."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from simfl.core.distributions import (
     reaching,
 )
 from simfl.core.errors import MissingError, ScenarioError, suggestion
+from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath, data_file
@@ -25,6 +27,7 @@ from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
 from simfl.network.measured_latency import TABLES, measured_atlas, measured_s
 from simfl.network.server_link import ServerField, place_of, share_server
+from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
 from simfl.network.sites import connect, place
 
 FIBRE_KM_PER_S = 200_000.0
@@ -71,6 +74,7 @@ class Cities:
         bool,
         Field(description="latencies vary by the measured deviation around their means; needs measured"),
     ] = False
+    shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"server": "Oslo", "rtt": "great_circle", "placement": "population"}
 
@@ -116,6 +120,8 @@ class Cities:
         ]
         unknown = [(key, name) for key, name in named if name not in atlas]
         problems += [(key, f"unknown city '{name}'{suggestion(name, atlas)}") for key, name in unknown[:MAX_PROBLEMS]]
+        if self.shared and not unknown:
+            problems += edge_problems(self.shared, {*self._chosen(atlas), place_of(self.server)}, None)
         if self.placement == "population" and not problems and not self._populations(atlas).any():
             problems.append(("placement", "nothing is known of these cities' populations; use cycle or random"))
         return problems
@@ -137,7 +143,8 @@ class Cities:
                 key, per_client(self.bandwidth_bytes_per_s, setting.clients, streams("bandwidth"), key)
             )
         jitter: Any = Exponential(1.0) if self.measured_jitter else self.jitter_s
-        return share_server(connect(sites, names, at, number[server], streams, jitter, access), self.server)
+        links = share_server(connect(sites, names, at, number[server], streams, jitter, access), self.server)
+        return share_edges(links, self.shared, NodePlaces(sites, number, at, number[server]))
 
     def _atlas(self, setting: ScenarioView) -> dict[str, City]:
         return measured_atlas(setting.file(self.tables[0])) if self.tables else ATLAS
@@ -181,3 +188,9 @@ class CityPaths(NamedTuple):
 
     def paths_to(self, site: int) -> Paths:
         return Paths(self.latency_s[:, site], np.zeros(len(self.latency_s)), self.jitter[:, site])
+
+    def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        return np.array([bits.get((site, other), 0) for other in range(len(self.latency_s))], dtype=np.int64)
+
+    def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        return np.array([bits.get((other, site), 0) for other in range(len(self.latency_s))], dtype=np.int64)

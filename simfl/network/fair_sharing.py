@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.network.fair_link import FULL, UnequalLink
+from simfl.network.level_sharing import LevelLink
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
         alone_s: seconds that each takes alone; 0 for one that has no bytes, (n,).
         share: of the link, at most, (n,).
 
-    The steps in Python are O(n log n); with unequal shares each of them works on an array of the messages on the way.
+    The steps in Python are O(n log n).
 
     Three messages of a second each begin together; the third can use no more than a quarter of the link:
 
@@ -76,8 +77,10 @@ def _filled_waits_s(alone_s: Floats, share: Floats) -> Floats:
     """Of messages that begin together, with any shares: the level to which the link is filled only rises.
 
     So each message is held up from the beginning on until the level reaches its share, if at all; all that are have
-    sent equally much.
+    sent equally much. If all have one size, those end first, together, and the level is one number until then.
     """
+    if np.ptp(alone_s * share) <= (FULL - 1) * (alone_s[0] * share[0]):
+        return alone_s * np.maximum(share / _level(share) - 1, 0.0)
     sizes, shares, alone = (alone_s * share).tolist(), share.tolist(), alone_s.tolist()
     waits = [0.0] * len(share)
     by_share, by_size = (deque(np.argsort(key, kind="stable").tolist()) for key in (share, alone_s * share))
@@ -107,6 +110,15 @@ def _filled_waits_s(alone_s: Floats, share: Floats) -> Floats:
     for ended_s, i in ends:
         waits[i] = max(0.0, ended_s - alone[i])
     return np.array(waits)
+
+
+def _level(share: Floats) -> float:
+    """What each of those gets who are held up; infinite if all shares fit."""
+    ascending = np.sort(share)
+    before, others = np.cumsum(ascending) - ascending, np.arange(len(share), 0, -1)
+    narrow = before + ascending * others > FULL
+    first = int(narrow.argmax())
+    return float((1 - before[first]) / others[first]) if narrow[first] else inf
 
 
 def _equal_waits_s(begins_s: Floats, alone_s: Floats, share: float) -> Floats:
@@ -141,17 +153,25 @@ def _equal_waits_s(begins_s: Floats, alone_s: Floats, share: float) -> Floats:
 
 
 def _unequal_waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
+    """Of any messages; where the level keeps passing the shares of many, with a step on all of them a time."""
+    order = np.argsort(begins_s, kind="stable")
+    begins_s, ends_s, share = begins_s[order], (begins_s + alone_s)[order], share[order]
+    found = LevelLink(begins_s, ends_s, alone_s[order] * share, share).waits_s()
+    waits = np.empty(len(order))
+    waits[order] = _one_by_one_waits_s(begins_s, ends_s, share) if found is None else found
+    return waits
+
+
+def _one_by_one_waits_s(begins_s: Floats, ends_s: Floats, share: Floats) -> Floats:
+    """Of messages by their begins."""
     link, waits = UnequalLink(), np.zeros(len(begins_s))
-    order = np.argsort(begins_s, kind="stable").tolist()
-    begins, ends, shares = begins_s.tolist(), (begins_s + alone_s).tolist(), share.tolist()
-    place = 0
-    while place < len(order) or link.next_s < inf:
-        begin_s = begins[order[place]] if place < len(order) else inf
-        if begin_s < link.next_s:
-            number = order[place]
-            link.add(begin_s, number, number, ends[number], shares[number])
-            place += 1
+    begins, ends, shares = [*begins_s.tolist(), inf], ends_s.tolist(), share.tolist()
+    number = 0
+    while number < len(ends) or link.next_s < inf:
+        if begins[number] < link.next_s:
+            link.add(begins[number], number, number, ends[number], shares[number])
+            number += 1
         else:
-            for number, wait_s in link.end():
-                waits[number] = wait_s
+            for ended, wait_s in link.end():
+                waits[ended] = wait_s
     return waits

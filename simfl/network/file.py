@@ -1,11 +1,12 @@
 """A network from a file: GraphML, GEXF, a CSV list of links, or a square table of round-trip times."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
+from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath
@@ -15,6 +16,7 @@ from simfl.network.csv_file import Attributes, read_csv
 from simfl.network.links import Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.server_link import ServerField, place_of, share_server
+from simfl.network.shared_edges import NodePlaces, SharedField, refuse_wrong_edges, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import Topology
 from simfl.network.xml_file import read_xml
@@ -48,6 +50,7 @@ class NetworkFile:
         Field(description="attribute or column that holds bytes per second; null = bandwidth_bytes_per_s, if any"),
     ] = None
     jitter_s: Jitter = None
+    shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"path": "links.csv", "server": "s", "placement": "random"}
 
@@ -62,13 +65,14 @@ class NetworkFile:
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._read(setting)
         nodes = topology.nodes
-        for field, message in node_problems(
-            nodes, place_of(self.server), self.clients, self.placement, setting.clients
-        ):
-            raise ScenarioError("path" if field == "edges" else field, message)
+        for key, message in node_problems(nodes, place_of(self.server), self.clients, self.placement, setting.clients):
+            raise ScenarioError("path" if key == "edges" else key, message)
+        refuse_wrong_edges(self.shared, nodes, {edge[:2] for edge in topology.edges} if self.shared else None)
         rng = streams("placement")
         at, server = members(nodes, place_of(self.server), self.clients, self.placement, setting.clients, rng)
-        return share_server(connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s), self.server)
+        sites = topology.sites()
+        links = share_server(connect(sites, list(nodes), at, server, streams, self.jitter_s), self.server)
+        return share_edges(links, self.shared, NodePlaces(sites, nodes, at, server))
 
     def _read(self, setting: ScenarioView) -> Topology:
         path = setting.file(self.path)

@@ -16,6 +16,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
 from simfl.network.server_link import ServerLink, share_server
+from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, refuse_wrong_edges, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import MAX_EDGES, GraphSites
 
@@ -33,6 +34,7 @@ class Generated(ABC):
     server: Annotated[ServerLink, Field(description="the server's own link, which all its messages share")] = field(
         default=ServerLink(), metadata=SINCE_LATER
     )
+    shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"latency_s": {"name": "log_normal", "median": 0.1, "sigma": 0.5}}
 
@@ -41,7 +43,8 @@ class Generated(ABC):
         if self.server_at >= setting.clients:
             last = setting.clients - 1
             problems.append(("server_at", f"there is no client {self.server_at}; the nearest valid value is {last}"))
-        return problems
+        nodes = {str(client) for client in range(setting.clients)} if self.shared else set[str]()
+        return problems + edge_problems(self.shared, nodes, None)
 
     @abstractmethod
     def edges(self, clients: int, streams: Streams) -> NDArray[np.int64]:
@@ -58,9 +61,13 @@ class Generated(ABC):
         latency = per_client(self.latency_s, len(edges), streams("latency"), "latency_s")
         sites = GraphSites.from_edges(clients, map(tuple, edges.tolist()), latency, per_byte)
         names = [str(client) for client in range(clients)]
-        return share_server(
-            connect(sites, names, np.arange(clients), self.server_at, streams, self.jitter_s), self.server
+        number = {name: client for client, name in enumerate(names)} if self.shared else {}
+        refuse_wrong_edges(
+            self.shared, number, {(names[i], names[j]) for i, j in edges.tolist()} if self.shared else None
         )
+        at = np.arange(clients)
+        links = share_server(connect(sites, names, at, self.server_at, streams, self.jitter_s), self.server)
+        return share_edges(links, self.shared, NodePlaces(sites, number, at, self.server_at))
 
 
 def _too_many(setting: ScenarioView, most: int) -> list[tuple[str, str]]:

@@ -1,11 +1,12 @@
 """A graph written in the scenario itself."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Annotated
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simfl.core.distributions import NonNegative
+from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Name
@@ -13,6 +14,7 @@ from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
 from simfl.network.server_link import ServerField, place_of, share_server
+from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import Edge, Topology
 
@@ -55,6 +57,7 @@ class Graph:
         bool, Field(description="whether links go one way; else each serves the other way too, unless that is listed")
     ] = False
     jitter_s: Jitter = None
+    shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"edges": [["server", "a", 1], ["a", "b", 2], ["b", "c", 4]], "placement": "random"}
 
@@ -71,12 +74,13 @@ class Graph:
                 problems.append((f"edges.{i}", f"links '{edge.src}' to itself"))
             elif (first := seen.setdefault(edge[:2], i)) < i:
                 problems.append((f"edges.{i}", f"'{edge.src}' to '{edge.dst}' is already link {first}"))
-        return problems + node_problems(
-            topology.nodes, place_of(self.server), self.clients, self.placement, setting.clients
-        )
+        problems += node_problems(topology.nodes, place_of(self.server), self.clients, self.placement, setting.clients)
+        return problems + edge_problems(self.shared, topology.nodes, seen)
 
     def build(self, setting: ScenarioView, streams: Streams) -> PathLinks:
         topology = self._topology()
         nodes, rng = topology.nodes, streams("placement")
         at, server = members(nodes, place_of(self.server), self.clients, self.placement, setting.clients, rng)
-        return share_server(connect(topology.sites(), list(nodes), at, server, streams, self.jitter_s), self.server)
+        sites = topology.sites()
+        links = share_server(connect(sites, list(nodes), at, server, streams, self.jitter_s), self.server)
+        return share_edges(links, self.shared, NodePlaces(sites, nodes, at, server))

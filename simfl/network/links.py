@@ -11,6 +11,8 @@ from pydantic import Field
 from simfl.core.distributions import Distribution, DistributionField, checked_draws
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
+from simfl.network.fair_sharing import waits_s
+from simfl.network.link_network import Codes, LinkNetwork, NetworkFlows, flows_over
 
 Jitter = Annotated[DistributionField | None, Field(description="seconds added to each message; null = no jitter")]
 
@@ -47,6 +49,12 @@ class Flows(NamedTuple):
     alone_s: NDArray[np.float64]
     share: NDArray[np.float64]
 
+    def waits_s(self, begins_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By how many seconds they end later than they would alone, (n,), see
+        :func:`simfl.network.fair_sharing.waits_s`.
+        """
+        return waits_s(begins_s, *self)
+
 
 class SharedLink(NamedTuple):
     """A link that messages share.
@@ -71,17 +79,50 @@ class SharedLink(NamedTuple):
         return float(1 / self.bytes_per_s / first) if (self.s_per_byte == first).all() else None
 
 
-class SharedLinks(NamedTuple):
-    """The server's link.
+class NamedLink(NamedTuple):
+    """A shared link of a graph, as the scenario names it.
 
     Attributes:
-        down, up: from and to the server; None = unlimited.
-        peers_bytes_per_s: of all messages between clients together, where they pass the server; None = unlimited.
+        down_bytes_per_s, up_bytes_per_s: of all messages from and to the server.
+        down, up: the clients whose messages from and to the server cross it, bool (clients,).
     """
 
-    down: SharedLink | None
-    up: SharedLink | None
+    name: str
+    down_bytes_per_s: float
+    up_bytes_per_s: float
+    down: NDArray[np.bool_]
+    up: NDArray[np.bool_]
+
+
+class PeerLinks(NamedTuple):
+    """Shared links on the paths between clients.
+
+    Attributes:
+        bytes_per_s: of each, (links,).
+        codes: which of them messages cross, from sources to destinations, (n,), (n,) -> (n,).
+    """
+
+    bytes_per_s: NDArray[np.float64]
+    codes: Callable[[NDArray[np.integer], NDArray[np.integer]], Codes]
+
+
+class SharedLinks(NamedTuple):
+    """The links that messages share.
+
+    Attributes:
+        down, up: those of messages from and to the server, one or several; None = all is unlimited.
+        peers_bytes_per_s: of all messages between clients together, where they pass the server; None = unlimited.
+        named: those with names.
+        peers: those on the paths between clients, where there are named ones.
+        has_server_link: whether the server has a link of its own.
+    """
+
+    down: SharedLink | LinkNetwork | None
+    up: SharedLink | LinkNetwork | None
     peers_bytes_per_s: float | None = None
+    named: tuple[NamedLink, ...] = ()
+    peers: PeerLinks | None = None
+    has_server_link: bool = True
 
     def along(self, down: Paths, up: Paths) -> "SharedLinks":
         """The same links, for clients whose messages take other paths."""
@@ -138,23 +179,28 @@ class PathLinks:
         delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between" + phase, where)
         return np.where(sources == destinations, 0.0, delay)
 
-    def down_flows(self, clients: NDArray[np.integer], size_bytes: NDArray[np.generic]) -> Flows | None:
-        """Messages from the server as its link sees them; None = that is unlimited."""
+    def down_flows(self, clients: NDArray[np.integer], size_bytes: NDArray[np.generic]) -> Flows | NetworkFlows | None:
+        """Messages from the server as the links see them that they share; None = there are none."""
         link = None if self.shared is None else self.shared.down
         return None if link is None else link.flows(clients, size_bytes)
 
-    def up_flows(self, clients: NDArray[np.integer], size_bytes: NDArray[np.generic]) -> Flows | None:
+    def up_flows(self, clients: NDArray[np.integer], size_bytes: NDArray[np.generic]) -> Flows | NetworkFlows | None:
         """Messages to the server, likewise."""
         link = None if self.shared is None else self.shared.up
         return None if link is None else link.flows(clients, size_bytes)
 
     def peer_flows(
         self, sources: NDArray[np.integer], destinations: NDArray[np.integer], size_bytes: NDArray[np.int64]
-    ) -> Flows | None:
-        """Messages between clients as the link sees them on which they all are; None = there is no such link."""
-        if self.shared is None or self.shared.peers_bytes_per_s is None:
+    ) -> Flows | NetworkFlows | None:
+        """Messages between clients as the links see them that they share; None = there are none."""
+        if self.shared is None:
             return None
         s_per_byte = self.between(sources, destinations).s_per_byte
+        if self.shared.peers is not None:
+            codes = np.where(sources == destinations, 0, self.shared.peers.codes(sources, destinations))
+            return flows_over(codes, s_per_byte, size_bytes, self.shared.peers.bytes_per_s)
+        if self.shared.peers_bytes_per_s is None:
+            return None
         alone_s = np.where(sources == destinations, 0.0, size_bytes * s_per_byte)
         return Flows(alone_s, 1 / self.shared.peers_bytes_per_s / s_per_byte)
 

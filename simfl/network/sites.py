@@ -1,7 +1,7 @@
 """Clients on sites: what all networks with places (graphs, cities) have in common."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, Protocol
 
@@ -27,6 +27,14 @@ class Sites(Protocol):
 
     def paths_to(self, site: int) -> Paths:
         """The paths from every site to one, shape (sites,)."""
+        ...
+
+    def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        """The bits of all hops, from site to site, on the paths from one site to every site, shape (sites,)."""
+        ...
+
+    def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        """The bits of all hops on the paths from every site to one, shape (sites,)."""
         ...
 
 

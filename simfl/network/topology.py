@@ -1,10 +1,11 @@
 """Networks of nodes and links: a message takes the path of least latency, over as many hops as that has."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.network.links import Paths
 
@@ -95,13 +96,34 @@ class GraphSites:
         return self._paths(self.graph, site)
 
     def paths_to(self, site: int) -> Paths:
-        return self._paths(self.graph.reverse(copy=False) if self.graph.is_directed() else self.graph, site)
+        return self._paths(self._reverse_graph(), site)
+
+    def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        return self._links(self.graph, site, bits)
+
+    def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        return self._links(self._reverse_graph(), site, {(dst, src): code for (src, dst), code in bits.items()})
+
+    def _reverse_graph(self) -> "networkx.Graph":
+        return self.graph.reverse(copy=False) if self.graph.is_directed() else self.graph
+
+    def _links(self, graph: "networkx.Graph", site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        import networkx
+
+        distance = networkx.single_source_dijkstra_path_length(graph, site, weight="latency_s")
+        codes = np.zeros(len(graph), dtype=np.int64)
+        for node, before in _widest(graph, distance, site)[1].items():  # a node comes after the one before it
+            codes[node] = codes[before] | bits.get((before, node), 0)
+        if self.end_to_end:
+            for node in graph[site]:
+                codes[node] = bits.get((site, node), 0)
+        return codes
 
     def _paths(self, graph: "networkx.Graph", site: int) -> Paths:
         import networkx
 
         distance = networkx.single_source_dijkstra_path_length(graph, site, weight="latency_s")
-        width = _widest(graph, distance, site)
+        width, _ = _widest(graph, distance, site)
         if self.end_to_end:
             for node, link in graph[site].items():
                 distance[node], width[node] = link["latency_s"], link["s_per_byte"]
@@ -111,20 +133,24 @@ class GraphSites:
         return Paths(latency, per_byte, np.ones(len(graph)))
 
 
-def _widest(graph: "networkx.Graph", distance: dict[int, float], site: int) -> dict[int, float]:
-    """Seconds per byte of the widest among the paths of least latency from ``site`` to every node that it reaches.
+def _widest(graph: "networkx.Graph", distance: dict[int, float], site: int) -> tuple[dict[int, float], dict[int, int]]:
+    """Seconds per byte of the widest among the paths of least latency from ``site`` to every node that it reaches, and
+    the node before each on that path (of several as wide, the first by its number).
 
     Dijkstra's algorithm again, with the maximum in place of the sum, over the links that lie on such paths. Links
     without latency are among them in both directions, so that no order of distances would do.
     """
     width: dict[int, float] = {}
-    fringe = [(0.0, site)]
+    before: dict[int, int] = {}
+    fringe = [(0.0, site, site)]
     while fringe:
-        per_byte, node = heappop(fringe)
+        per_byte, node, previous = heappop(fringe)
         if node in width:
             continue
         width[node] = per_byte
+        if node != site:
+            before[node] = previous
         for after, link in graph[node].items():
             if after not in width and distance[node] + link["latency_s"] <= distance[after] * SAME_LATENCY:
-                heappush(fringe, (max(per_byte, link["s_per_byte"]), after))
-    return width
+                heappush(fringe, (max(per_byte, link["s_per_byte"]), after, node))
+    return width, before

@@ -11,7 +11,7 @@ bandwidth is what messages of that size experience; :attr:`Calibration.unresolve
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, inf, sqrt
 
 import numpy as np
@@ -65,11 +65,13 @@ class Calibration:
         clients: in the order of their numbers.
         confidence: of the intervals.
         silent: jobs whose clients reported no durations; they are left out.
+        behind: of each bandwidth, the clients for whom the server's link was narrower; it is known from below only.
     """
 
     clients: tuple[ClientFit, ...]
     confidence: float
     silent: int = 0
+    behind: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def unresolved(self) -> list[str]:
@@ -81,6 +83,10 @@ class Calibration:
         if some := [fit.client for fit in self.clients if fit.one_count]:
             said.append(f"speed and a fixed time of each job of {_clients(some, len(self.clients))}: every job has one "
                         "number of samples; samples_per_s holds for this number only")  # fmt: skip
+        for name, behind in self.behind.items():
+            if behind:
+                said.append(f"{name} of {_clients([*behind], len(self.clients))} from the server's own: that was"
+                            " narrower while others shared it, and a faster line would show little")  # fmt: skip
         for fit in self.clients:
             if fit.fixed_s is not None and fit.fixed_s.low > 0:
                 low, high = fit.fixed_s.low, fit.fixed_s.high

@@ -119,7 +119,8 @@ class Run:
 
     @cached_property
     def clients_table(self) -> "DataFrame":
-        """``clients.csv``: client, name, samples, latency_s and a column for each label; empty for very many clients.
+        """``clients.csv``: client, name, samples, latency_s, perhaps links_down and links_up, and a column for each
+        label; empty for very many clients.
 
         See :func:`simfl.runs.clients_table.clients_files`.
         """

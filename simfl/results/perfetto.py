@@ -12,7 +12,8 @@ from pathlib import Path
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import write_atomically
 from simfl.core.types import SERVER
-from simfl.results.link_use import link_rates
+from simfl.network.links import SharedLinks
+from simfl.results.link_use import SIDES, Traffic
 
 Span = JsonObject
 
@@ -22,12 +23,12 @@ def write_timeline(
     target: Path,
     names: tuple[str, ...] | None = None,
     phases: Path | None = None,
-    shared: bool = False,
+    shared: SharedLinks | None = None,
 ) -> None:
     """Writes the timeline of an ``events.jsonl`` to ``target``, a JSON file that Perfetto's viewer opens.
 
     ``names`` of clients None numbers them. The ``phases.csv`` of an aggregation protocol gets tracks of its own, and
-    a server's link that is ``shared`` a curve of its bytes per second in each direction.
+    each ``shared`` link, the server's and those with names, a curve of its bytes per second in each direction.
     """
     with open(events, encoding="utf-8") as lines:
         spans = list(timeline(json.loads(line) for line in lines))
@@ -38,8 +39,8 @@ def write_timeline(
             spans += protocol_phases(csv.DictReader(table), first)
     for number, track in enumerate(sorted({span["tid"] for span in spans} - clients.keys()), 1):
         clients[track] = f"secure aggregation {number}"
-    if shared:
-        spans += _link_use(events)
+    if shared is not None:
+        spans += _link_use(events, shared)
     labels = [
         {"ph": "M", "pid": 0, "tid": track, "name": "thread_name", "args": {"name": name}}
         for track, name in clients.items()
@@ -48,14 +49,17 @@ def write_timeline(
     write_atomically(target, json.dumps(document, separators=(",", ":")).encode())
 
 
-def _link_use(events: Path) -> Iterator[Span]:
-    """Counters of the server's link."""
+def _link_use(events: Path, shared: SharedLinks) -> Iterator[Span]:
+    """Counters of the links."""
     with open(events, encoding="utf-8") as lines:
-        rates = link_rates(json.loads(line) for line in lines)
-    for side, (times_s, rate) in rates.items():
-        for time_s, bytes_per_s in zip(times_s.tolist(), rate.tolist(), strict=True):
-            counted = {"bytes_per_s": bytes_per_s}
-            yield {"ph": "C", "pid": 0, "tid": 0, "name": f"server's link, {side}", "ts": time_s * 1e6, "args": counted}
+        traffic = Traffic(json.loads(line) for line in lines)
+    for side in SIDES:
+        of_server = [("server's link", None)] if shared.has_server_link else []
+        for name, crosses in [*of_server, *((link.name, getattr(link, side)) for link in shared.named)]:
+            times_s, rate = traffic.rates(side, crosses)
+            for time_s, bytes_per_s in zip(times_s.tolist(), rate.tolist(), strict=True):
+                counted = {"bytes_per_s": bytes_per_s}
+                yield {"ph": "C", "pid": 0, "tid": 0, "name": f"{name}, {side}", "ts": time_s * 1e6, "args": counted}
 
 
 def protocol_phases(rows: Iterable[dict[str, str]], first: int) -> Iterator[Span]:

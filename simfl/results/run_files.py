@@ -148,7 +148,7 @@ def summarise_jobs(folder: Path, until_s: float) -> JsonObject:
     members = np.concatenate([_places(rows) for rows in _pieces(folder / "participation.csv", _MEMBER)])
     members.sort()
     for jobs in _pieces(folder / "jobs.csv", (*_MEMBER, "started_s", "ended_s", "outcome", "staleness")):
-        outcomes.update(jobs.outcome)
+        outcomes.update(jobs.outcome.value_counts().to_dict())
         occupied_s.append(jobs.ended_s.to_numpy(np.float64) - jobs.started_s.to_numpy(np.float64))
         aggregated = jobs[jobs.outcome == "aggregated"]
         ids = _places(aggregated)

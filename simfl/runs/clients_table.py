@@ -32,9 +32,10 @@ def clients_files(parts: Components[Rule]) -> dict[str, bytes]:
     """What there is to tell about the clients, as the content of files by name.
 
     ``clients.csv`` has a row a client: ``client``, ``name`` (empty where clients have only numbers), ``samples``,
-    ``latency_s`` (one-way propagation to the server, without jitter), then one column a label, its training samples,
-    where there are labels. ``latency.csv`` has a row an ordered pair: ``from``, ``to``, ``latency_s``; -1 is the
-    server.
+    ``latency_s`` (one-way propagation to the server, without jitter); where links with names are shared, ``links_down``
+    and ``links_up``, the names of those that its messages from and to the server cross; then one column a label, its
+    training samples, where there are labels. ``latency.csv`` has a row an ordered pair: ``from``, ``to``,
+    ``latency_s``; -1 is the server.
     """
     n = parts.clients
     if 4 * n > MOST_CELLS:
@@ -46,8 +47,9 @@ def clients_files(parts: Components[Rule]) -> dict[str, bytes]:
         "samples": parts.learner.samples,
         "latency_s": parts.links.latency_s(clients, np.full(n, SERVER)),
     }
+    columns |= _link_columns(parts)
     labels = parts.learner.labels
-    if labels is not None and (4 + len(labels.names)) * n <= MOST_CELLS:
+    if labels is not None and (len(columns) + len(labels.names)) * n <= MOST_CELLS:
         columns |= {f"label {name}": counts for name, counts in zip(labels.names, labels.counts.T, strict=True)}
     files = {CLIENTS: _table(columns)}
     if n > FEW:
@@ -58,6 +60,21 @@ def clients_files(parts: Components[Rule]) -> dict[str, bytes]:
     first, second = first[distinct], second[distinct]
     latency_s = parts.links.latency_s(first, second)
     return files | {LATENCY: _table({"from": first, "to": second, "latency_s": latency_s})}
+
+
+def _link_columns(parts: Components[Rule]) -> dict[str, list[str]]:
+    """The named links that messages of each client share, with spaces between their names."""
+    named = () if parts.sharing is None or parts.sharing.shared is None else parts.sharing.shared.named
+    if not named:
+        return {}
+    sides = {"links_down": [link.down for link in named], "links_up": [link.up for link in named]}
+    return {
+        column: [
+            " ".join(link.name for link, is_on in zip(named, row, strict=True) if is_on)
+            for row in np.array(crosses).T.tolist()
+        ]
+        for column, crosses in sides.items()
+    }
 
 
 def write_accuracies(folder: Path, parts: Components[Rule]) -> None:

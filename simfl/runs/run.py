@@ -147,9 +147,13 @@ def run(
 
 def _write_timeline(scenario: Scenario, folder: Path, timeline: Path) -> None:
     links = scenario.network.build(scenario, Streams(scenario.seed))
-    phases = folder / "phases.csv"
+    phases, shares = folder / "phases.csv", sharing(links)
     write_timeline(
-        folder / "events.jsonl", timeline, links.names, phases if phases.exists() else None, sharing(links) is not None
+        folder / "events.jsonl",
+        timeline,
+        links.names,
+        phases if phases.exists() else None,
+        None if shares is None else shares.shared,
     )
 
 

@@ -145,6 +145,12 @@ class Policy(Plugin, Protocol):
         """
         return True
 
+    def kept(self, view: View) -> NDArray[np.float64] | None:
+        """The guarantee that :meth:`admits` keeps to each client after the sums in ``view.before``, (clients or more,);
+        None = it keeps none.
+        """
+        return None
+
     def family(self, clients: int) -> "Family | None":
         """The rows that the policy may select, from which all theory about it follows; None = not known.
 

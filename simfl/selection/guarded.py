@@ -105,7 +105,7 @@ class GuardedSelection(Around):
         return Guarantee(semi_strong=self.T if self.notion == "semi_strong" else None, weak=self.T)
 
     @cached_property
-    def _memories(self) -> dict[int, GuardMemory]:
+    def _memories(self) -> dict[int, tuple[NDArray[np.bool_] | None, GuardMemory]]:
         return {}
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
@@ -119,10 +119,22 @@ class GuardedSelection(Around):
         return nobody(self.T)
 
     def admits(self, view: View, clients: NDArray[np.int32]) -> bool:
+        return self._memory(view).admits(view.history or (), clients)
+
+    def kept(self, view: View) -> NDArray[np.float64]:
+        """What sums before the first round, and the reserved rows, have left of T to each client."""
+        return self._memory(view).first.kept
+
+    def _memory(self, view: View) -> GuardMemory:
+        """One for each number of clients, as long as the sums before the first round are the same array."""
         n = len(view.available)
-        if n not in self._memories:
+        before, memory = self._memories.get(n, (None, None))
+        if memory is None or before is not view.before:
             family = self.reserved.family(n)
             assert family is not None
-            start = partial(Guard.of, family.units(), n, self.T, self.notion, self.rank)
-            self._memories[n] = GuardMemory(start)
-        return self._memories[n].admits(view.history or (), clients)
+            rules = self.T, self.notion, self.rank
+            start = (partial(Guard.of, family.units(), n, *rules) if view.before is None
+                     else partial(Guard.after, view.before, family.units(), *rules))  # fmt: skip
+            memory = GuardMemory(start)
+            self._memories[n] = view.before, memory
+        return memory

@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -176,6 +177,7 @@ def test_a_file_limit_ends_with_one_line(tmp_path):
     (tmp_path / "s.yaml").write_text(TEXT + "trace: events\n")
 
     def run_with_a_limit():
+        sys.dont_write_bytecode = True  # a compiled module would be cut off there without a word
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
         forked.command("run", "s.yaml")()
 

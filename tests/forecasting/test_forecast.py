@@ -24,6 +24,10 @@ from simfl.forecasting.model_choice import choose
 from simfl.forecasting.parts import PartStore, PartTask, plan_digest, play_all
 from simfl.forecasting.past import past_of, read_past
 from simfl.forecasting.policies import candidate, recognise
+from simfl.forecasting.unknowns import limits_of
+from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.runs.run import run
+from simfl.scenario import Scenario
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import forecast as truth  # noqa: E402
@@ -107,6 +111,45 @@ def test_coming_sums_have_the_clients_weights():
 
 
 # -- what a log shows ------------------------------------------------------------------------------
+
+
+def test_the_mode_of_units_is_told_from_few_rounds_though_some_are_rarely_there():
+    """20 rounds of two of ten units, available in a quarter to all rounds, one in five of the selected lost."""
+    from simfl.core.types import View
+    from simfl.forecasting.policies import policy_of
+    from simfl.forecasting.selection_mode import prefers_least_used
+
+    said = {"fair": 0, "uniform": 0}
+    for mode in said:
+        policy = policy_of(f"batch_partition:k=2,T=1,mode={mode}", 10)
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            rates, used, rows = rng.uniform(0.25, 1, 10), np.zeros(10, np.int64), np.zeros((20, 10), bool)
+            for row in rows:
+                chosen = policy.select(View(0, rng.random(10) < rates, used), 2, rng).ravel()
+                row[chosen[rng.random(len(chosen)) < 0.8]] = True
+                used += row
+            said[mode] += prefers_least_used(rows, 2)
+    assert said["fair"] >= 24 and said["uniform"] <= 4, said
+
+
+def test_equal_rates_are_taken_only_if_they_are_surely_better():
+    """Of 12 alike clients, and of 12 that differ; rates of each client contain equal ones."""
+    rng = np.random.default_rng(0)
+    for rates in (np.full(12, 0.5), np.linspace(0.2, 0.8, 12)):
+        chosen = {choose(Observed(rng.random((20, 12)) < rates, np.zeros(20, np.int64), 0, 0), False, rng).fitted.model
+                  for _ in range(20)}  # fmt: skip
+        assert "constant" not in chosen or rates[0] == rates[-1]
+
+
+def test_what_is_not_known_of_the_mean_rate_is_in_the_draws():
+    """The mean of 20 rates after 15 rounds: its standard error, not the smaller one of rates about a known mean."""
+    rng = np.random.default_rng(1)
+    rows = rng.random((15, 20)) < 0.3
+    fitted = fit(Observed(rows, np.zeros(15, np.int64), 0, 0), "per_client")
+    drawn = np.array([fitted.draw(rng).rates.mean() for _ in range(400)])
+    assert drawn.mean() == pytest.approx(rows.mean(), abs=0.01)
+    assert drawn.std() == pytest.approx(np.sqrt(0.21 / 300), rel=0.2)
 
 
 def test_policies_are_recognised():
@@ -264,6 +307,60 @@ def test_every_kind_of_policy_can_be_played(text):
     assert {"exposed", "rank", "strong", "weak_upper"} <= set(of.rounds().quantity)
 
 
+def opened_rows(plan, policy, future):
+    """Who is in each coming sum of a future."""
+    from simfl.core.rng import Streams
+    from simfl.forecasting import futures as playing
+
+    streams = Streams(plan.seed)
+    return playing._rounds(plan, playing._World.of(plan, streams, future), policy, streams, future)[0]
+
+
+@pytest.mark.parametrize(("clients", "change_over"), [(24, 0), (24, 3), (26, 0)])
+@pytest.mark.parametrize("T", [2, 4])
+def test_a_guard_answers_for_the_past_and_for_what_comes(clients, change_over, T):
+    """Semi-strong of past and coming sums together, by the metrics; clients that no unit has room for included."""
+    past = past_from(uniform_log(5, np.full(clients, 0.8), 8))
+    whole, seen, model = plan(past, (f"guarded:T={T},tries=5",), horizon=30, change_over=change_over)
+    said = " ".join(limits_of(past, whole, seen, model))
+    free = 0
+    for future in range(3):
+        rows = opened_rows(whole, 1, future)
+        assert np.array_equal(rows[:change_over], opened_rows(whole, 0, future)[:change_over])
+        every = np.vstack([past.rows, rows])
+        assert not change_over or rows[:change_over].any()
+        units = np.zeros((clients // T, clients))
+        np.put_along_axis(units, whole.policies[1].order.reshape(-1, T), 1.0, axis=1)
+        before = np.vstack([past.rows, rows[:change_over], units]).astype(float)
+        left = min(T, multi_round(before).semi_strong)
+        assert multi_round(every.astype(float)).semi_strong >= left - 1e-6
+        free += int((rows[change_over:].sum(axis=1) > 0).sum())
+    everybody = f"keeps the semi-strong guarantee {T} to everybody, the log's sums included"
+    assert change_over or (everybody in said) == (left > T - 1e-6)
+    assert free > 2
+
+
+def test_a_guard_says_what_the_past_has_taken_and_keeps_the_rest():
+    """{0..3} and {1..3} expose client 0; 4 to 11 have what they had."""
+    rows = np.zeros((2, 12))
+    rows[0, :4], rows[1, 1:4] = 1, 1
+    past = past_from(np.vstack([rows, rows]))
+    whole, seen, model = plan(past, ("guarded:T=4",), horizon=25, policy="random:k=4")
+    assert "leave the semi-strong guarantee 4 to 8 of 12 clients, and 1 to the worst" in " ".join(
+        limits_of(past, whole, seen, model))  # fmt: skip
+    span = past_span(past, np.random.default_rng(0))
+    for future in range(4):
+        since, _ = exposures(span, opened_rows(whole, 1, future), np.random.default_rng(0))
+        assert since[0] == -1 and (since[4:] == 25).all()
+
+
+def test_a_guard_is_not_played_where_sums_are_weighted():
+    past = past_from(np.tile([1.0, 2.0, 1.0, 2.0], (9, 1)))
+    with pytest.raises(SimflError, match="different weights.*notion=weak"):
+        plan(past, ("guarded:T=2",), horizon=3)
+    plan(past, ("guarded:T=2,notion=weak",), horizon=3)
+
+
 # -- held to what then happens ---------------------------------------------------------------------
 
 WORLDS = range(45)
@@ -404,6 +501,54 @@ def test_times_in_other_forms_and_in_no_order(tmp_path):
     assert past.times_s.tolist() == [6, 9] and not past.dated
 
 
+# -- bytes -----------------------------------------------------------------------------------------
+
+
+def test_bytes_are_those_of_past_clients_times_coming_clients(tmp_path):
+    """Each client moves 100 bytes in each sum."""
+    file, rows = tmp_path / "log.csv", uniform_log(12, np.full(10, 0.9), 4)
+    lines = [f"{t},c{i},100" for t, row in enumerate(rows) for i in np.flatnonzero(row)]
+    file.write_text("\n".join(["round,client,bytes", *lines]) + "\n")
+    past = read_past(file)
+    assert past.round_bytes.tolist() == (100 * past.rows.sum(axis=1)).tolist()
+    of = forecast(past, ("batch_partition:T=2",), horizon=6, futures=5)
+    for outcome in of.outcomes:
+        assert np.array_equal(outcome.bytes, np.cumsum(100 * outcome.cardinality, axis=1))
+    assert "bytes" in set(of.differences().quantity)
+    file.write_text(file.read_text().replace(",bytes", ",moved"))
+    assert read_past(file).round_bytes is None and not forecast(read_past(file), horizon=2, futures=2).knows_bytes
+    with pytest.raises(SimflError, match="no column 'moving'.*moved"):
+        read_past(file, {"bytes": "moving"})
+    file.write_text(file.read_text().replace(",100\n", ",x\n", 1))
+    with pytest.raises(SimflError, match="'x' in column 'moved' is no number of bytes"):
+        read_past(file, {"bytes": "moved"})
+
+
+def test_rounds_without_a_sum_have_the_bytes_of_such_rounds():
+    rows = uniform_log(12, np.full(10, 0.9), 4)
+    rows[3] = 0
+    moved = np.where(rows.any(axis=1), 400.0, 7.0)
+    idle = past_of(Log(csr_array(rows), range(12), range(10)), round_bytes=moved)
+    of = forecast(idle, ("batch_partition:T=5",), horizon=40, futures=3).outcomes[1]
+    each = np.diff(of.bytes, axis=1, prepend=0.0)
+    assert (each[of.cardinality == 0] == 7).all() and (each == 7).any() and (each > 7).any()
+
+
+RUN = {"name": "past", "clients": 8, "selection": {"name": "random", "k": 4},
+       "training": {"name": "fedavg", "rounds": 9}, "learning": {"name": "none", "parameters": 100},
+       "devices": {"availability": {"name": "bernoulli", "dropout": 0.1}}}  # fmt: skip
+
+
+def test_a_results_folder_says_its_bytes_and_what_cannot_be_forecast(tmp_path):
+    done = run(Scenario.of(RUN), tmp_path).path
+    past, table = read_past(done), pandas.read_csv(done / "rounds.csv")
+    assert past.round_bytes.tolist() == (table.bytes_down + table.bytes_up).tolist()
+    buffered = RUN | {"training": {"name": "fedbuff", "rounds": 9}}
+    done = run(Scenario.of(buffered), tmp_path).path
+    shown = CliRunner().invoke(simfl, ["forecast", str(done)])
+    assert shown.exit_code == 2 and "training: fedbuff" in shown.output and "Traceback" not in shown.output
+
+
 # -- watching a log --------------------------------------------------------------------------------
 
 
@@ -438,6 +583,26 @@ def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
     shown = CliRunner().invoke(simfl, ["audit", "--follow", str(file), "--floor", "strong=2"])
     assert [line.split(" ")[0] for line in shown.output.splitlines()[:3]] == ["13", "12", "13"], shown.output
     assert shown.exit_code == 3
+
+
+def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
+    from simfl.cli import following
+
+    file = tmp_path / "log.csv"
+    file.write_text("round,client\n")
+    turns = iter(["0,a\n0,b\n", "1,a\n1,b\n", "2,b\n"])
+
+    class Turn:
+        def wait(self, interval_s):
+            with open(file, "a") as log:
+                log.write(next(turns))
+
+    monkeypatch.setattr(following, "Event", Turn)
+    shown = CliRunner().invoke(simfl, ["audit", "--follow", str(file), "--floor", "strong=2"])
+    lines = shown.output.splitlines()
+    assert lines[0] == "1 round, 2 clients: strong 2; one round says nothing about the next"
+    assert lines[1] == "2 rounds, 2 clients: strong 2; one more round breaks it with probability 0.00"
+    assert lines[2].startswith("3 rounds, 2 clients: strong 1") and shown.exit_code == 3
 
 
 def test_next_rounds_are_drawn_from_the_policy_of_the_log():

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.network.fair_link import EqualLink, UnequalLink
-from simfl.network.fair_sharing import waits_s
+from simfl.network.fair_sharing import _one_by_one_waits_s, waits_s
+from simfl.network.level_sharing import LevelLink
 from tests.support.shared_link import Way, ends_s
 
 CAPACITY = 8.0
@@ -143,3 +144,48 @@ def test_the_steps_grow_with_n_log_n_not_its_square():
         seconds.append(time.process_time() - begun)
         assert waits.max() > 0.5
     assert seconds[1] < 10 * seconds[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_messages_of_one_size_that_begin_together(seed):
+    """Those that are held up end first, and all at once."""
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        n = int(rng.integers(2, 15))
+        share = rng.choice([1, 0.5, 0.2, 0.05], n) if rng.random() < 0.5 else rng.random(n) * 0.95 + 0.05
+        alone = rng.choice([0.25, 1.0, 1.7]) / share
+        waits = waits_s(np.zeros(n), alone, share)
+        assert alone + waits == pytest.approx(expected(np.zeros(n), alone, share), abs=1e-7)
+        held = waits > 1e-9
+        assert np.ptp((alone + waits)[held]) < 1e-9 if held.any() else share.sum() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_level_gives_what_a_step_on_all_messages_gives(seed):
+    """Hundreds on the way together, with shares of many kinds; who is never held up is exact in both."""
+    rng = np.random.default_rng(seed)
+    n, load = 300, rng.choice([1.1, 1.3, 2.0, 4.0])
+    share = [
+        np.minimum(1, rng.lognormal(-4, 1.0, n)),
+        rng.choice([0.002, 0.01, 0.05], n),
+        0.01 * rng.uniform(0.999, 1.001, n),
+    ][seed % 3]
+    sizes = rng.lognormal(0, 0.5, n) / n
+    begins = np.sort(rng.random(n)) * sizes.sum() / load
+    ends = begins + sizes / share
+    found = LevelLink(begins, ends, sizes, share).waits_s()
+    one_by_one = _one_by_one_waits_s(begins, ends, share)
+    assert found == pytest.approx(one_by_one, abs=1e-10) and found.max() > 0.01
+    clear = (one_by_one == 0) | (one_by_one > 1e-9)
+    assert ((found == 0) == (one_by_one == 0))[clear].all()
+
+
+def test_where_the_level_swings_over_the_shares_of_many_the_steps_stay_few():
+    """A wide message after the other, beside many whose shares are between the levels with and without it."""
+    n = 300
+    share = np.append(np.linspace(0.9985, 1.0015, n) / (n + 0.5), np.ones(n))
+    sizes = np.append(np.full(n, 10.0), np.full(n, 1e-3 / n))
+    begins = np.append(np.zeros(n), 0.5 + np.arange(n) * 1e-2)
+    ends = begins + sizes / share
+    assert LevelLink(begins, ends, sizes, share).waits_s() is None
+    assert waits_s(begins, sizes / share, share) == pytest.approx(_one_by_one_waits_s(begins, ends, share), abs=1e-9)

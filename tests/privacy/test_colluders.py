@@ -17,6 +17,7 @@ from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.support.privacy_brute import exact, semi_strong, strong, weak
+from tests.support.sizes import repeats
 
 
 def matrices(count, seed):
@@ -39,7 +40,7 @@ def coalitions(n, most):
 @pytest.mark.parametrize("part", range(4))
 def test_no_coalition_leaves_less_and_one_leaves_just_that(part):
     """Strong and weak: the worst coalition of up to c clients leaves exactly max(1, metric - c)."""
-    for P in matrices(500, part):
+    for P in matrices(repeats(120, 500), part):
         rows, n = exact(P), P.shape[1]
         whole, metrics = (strong(rows), weak(rows)), multi_round(P)
         assert (metrics.strong, metrics.weak_lower, metrics.weak_upper) == (whole[0], whole[1], whole[1])
@@ -57,7 +58,7 @@ def test_no_coalition_leaves_less_and_one_leaves_just_that(part):
 @pytest.mark.parametrize("part", range(2))
 def test_semi_strong_falls_by_no_more_than_the_colluders(part):
     loose = 0
-    for P in matrices(120, 100 + part):
+    for P in matrices(repeats(60, 120), 100 + part):
         before = float(semi_strong(exact(P)))
         for c in range(1, min(3, P.shape[1])):
             after = [float(semi_strong(exact(rest))) for coalition in coalitions(P.shape[1], c)
@@ -70,7 +71,7 @@ def test_semi_strong_falls_by_no_more_than_the_colluders(part):
 
 
 def test_named_colluders_are_audited_as_if_their_columns_were_not_there():
-    for P in matrices(200, 7):
+    for P in matrices(repeats(60, 200), 7):
         n = P.shape[1]
         for coalition in ([0], [n - 1], [0, n - 1])[: n - 1 if n < 3 else 3]:
             rest = np.delete(P, coalition, axis=1)

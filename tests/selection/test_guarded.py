@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from simfl.core.errors import PluginError
 from simfl.core.types import View
@@ -17,7 +18,7 @@ from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection import POLICIES
 from simfl.selection.asking import ask, shuffle_clients
-from simfl.selection.guard import certificates
+from simfl.selection.guard import certificates, programmes
 from simfl.selection.guard.certificates import Certificates
 from simfl.selection.guard.light_vectors import keeps_weak
 from simfl.selection.guard.row_guard import Guard
@@ -25,6 +26,7 @@ from simfl.selection.guard.span import Form, Span
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import privacy_brute
 from tests.support.kills import counted, files, killed_at
+from tests.support.sizes import repeats
 
 SIZES = [(8, 4, 2, "batch"), (16, 8, 2, "half"), (12, 6, 3, "batch"), (12, 4, 4, "batch"), (16, 8, 4, "half")]
 
@@ -67,7 +69,7 @@ def worst(P, notion):
 
 @pytest.mark.parametrize("notion", ["semi_strong", "weak"])
 @given(size=st.sampled_from(SIZES), seed=st.integers(0, 2**20), whole_units=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=repeats(15, 40), deadline=None)
 def test_the_notion_holds_of_all_rows_and_of_the_whole_reserve(notion, size, seed, whole_units):
     n, k, T, reserve = size
     policy = guarded(n, k, T, reserve, notion=notion)
@@ -149,40 +151,125 @@ def test_bounds_are_those_of_the_metrics():
     assert proofs.bounds()[3] < 4
 
 
+def nothing_nearby(weights, *_):
+    """Leaves all to the programmes."""
+    return weights, np.zeros(len(weights), dtype=bool)
+
+
+def test_projections_that_miss_are_not_admitted(monkeypatch):
+    guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
+    row, nearby, found_by = np.arange(0, 24, 3), certificates.nearby, set()
+
+    def spoiled(*arguments):
+        moved, found = nearby(*arguments)
+        found_by.update(np.flatnonzero(found).tolist())
+        moved[spoiled.client] *= 1 - 1e-6
+        return moved, found
+
+    monkeypatch.setattr(certificates, "nearby", spoiled)
+    spoiled.client = []
+    assert guard.with_row(row) is not None and len(found_by) > 15
+    for spoiled.client in sorted(found_by):
+        assert guard.with_row(row) is None
+
+
+def test_projections_find_most_certificates_and_change_no_decision(monkeypatch):
+    """The same 30 rows with them and without; with them the programmes are asked for a tenth of the clients."""
+    rows = [np.random.default_rng(seed).choice(24, 8, replace=False) for seed in range(30)]
+    solve, asked = programmes.Programme.solve, []
+
+    def counted(programme, i, T, basis):
+        asked.append(i)
+        return solve(programme, i, T, basis)
+
+    monkeypatch.setattr(programmes.Programme, "solve", counted)
+
+    def decisions():
+        guard, admitted = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 3), 24, 3, "semi_strong", None), []
+        asked.clear()
+        for row in rows:
+            guard, before = guard.with_row(row) or guard, guard
+            admitted.append(guard is not before)
+        return admitted, len(asked)
+
+    quick = decisions()
+    monkeypatch.setattr(certificates, "nearby", nothing_nearby)
+    slow = decisions()
+    assert quick[0] == slow[0] and 5 < sum(quick[0]) < 30
+    assert quick[1] < slow[1] / 2
+
+
+@pytest.mark.parametrize("notion", ["semi_strong", "weak"])
+@given(seed=st.integers(0, 2**20), T=st.sampled_from([2, 4]))
+@settings(max_examples=12, deadline=None)
+def test_what_the_past_has_left_is_kept_and_no_more(notion, seed, T):
+    """Of each client: what the programme of the metrics says of past and reserve; and every row that leaves it."""
+    rng = np.random.default_rng(seed)
+    past = rng.random((rng.integers(1, 5), 8)) < 0.5
+    units = np.arange(8, dtype=np.int32).reshape(-1, T)
+    guard = Guard.after(past, units, T, notion, None)
+    P = np.vstack([past, matrix(units, 8)]).astype(float)
+    kept = np.minimum(T, values(P, notion))
+    assert guard.kept == pytest.approx(kept)
+    for _ in range(8):
+        row = rng.choice(8, 4, replace=False)
+        with_it = np.vstack([P, matrix([row], 8)])
+        assert (guard.with_row(row) is not None) == (values(with_it, notion) >= kept - 1e-6).all()
+
+
+def values(P, notion):
+    """The notion's value, of each client where it has one of its own."""
+    if notion == "weak":
+        return np.full(P.shape[1], float(privacy_brute.weak(privacy_brute.exact(P))))
+    rows, n = P.shape
+    least = []
+    for i in range(n):  # of v = P' l: |v_j| <= m_j, v_i = 1
+        if not P[:, i].any():
+            least.append(np.inf)
+            continue
+        below = np.block([[P.T, -np.eye(n)], [-P.T, -np.eye(n)]])
+        objective, one = np.append(np.zeros(rows), np.ones(n)), np.append(P[:, i], np.zeros(n))[None]
+        free = [(None, None)] * rows + [(0, None)] * n
+        least.append(linprog(objective, below, np.zeros(2 * n), one, [1.0], free, method="highs").fun)
+    return np.array(least)
+
+
 @pytest.mark.parametrize("answer", ["nothing", "spoiled", "old"])
 def test_what_the_solver_does_not_certify_is_not_admitted(monkeypatch, answer):
     """Whatever it says: a status that is not optimal, an optimum that is none, or one of the span without the row."""
+    monkeypatch.setattr(certificates, "nearby", nothing_nearby)
     guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
     row = np.arange(0, 24, 3)
     assert guard.with_row(row) is not None
-    solve = certificates._Programme.solve
+    solve = programmes.Programme.solve
 
-    def disturbed(programme, i, basis):
-        weights, after = solve(programme, i, basis)
+    def disturbed(programme, i, T, basis):
+        weights, after = solve(programme, i, T, basis)
         if answer == "old":
             weights = guard.certificates.weights[i].copy()
         else:
             weights[i] = 0.0
         return None if answer == "nothing" and i == 5 else (weights, after)
 
-    monkeypatch.setattr(certificates._Programme, "solve", disturbed)
+    monkeypatch.setattr(programmes.Programme, "solve", disturbed)
     assert guard.with_row(row) is None
 
 
 @pytest.mark.parametrize("excess", [1e6, 1e-4, 1e-7])
 def test_one_client_that_is_not_certified_is_enough_to_refuse_a_row(monkeypatch, excess):
     """Whoever it is, and be its weights too large by a ten-millionth: the solver spoils one client's in each turn."""
+    monkeypatch.setattr(certificates, "nearby", nothing_nearby)
     guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
-    rng, solve, asked = np.random.default_rng(0), certificates._Programme.solve, []
+    rng, solve, asked = np.random.default_rng(0), programmes.Programme.solve, []
 
-    def spoiled(programme, i, basis):
+    def spoiled(programme, i, T, basis):
         asked.append(i)
-        weights, after = solve(programme, i, basis)
+        weights, after = solve(programme, i, T, basis)
         others = np.where(np.arange(24) == i, -np.inf, weights)
         weights[others.argmax()] += excess * (i == spoiled.client)
         return weights, after
 
-    monkeypatch.setattr(certificates._Programme, "solve", spoiled)
+    monkeypatch.setattr(programmes.Programme, "solve", spoiled)
     spoiled.client, wider = None, None
     while wider is None or not {0, 23} < set(asked):  # the first and the last of all, whose columns are nobody else's
         asked.clear()
@@ -412,7 +499,7 @@ def test_killed_and_resumed_the_rows_are_the_same(tmp_path, notion):
 
     with counted() as steps:
         expected = files(run(made(), tmp_path / "whole").path)
-    for step in range(5, steps.done, steps.done // 9):
+    for step in range(5, steps.done, steps.done // repeats(4, 9)):
         assert killed_at(step, lambda step=step: run(made(), tmp_path / str(step)))
         assert files(run(made(), tmp_path / str(step)).path) == expected
 

@@ -6,8 +6,10 @@ Prints what oneDNN computes (its own log), and one line of JSON: the largest err
 gradient.
 """
 
+import copy
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -126,12 +128,10 @@ def gradients(module, start, x, y):
     return torch.cat([g.flatten() for g in found]).numpy()
 
 
-def error(model, shape, augmented, backend):
-    """The largest of several steps' errors, relative to the largest gradient; None where it is not supported."""
+def prepare(model, shape, augmented):
+    """A training task, several steps' work and the gradients that are right."""
     rng = np.random.default_rng(0)
     module = materialised(model, shape)
-    if backend.supports(module, False) is not None:
-        return None
     x = torch.from_numpy(rng.standard_normal((SAMPLES, *shape)).astype(np.float32))
     y = torch.from_numpy(rng.integers(CLASSES, size=SAMPLES))
     start = initial(module, rng)
@@ -148,7 +148,15 @@ def error(model, shape, augmented, backend):
             mirrored = torch.from_numpy(one.versions % 2 == 1)
             seen = torch.where(mirrored.view(-1, 1, 1, 1), seen.flip(3), seen)
         expected.append(gradients(module, start, seen, y[one.order]))
-    deltas, _ = backend.build(TrainingTask(module, x, y, SAMPLES, Sgd(), flip=augmented)).train(works)
+    return TrainingTask(module, x, y, SAMPLES, Sgd(), flip=augmented), works, expected
+
+
+def error(task, works, expected, backend):
+    """The largest of several steps' errors, relative to the largest gradient; None where it is not supported."""
+    task = replace(task, module=copy.deepcopy(task.module))
+    if backend.supports(task.module, False) is not None:
+        return None
+    deltas, _ = backend.build(task).train(works)
     return max(float(np.abs(-d / RATE - e).max() / np.abs(e).max()) for d, e in zip(deltas, expected, strict=True))
 
 
@@ -163,8 +171,9 @@ def main():
     }
     errors = {}
     for name, model, shape, augmented in cases(full="full" in sys.argv):
+        task, works, expected = prepare(model, shape, augmented)
         for engine, backend in engines.items():
-            if (found := error(model, shape, augmented, backend)) is not None:
+            if (found := error(task, works, expected, backend)) is not None:
                 errors[f"{name}, {engine}"] = found
     print(json.dumps(errors), flush=True)
 

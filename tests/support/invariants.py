@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from tests.support.shared_link import link_problems, overfull
+from tests.support.shared_network import Link, network_problems
 
 SERVER = -1
 NOT_SUMMED = {"failed", "late", "forfeited", "stale", "unrecovered"}
@@ -48,6 +49,8 @@ class _Run:
         self.jobs = _table(folder / "jobs.csv") if (folder / "jobs.csv").exists() else []
         self.samples = [row.get("samples", 1) for row in _table(folder / "clients.csv")]
         self.latency_s = [row.get("latency_s", 0.0) for row in _table(folder / "clients.csv")]
+        self.crossed = {side: [str(row.get(f"links_{side}") or "").split() for row in _table(folder / "clients.csv")]
+                        for side in ("down", "up")}  # fmt: skip
         self.clients = self.scenario["clients"]
         self.training, self.selection = self.scenario["training"], self.scenario["selection"]
         self.learns = self.scenario["learning"]["name"] != "none"
@@ -67,6 +70,19 @@ class _Run:
         server = self.scenario["network"].get("server")
         sides = {side: server.get(f"{side}_bytes_per_s") for side in ("down", "up")} if isinstance(server, dict) else {}
         return {side: limit for side, limit in sides.items() if limit is not None}
+
+    @property
+    def links(self) -> list[Link]:
+        """The shared links: the server's, and those with names, of whose clients the paths tell in a tree."""
+        named = self.scenario["network"].get("shared") or {}
+        crossed = {name: _crossing(self.scenario["network"], link, self.clients) for name, link in named.items()}
+        found = [Link(self.capacity, frozenset(range(self.clients)))] if self.capacity else []
+        for name, link in named.items():
+            up = link.get("up_bytes_per_s") or link["bytes_per_s"]
+            for side, width in (("down", link["bytes_per_s"]), ("up", up)):
+                told = frozenset(i for i, names in enumerate(self.crossed[side]) if name in names)
+                found.append(Link({side: width}, told if crossed[name] is None else crossed[name]))
+        return found
 
     @property
     def unit_size(self) -> int:
@@ -113,7 +129,10 @@ def _time_never_goes_back(run: _Run) -> Iterator[str]:
 def _links_carry_what_they_can(run: _Run) -> Iterator[str]:
     """Bytes on a shared link are conserved; without jitter every message ends exactly when fair sharing says."""
     network, capacity = run.scenario["network"], run.capacity
-    if run.peers or run.drawn or not capacity:
+    if run.peers or run.drawn or not run.links:
+        return
+    if network.get("shared"):
+        yield from _several_links_carry_what_they_can(run)
         return
     yield from overfull(run.events, capacity)
     own_lines = run.scenario["devices"].get("profiles") is not None
@@ -124,6 +143,38 @@ def _links_carry_what_they_can(run: _Run) -> Iterator[str]:
             own = network.get("up_bandwidth_bytes_per_s") if side == "up" else None
             most = [inf if (own or width) is None else float(own or width)] * run.clients
             yield from link_problems(run.events, {side: capacity[side]}, most, run.latency_s)
+
+
+def _several_links_carry_what_they_can(run: _Run) -> Iterator[str]:
+    """The same of links with names; in a tree without jitter and lines of the clients to the second."""
+    network = run.scenario["network"]
+    for name, link in network["shared"].items():
+        clients = _crossing(network, link, run.clients)
+        for side in ("down", "up") if clients is not None else ():
+            told = {i for i, names in enumerate(run.crossed[side]) if name in names}
+            if told != clients:
+                yield f"clients.csv has {sorted(told)} on '{name}', the tree {sorted(clients)}"
+    own_lines = run.scenario["devices"].get("profiles") is not None
+    known = network["name"] == "graph" and network.get("jitter_s") is None and not own_lines
+    exact = known and not (run.phased and run.jobs)
+    yield from network_problems(run.events, run.links, [inf] * run.clients, run.latency_s if exact else None)
+
+
+def _crossing(network: dict[str, Any], link: dict[str, Any], clients: int) -> frozenset[int] | None:
+    """The clients of a tree whose only path from the server leads over one of a link's edges; None of other graphs."""
+    if network["name"] != "graph":
+        return None
+    edges = [edge[:2] if isinstance(edge, list) else [edge["src"], edge["dst"]] for edge in network["edges"]]
+    server = network.get("server", "server")
+    reached, fringe = {server["name"] if isinstance(server, dict) else server: False}, True
+    while fringe:
+        fringe = False
+        for ends in edges:
+            for here, there in (ends, ends[::-1]):
+                if here in reached and there not in reached:
+                    is_shared = any({here, there} == set(edge) for edge in link["edges"])
+                    reached[there], fringe = reached[here] or is_shared, True
+    return frozenset(i for i in range(clients) if reached[network["clients"][i]])
 
 
 def _counts_follow_from_participation(run: _Run) -> Iterator[str]:
@@ -323,7 +374,8 @@ def _a_round_ends_when_it_must(run: _Run) -> Iterator[str]:
             ends += [m["arrives_s"] for m in found.messages if m["kind"] == "failure"]
         if not ends or found.heard_s != min(ends):
             yield f"round {t} ends at {found.heard_s} s, not {ends}"
-        if found.heard_s < found.end_s and not run.capacity.get("down"):
+        waits = bool(run.capacity.get("down") or run.scenario["network"].get("shared"))
+        if found.heard_s < found.end_s and not waits:
             yield f"round {t} waits from {found.heard_s} to {found.end_s} s"
 
 

@@ -2,7 +2,8 @@
 
 Each line of its standard input names a page and a folder, with a tab between them. The page is played there by a fork
 of this process, as importing takes longer than playing; the answer is a line with its exit status. What it has to
-complain about is in the folder's ``page.log``.
+complain about is in the folder's ``page.log``. Sweeps execute their runs in the fork as well, with one exception: the
+page on sweeps has worker processes, whose start takes longer than most pages' runs.
 """
 
 import glob
@@ -39,10 +40,15 @@ def command(line):
     return done.stdout
 
 
+def lines(code):
+    """The commands of a block, each on one line."""
+    return [line for line in code.replace("\\\n", " ").splitlines() if line]
+
+
 def bash(code):
     """The block's commands; what the last one printed."""
     said = ""
-    for line in filter(None, code.replace("\\\n", " ").splitlines()):
+    for line in lines(code):
         if line.startswith("simfl "):
             said = command(line)
         else:
@@ -84,6 +90,11 @@ def forked(page, folder):
         os.dup2(log, 1)
         os.dup2(log, 2)
         sys.path.insert(0, str(folder))
+        if page.stem != "sweep":
+            from simfl.experiments.sweep import processes
+            from tests.support.slot_here import SlotHere
+
+            processes.Slot = SlotHere
         play(page.read_text(), page.name)
         status = 0
     except BaseException:

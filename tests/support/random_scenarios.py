@@ -74,6 +74,9 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     coding = _Draw(rng.spawn(1)[0])
     if coding.chance(0.3):
         found["compression"] = _compression(coding)
+    named = _Draw(rng.spawn(1)[0])
+    if named.chance(0.4):
+        _share_edges(named, found["network"], n)
     return json.dumps(found), tied
 
 
@@ -132,6 +135,28 @@ def _share(draw: _Draw, found: dict[str, Any]) -> None:
     if network["name"] in ("graph", "cities"):
         limits["name"] = network.get("server", "server")
     network["server"] = limits
+
+
+def _share_edges(draw: _Draw, network: dict[str, Any], n: int) -> None:
+    """Gives edges of a network of places names and capacities; some stand in two groups."""
+    match network["name"]:
+        case "graph":
+            edges = [edge[:2] for edge in network["edges"]]
+        case "cities":
+            edges = [["Paris", city] for city in ("Tokyo", "New Delhi", "Shanghai", "Dhaka", "Cairo", "Mexico")]
+        case "ring":
+            edges = [[i, (i + 1) % n] for i in range(n if n > 2 else 1)]
+        case "complete":
+            edges = [[i, j] for i in range(min(n, 5)) for j in range(i)]
+        case _:
+            return
+    shared = {}
+    for name in ("backbone", "east", "west")[: int(draw.rng.integers(1, 4))]:
+        chosen = draw.rng.permutation(len(edges))[: int(draw.rng.integers(1, len(edges) + 1))].tolist()
+        flipped = [edges[i][::-1] if draw.chance(0.3) else edges[i] for i in chosen]
+        width = {"bytes_per_s": float(draw.one([40, 128, 500, 2000]))}
+        shared[name] = {"edges": flipped} | width | draw.some(0.3, up_bytes_per_s=float(draw.one([40, 128, 500])))
+    network["shared"] = shared
 
 
 def _compression(draw: _Draw) -> dict[str, Any]:

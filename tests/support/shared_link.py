@@ -36,7 +36,7 @@ def rates(most: list[float], capacity: float) -> list[float]:
 def ends_s(ways: list[Way], capacity: float) -> list[float]:
     """When each has sent all; infinite for those gone before."""
     left, end, now = [way.size for way in ways], [inf] * len(ways), 0.0
-    waiting = {i for i, way in enumerate(ways) if way.size > 0}
+    waiting = {i for i, way in enumerate(ways) if way.size > 0 and way.gone_s > way.begin_s}
     for i, way in enumerate(ways):
         if not way.size:
             end[i] = way.begin_s
@@ -66,6 +66,48 @@ def _given_up(events: list[dict[str, Any]]) -> tuple[dict[int, list[float]], flo
     return given_up, last_s
 
 
+class Sent(NamedTuple):
+    """A message as its record has it: whose it is, its bytes, when it entered the link and left it, and when it was
+    given up.
+    """
+
+    client: int
+    size: float
+    begin_s: float
+    end_s: float
+    gone_s: float
+
+
+def sent_messages(events: list[dict[str, Any]], side: str, latency_s: list[float]) -> list[Sent]:
+    """All messages of a run from ("down") or to ("up") the server; of networks without jitter."""
+    given_up, last_s = _given_up(events)
+    found = []
+    for event in events:
+        if event["event"] != "message" or event["kind"] == "cancel":
+            continue
+        down = event["from"] == SERVER
+        client = event["to"] if down else event["from"]
+        if down != (side == "down"):
+            continue
+        sent_s, arrives_s = event["sent_s"], event["arrives_s"]
+        begin_s = sent_s if down else sent_s + latency_s[client]
+        gone = [time_s for time_s in given_up[client] if sent_s < time_s < arrives_s]
+        end_s = arrives_s - latency_s[client] if down else arrives_s
+        found.append(Sent(client, event["bytes"], begin_s, end_s, min([*gone, last_s])))
+    return found
+
+
+def wrong_ends(side: str, sent: list[Sent], ends: list[float]) -> list[str]:
+    """The messages that did not end when they should have."""
+    problems = []
+    for one, end_s in zip(sent, ends, strict=True):
+        if end_s < one.gone_s and abs(end_s - one.end_s) > 1e-6 * max(1.0, end_s):
+            problems.append(f"{side}: {one} did not end at {end_s} s")
+        if end_s == inf and one.end_s < one.gone_s - 1e-6 * max(1.0, one.gone_s):
+            problems.append(f"{side}: {one} cannot have ended")
+    return problems
+
+
 def link_problems(
     events: list[dict[str, Any]], capacity: dict[str, float], most: list[float], latency_s: list[float]
 ) -> list[str]:
@@ -77,32 +119,20 @@ def link_problems(
         most: bytes/s of each client's own line.
         latency_s: of each client.
     """
-    given_up, last_s = _given_up(events)
     problems = []
     for side, bytes_per_s in capacity.items():
-        ways, told = [], []
-        for event in events:
-            if event["event"] != "message" or event["kind"] == "cancel":
-                continue
-            down = event["from"] == SERVER
-            client = event["to"] if down else event["from"]
-            if down != (side == "down"):
-                continue
-            sent_s, arrives_s = event["sent_s"], event["arrives_s"]
-            begin_s = sent_s if down else sent_s + latency_s[client]
-            gone = [time_s for time_s in given_up[client] if sent_s < time_s < arrives_s]
-            ways.append(Way(begin_s, event["bytes"], min(most[client], bytes_per_s), min([*gone, last_s])))
-            told.append(arrives_s - latency_s[client] if down else arrives_s)
-        for way, found_s, end_s in zip(ways, told, ends_s(ways, bytes_per_s), strict=True):
-            if end_s < way.gone_s and abs(end_s - found_s) > 1e-6 * max(1.0, end_s):
-                problems.append(f"{side}: {way} ended at {found_s} s, not {end_s} s")
-            if end_s == inf and found_s < way.gone_s - 1e-6 * max(1.0, way.gone_s):
-                problems.append(f"{side}: {way} ended at {found_s} s, and cannot have")
+        sent = sent_messages(events, side, latency_s)
+        ways = [Way(one.begin_s, one.size, min(most[one.client], bytes_per_s), one.gone_s) for one in sent]
+        problems += wrong_ends(side, sent, ends_s(ways, bytes_per_s))
     return problems
 
 
-def overfull(events: list[dict[str, Any]], capacity: dict[str, float]) -> list[str]:
+def overfull(
+    events: list[dict[str, Any]], capacity: dict[str, float], clients: frozenset[int] | None = None
+) -> list[str]:
     """Times within which more bytes arrived than the link can carry; also where only a part of the messages is known.
+
+    ``clients`` are those whose messages are on the link; None = all.
 
     Of a message is known that it was on the link at some time between its beginning and its arrival; those that were
     given up are left out.
@@ -114,6 +144,7 @@ def overfull(events: list[dict[str, Any]], capacity: dict[str, float]) -> list[s
             (event["sent_s"], event["arrives_s"], event["bytes"])
             for event in events
             if event["event"] == "message" and event["kind"] != "cancel"
+            and (clients is None or max(event["from"], event["to"]) in clients)
             and (event["from"] == SERVER) == (side == "down") and event["arrives_s"] <= last_s and not any(
                 event["sent_s"] < time_s < event["arrives_s"] for time_s in given_up[max(event["from"], event["to"])])
         ]  # fmt: skip

@@ -157,14 +157,19 @@ def test_the_readmes_picture_is_current(monkeypatch, tmp_path):
     assert (again.time_s / stored.time_s - 1).abs().max() < 1e-6
 
 
-def test_simulated_against_real_rounds_follows_from_the_issued_rounds():
-    folder = HERE / "results" / "reality"
+@pytest.mark.parametrize("line", ["own", "shared"])
+def test_simulated_against_real_rounds_follows_from_the_issued_rounds(line):
+    folder = HERE / "results" / "reality" / ("shared" if line == "shared" else ".")
     rounds, summary = (pandas.read_csv(folder / name) for name in ("reality.csv", "summary.csv"))
     assert len(summary) == 6 and set(summary["rule"]) == {"fedavg", "fedbuff"}
-    compared = rounds[~rounds["calibrated_on"]].groupby(["rule", "repeat"])[["real_s", "simulated_s"]]
+    compared = rounds[~rounds["calibrated_on"]].groupby(["rule", "repeat"])
     for row in summary.itertuples():
-        part = compared.get_group((row.rule, row.repeat))
+        part = compared.get_group((row.rule, row.repeat)).filter(like="_s")
         mean, upper = part.mean(), part.quantile(0.9)
         assert len(part) == row.rounds == 40
-        assert mean["simulated_s"] / mean["real_s"] - 1 == pytest.approx(row.mean_error, abs=2e-3)
-        assert upper["simulated_s"] / upper["real_s"] - 1 == pytest.approx(row.p90_error, abs=2e-3)
+        errors = {"simulated_s": (row.mean_error, row.p90_error)}
+        if line == "shared":
+            errors["unaware_s"] = (row.unaware_mean_error, row.unaware_p90_error)
+        for name, (mean_error, upper_error) in errors.items():
+            assert mean[name] / mean["real_s"] - 1 == pytest.approx(mean_error, abs=2e-3)
+            assert upper[name] / upper["real_s"] - 1 == pytest.approx(upper_error, abs=2e-3)

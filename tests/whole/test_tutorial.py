@@ -1,6 +1,5 @@
 """The tutorial, executed as written: on digits and a few rounds, and (slow) on Fashion-MNIST where it is."""
 
-import os
 import re
 import subprocess
 import sys
@@ -9,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from simfl.core.storage.data_folder import data_root
+from simfl.experiments.sweep import processes
+from tests.support import forked, page
+from tests.support.slot_here import SlotHere
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -22,21 +24,23 @@ def blocks():
 def follow(folder, *changes):
     found = blocks()
     assert [language for language, _ in found] == ["bash", "yaml", "python", "bash", "bash", "bash"]
-    binaries = folder / "bin"
-    binaries.mkdir()
-    (binaries / "simfl").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m simfl "$@"\n')
-    (binaries / "simfl").chmod(0o755)
-    environment = os.environ | {"PYTHONPATH": str(HERE), "PATH": f"{binaries}:{os.environ['PATH']}"}
-    said = ""
-    for language, text in found:
-        for before, after in changes:
-            text = text.replace(before, after)
-        if language != "bash":
-            (folder / text.split()[1]).write_text(text)
-            continue
-        done = subprocess.run(["bash", "-euc", text], cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{text}\n{done.stderr}"
-        said += done.stdout
+    for before, after in changes:
+        found = [(language, text.replace(before, after)) for language, text in found]
+
+    def play():
+        """In a process of its own, where the policy of the page is registered; sweeps' runs are executed there, too."""
+        processes.Slot = SlotHere
+        sys.path.insert(0, str(folder))
+        for language, text in found:
+            if language == "bash":
+                for line in page.lines(text):
+                    print(page.bash(line), flush=True)
+            else:
+                Path(text.split()[1]).write_text(text)
+
+    done = forked.finish(forked.start(play, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE), timeout=3000)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
     assert (folder / "choices.html").stat().st_size > 10_000
     (weak,) = {
         int(found)

@@ -17,9 +17,9 @@ Invariants:
   and whose answer has arrived by the end; an answer that arrives exactly then counts.
 - A message belongs to its exchange: what arrives after the end counts nowhere. All requests count as bytes down, only
   answers that were heard count as bytes up.
-- Where the server's link is shared, the requests leave together and share it, and so do the answers that are on the way
-  together; nothing else is on it. A request is on the link first and then travels for its path's latency; an answer
-  travels first. Who fails sends no bytes. What is not waited for leaves the link at the end; until then it was there.
+- Where links are shared, the requests leave together and share them, and so do the answers that are on the way
+  together; nothing else is on them. A request is on its links first and then travels for its path's latency; an answer
+  travels first. Who fails sends no bytes. What is not waited for leaves the links at the end; until then it was there.
 
 A checkpoint needs nothing of an exchange: synchronous servers write checkpoints between rounds, when none is open, and
 a buffered server's sessions are computed again after a resume, with the same draws, from what is stored of their units.
@@ -39,7 +39,7 @@ from simfl.core.types import SERVER
 from simfl.devices.base import checked_deaths, checked_durations_s
 from simfl.learning.base import Sizes
 from simfl.network.base import checked_delays_s
-from simfl.network.fair_sharing import waits_s
+from simfl.network.link_network import NetworkFlows
 from simfl.network.links import Flows
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import PhaseRequest
@@ -65,8 +65,8 @@ class Delays(NamedTuple):
         down_s, compute_s, up_s: seconds, (n,).
         lives: False where the client dies in its work; its answer is then the end of its connection, of 0 bytes.
         down_bytes, up_bytes: sizes of request and answer, int64 (n,).
-        down, up: requests and answers as a shared link sees them; None = they share none. The seconds above are those
-            of messages that are alone on it.
+        down, up: requests and answers as the links see them that they share; None = they share none. The seconds above
+            are those of messages that are alone on them.
     """
 
     down_s: Floats
@@ -75,8 +75,8 @@ class Delays(NamedTuple):
     lives: NDArray[np.bool_]
     down_bytes: NDArray[np.int64]
     up_bytes: NDArray[np.int64]
-    down: Flows | None = None
-    up: Flows | None = None
+    down: Flows | NetworkFlows | None = None
+    up: Flows | NetworkFlows | None = None
 
 
 def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str = "") -> Delays:
@@ -226,11 +226,11 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     """
     down_s, up_s = delays.down_s, delays.up_s
     if delays.down is not None:
-        down_s = down_s + waits_s(np.full(len(down_s), begins_s), *delays.down)
+        down_s = down_s + delays.down.waits_s(np.full(len(down_s), begins_s))
     received = begins_s + down_s
     computed = received + delays.compute_s
     if delays.up is not None:  # what is on the link last begins so long before it would arrive alone
-        up_s = up_s + waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s), *delays.up)
+        up_s = up_s + delays.up.waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s))
     arrives = computed + up_s
     ends = float(arrives.max(initial=begins_s))
     if request.quorum is not None:

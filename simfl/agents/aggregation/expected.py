@@ -6,6 +6,7 @@ from simfl.agents.aggregation.components import Components
 from simfl.core.json_data import JsonObject
 from simfl.core.scenario_view import has_buffer
 from simfl.core.types import SERVER
+from simfl.network.link_network import LinkNetwork
 from simfl.secagg.costs import costs
 from simfl.training.base import Rule
 
@@ -65,7 +66,7 @@ def _transfer(parts: Components[Rule], session_costs: JsonObject) -> JsonObject:
     alone_s = shared_s = 0.0
     for side, paths, link in (("down", links.down, links.shared.down), ("up", links.up, links.shared.up)):
         s_per_byte = paths.s_per_byte[: parts.clients]
-        if (s_per_byte != s_per_byte[0]).any():
+        if isinstance(link, LinkNetwork) or (s_per_byte != s_per_byte[0]).any():
             return {}
         for row in session_costs["phases"]:
             if row["times"]:

@@ -7,6 +7,7 @@ on the version or the client, a policy that reads how long jobs took.
 """
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.session_run import run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.agents.buffered.running_jobs import Running
 from simfl.agents.buffered.working_clients import WorkingClients
 from simfl.agents.servers import Server
 from simfl.agents.world import Process
@@ -45,7 +45,7 @@ class BlockServer(Server[BufferedRule]):
         """Nobody is at work, and the buffer is empty."""
         self.working = WorkingClients(self.parts, self.global_model, self.accounts)
         self.recoveries = 0
-        self.summed: list[Running] = []
+        self.summed = np.empty(0, dtype=np.int64)
 
     def play(self) -> Process[None]:
         """Goes on until the rule says that the run ends."""
@@ -56,38 +56,42 @@ class BlockServer(Server[BufferedRule]):
 
     def _aggregate(self) -> bool:
         """Takes a step on the full buffer; True if it was the last."""
-        parts, version, buffer = self.parts, self.global_model.version, self.working.buffer
-        clients = np.array([[job.planned.client] for job in buffer], dtype=np.int32)
-        everybody, nothing = np.ones(clients.shape, dtype=bool), [None] * len(buffer)
-        session = parts.protocol.recover(parts.cohort(version, clients), everybody, nothing, parts.streams)
+        parts, version, working = self.parts, self.global_model.version, self.working
+        arrived = np.array(working.buffer, dtype=np.int64)
+        clients = working.jobs["client"][arrived].astype(np.int32)
+        everybody, nothing = np.ones((len(clients), 1), dtype=bool), [None] * len(clients)
+        session = parts.protocol.recover(parts.cohort(version, clients[:, None]), everybody, nothing, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         completed = run_session(parts, session, number, self.world.now, "recover")
         self.accounts.add_session(completed, version)
         result = completed.result
         assert isinstance(result, SessionResult) and result.kept_units.all(), "it sums whoever comes"
-        self.summed = sorted(buffer, key=lambda job: job.planned.client)
-        buffer.clear()
-        jobs = [job.job for job in self.summed]
-        ages = version - np.array([job.version for job in self.summed], dtype=np.int64)
-        done = self.aggregate(jobs, result, ages, result.row)
+        self.summed = arrived[np.argsort(clients)]
+        working.buffer.clear()
+        ages = version - working.jobs["version"][self.summed]
+        done = self.aggregate(working.jobs.jobs(self.summed), result, ages, result.row)
         self.on_round(done)
         return done.last
 
     def end_jobs(self, jobs: list[Job], done: RoundResult, staleness: NDArray[np.int64] | None) -> None:
         """The aggregated jobs end."""
-        ages = [] if staleness is None else staleness.tolist()
-        self.accounts.job_rows += [
-            JobRow(job.id, job.client, job.version, job.started_at, running.arrives_s, "aggregated", done.number, age)
-            for job, running, age in zip(jobs, self.summed, ages, strict=True)
+        assert staleness is not None, "a buffered server's updates have an age"
+        table = self.working.jobs
+        columns = (table[name][self.summed] for name in ("job", "client", "version", "started_s", "arrives_s"))
+        cells = [
+            *(column.tolist() for column in columns),
+            repeat("aggregated"),
+            repeat(done.number),
+            staleness.tolist(),
         ]
+        self.accounts.job_rows += map(JobRow, *cells)
         self.working.release(self.summed)
-        self.summed = []
 
     def report(self, done: RoundResult) -> RoundResult:
         """The round with the fates of its jobs; after the last one the open ones' too."""
         if done.last:
-            for job in self.working.in_order():
-                self.accounts.end_job(job.job, self.world.now, "open")
+            for job in self.working.jobs.jobs(self.working.at_work()):
+                self.accounts.end_job(job, self.world.now, "open")
         self.working.retry_at = 0.0  # a new model is a reason to ask again
         return super().report(done)
 

@@ -1,24 +1,28 @@
-"""Requests and answers on the server's own link, on the clock: they arrive later while others share it.
+"""Requests and answers on shared links, on the clock: they arrive later while others share them.
 
 Where nothing is shared, a job's whole trip is known when it departs. Here a request is on the link down until that says
 that it has ended; the work, and the way of what a message is not on the link for, take what was drawn; the answer is on
-the link up from then on. Who dies in its work sends no bytes. Who is cancelled leaves the link at once.
+the link up from then on. Who dies in its work sends no bytes. Who is cancelled leaves the link at once. Where a message
+crosses several links, it is on all of them together; links that no message crosses together are followed one by one.
 
-At one instant the link down ends first what ends on it, then answers enter the link up, then that ends what ends on it,
-then what has arrived is told, in the order in which the trips began. So a resumed run meets all events in the order of
-an undisturbed one. State are the two links and how far each trip is.
+At one instant the links down end first what ends on them, then answers enter the links up, then these end what ends on
+them, then what has arrived is told, in the order in which the trips began. So a resumed run meets all events in the
+order of an undisturbed one. State are the links and how far each trip is.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.agents.aggregation.state import Arrays
 from simfl.agents.world import World
 from simfl.network.fair_link import EqualLink, FairLink, UnequalLink
+from simfl.network.fair_network import FairNetwork
+from simfl.network.link_network import LinkNetwork, LinkPart, parts_of
 from simfl.network.links import PathLinks, SharedLink
 
 DOWN_ENDS, UP_BEGINS, UP_ENDS = -3, -2, -1
@@ -69,23 +73,94 @@ class Trip(ABC):
         """The answer, or the end of the connection, has arrived."""
 
 
-class _Direction:
-    """The link in one direction, and the time of the event that looks at it next."""
+class _Way(ABC):
+    """A shared link, or several that messages cross together, and the time of the event that looks at it next.
+
+    Attributes:
+        link: with the messages on it.
+        phase: of an instant in which messages on it end.
+    """
+
+    def __init__(self, link: FairLink | FairNetwork, phase: int) -> None:
+        self.link, self.phase, self.looks_s = link, phase, inf
+
+    @abstractmethod
+    def s_per_byte(self, client: int) -> float:
+        """Seconds a byte of a client's message that is alone."""
+
+    @abstractmethod
+    def enter(self, now_s: float, trip: Trip, alone_s: float) -> None:
+        """A trip's message begins; it would end at ``alone_s`` if nothing held it up."""
+
+
+class _OneLink(_Way):
+    """One link."""
 
     def __init__(self, link: SharedLink, phase: int) -> None:
         share = link.equal_share
-        self.link: FairLink = UnequalLink() if share is None else EqualLink(share)
+        self._one: FairLink = UnequalLink() if share is None else EqualLink(share)
+        super().__init__(self._one, phase)
         self._whole = link
         self._line_and_share = None if share is None else (float(link.s_per_byte[0]), share)
-        self.phase = phase
-        self.looks_s = inf
 
-    def rates(self, client: int) -> tuple[float, float]:
-        """Seconds a byte of a client's message that is alone, and the share of the link that it can take."""
-        if self._line_and_share is not None:
-            return self._line_and_share
-        s_per_byte = float(self._whole.s_per_byte[client])
-        return s_per_byte, 1 / self._whole.bytes_per_s / s_per_byte
+    def s_per_byte(self, client: int) -> float:
+        return float(self._whole.s_per_byte[client]) if self._line_and_share is None else self._line_and_share[0]
+
+    def enter(self, now_s: float, trip: Trip, alone_s: float) -> None:
+        if self._line_and_share is None:
+            share = 1 / self._whole.bytes_per_s / float(self._whole.s_per_byte[trip.client])
+        else:
+            share = self._line_and_share[1]
+        self._one.add(now_s, trip, trip.serial, alone_s, share)
+
+
+class _SeveralLinks(_Way):
+    """Links that messages cross together."""
+
+    def __init__(self, part: LinkPart, s_per_byte: NDArray[np.float64], phase: int) -> None:
+        self._network = part.network()
+        super().__init__(self._network, phase)
+        self._s_per_byte, self._group = s_per_byte, part.group
+
+    def s_per_byte(self, client: int) -> float:
+        return float(self._s_per_byte[client])
+
+    def enter(self, now_s: float, trip: Trip, alone_s: float) -> None:
+        bytes_per_s = 1 / float(self._s_per_byte[trip.client])
+        self._network.add(now_s, trip, trip.serial, alone_s, bytes_per_s, int(self._group[trip.client]))
+
+
+class _Direction:
+    """The shared links in one direction.
+
+    Attributes:
+        links: those that messages cross, by what belongs together.
+    """
+
+    def __init__(self, shared: SharedLink | LinkNetwork | None, phase: int) -> None:
+        self.links: list[_Way] = []
+        self._place: NDArray[np.int64] | None = None
+        if isinstance(shared, SharedLink):
+            self.links.append(_OneLink(shared, phase))
+        elif shared is not None:
+            self._place = np.full(len(shared.codes), -1, dtype=np.int64)
+            for place, part in enumerate(parts_of(shared.codes, shared.bytes_per_s)):
+                self._place[part.members] = place
+                self.links.append(_way(part, shared.s_per_byte, phase))
+
+    def way(self, client: int) -> _Way | None:
+        """What a client's messages cross; None = no shared link."""
+        if self._place is None:
+            return self.links[0] if self.links else None
+        place = int(self._place[client])
+        return None if place < 0 else self.links[place]
+
+
+def _way(part: LinkPart, s_per_byte: NDArray[np.float64], phase: int) -> _Way:
+    if len(part.links) > 1:
+        return _SeveralLinks(part, s_per_byte, phase)
+    lines = np.where(part.group >= 0, s_per_byte, s_per_byte[part.members[0]])  # nothing of others' lines
+    return _OneLink(SharedLink(part.bytes_per_s[0], lines), phase)
 
 
 class SharedTrips:
@@ -99,25 +174,23 @@ class SharedTrips:
     def __init__(self, links: PathLinks, world: World) -> None:
         assert links.shared is not None
         self.world = world
-        down, up = links.shared.down, links.shared.up
-        self.down = None if down is None else _Direction(down, DOWN_ENDS)
-        self.up = None if up is None else _Direction(up, UP_ENDS)
+        self.down = _Direction(links.shared.down, DOWN_ENDS)
+        self.up = _Direction(links.shared.up, UP_ENDS)
 
     def depart(self, trip: Trip) -> None:
         """The request leaves the server now."""
-        way = self.down
+        way = self.down.way(trip.client)
         if way is None or not trip.down_bytes:
             self._on_download(trip)
             return
         trip.stage, now = ON_LINK_DOWN, self.world.now
-        s_per_byte, share = way.rates(trip.client)
-        way.link.add(now, trip, trip.serial, now + trip.down_bytes * s_per_byte, share)
+        way.enter(now, trip, now + trip.down_bytes * way.s_per_byte(trip.client))
         self._watch(way)
 
     def cancel(self, trip: Trip) -> None:
         """Nobody waits for it any more. Its durations become what they would at least have been."""
         stage, trip.stage = trip.stage, OVER
-        way = self.down if stage == ON_LINK_DOWN else self.up
+        way = (self.down if stage == ON_LINK_DOWN else self.up).way(trip.client)
         if stage not in (ON_LINK_DOWN, ON_LINK_UP) or way is None:
             return
         wait_s = way.link.remove(self.world.now, trip.serial)
@@ -134,20 +207,21 @@ class SharedTrips:
         """The request is on no link any more: the rest of its way and the work are known."""
         computed_s = trip.begins_s + trip.download_s + trip.compute_s
         trip.arrives_s = computed_s + trip.reply_s
-        if self.up is None or not trip.up_bytes:
+        way = self.up.way(trip.client)
+        if way is None or not trip.up_bytes:
             self._arrives(trip)
             return
         trip.stage = AT_WORK
-        begins_s = max(computed_s, trip.arrives_s - trip.up_bytes * self.up.rates(trip.client)[0])
+        begins_s = max(computed_s, trip.arrives_s - trip.up_bytes * way.s_per_byte(trip.client))
         self.world.at(begins_s, self._answer, trip, UP_BEGINS, trip.serial)
 
     def _answer(self, trip: Trip) -> None:
         """The answer enters the link."""
-        way = self.up
+        way = self.up.way(trip.client)
         if trip.stage != AT_WORK or way is None:
             return
         trip.stage = ON_LINK_UP
-        way.link.add(self.world.now, trip, trip.serial, trip.arrives_s, way.rates(trip.client)[1])
+        way.enter(self.world.now, trip, trip.arrives_s)
         self._watch(way)
 
     def _arrives(self, trip: Trip) -> None:
@@ -159,13 +233,13 @@ class SharedTrips:
             trip.stage = OVER
             trip.on_arrival()
 
-    def _watch(self, way: _Direction) -> None:
+    def _watch(self, way: _Way) -> None:
         """There is an event not after the next end on this link."""
         if way.link.next_s < way.looks_s:
             way.looks_s = way.link.next_s
             self.world.at(way.looks_s, self._look, way, way.phase)
 
-    def _look(self, way: _Direction) -> None:
+    def _look(self, way: _Way) -> None:
         now = self.world.now
         if now != way.looks_s:
             return  # an earlier event has taken its place
@@ -175,14 +249,14 @@ class SharedTrips:
             ended += way.link.end()
         self._watch(way)
         for trip, wait_s in ended:
-            if way is self.down:
+            if way.phase == DOWN_ENDS:
                 trip.download_s += wait_s
                 self._on_download(trip)
             else:
                 trip.reply_s += wait_s
                 trip.arrives_s = now
                 trip.stage = ARRIVES
-        if way is self.up:
+        if way.phase == UP_ENDS:
             self._tell([trip for trip, _ in ended])
 
     def _tell(self, arrived: list[Trip]) -> None:
@@ -196,15 +270,19 @@ class SharedTrips:
 
     def state(self) -> Arrays:
         """The links; the trips are stored by those to whom they belong."""
-        return {name: way.link.state() for name, way in (("down", self.down), ("up", self.up)) if way is not None}
+        return {name: way.link.state() for name, way in self._named_links()}
+
+    def _named_links(self) -> Iterator[tuple[str, _Way]]:
+        for side, direction in (("down", self.down), ("up", self.up)):
+            for number, way in enumerate(direction.links):
+                yield f"{side}{number or ''}", way
 
     def restore(self, state: Arrays, trips: Collection[Trip]) -> None:
         """Goes back to a :meth:`state`; all trips under way are set going again."""
         by_serial: dict[int, Any] = {trip.serial: trip for trip in trips}
-        for name, way in (("down", self.down), ("up", self.up)):
-            if way is not None:
-                way.link.restore(np.asarray(state[name]), by_serial)
-                self._watch(way)
+        for name, way in self._named_links():
+            way.link.restore(np.asarray(state[name]), by_serial)
+            self._watch(way)
         for trip in trips:
             if trip.stage == AT_WORK:
                 self._on_download(trip)

@@ -2,7 +2,7 @@
 
 import re
 from decimal import Decimal
-from math import inf
+from math import inf, log10
 
 import numpy as np
 
@@ -18,13 +18,17 @@ NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 """A number as text, a regular expression."""
 _STEPS = re.compile(rf"({NUMBER}):({NUMBER}):({NUMBER})")
 _LOG = re.compile(rf"log:({NUMBER}):({NUMBER}):({NUMBER})")
+_DECADES = re.compile(rf"({NUMBER}):({NUMBER}):log")
+
+_LOG_NEEDS = "a logarithmic range takes two positive numbers"
 
 
 def range_values(text: str) -> list[str]:
     """The numbers that a range stands for, as texts; any other text alone.
 
     ``first:last:step`` counts in decimal numbers and includes ``last`` where a step meets it. ``log:first:last:count``
-    has equal ratios between neighbours; all but the two ends are rounded to six digits.
+    has equal ratios between neighbours; all but the two ends are rounded to six digits. ``first:last:log`` is the same
+    with ratios as near to ten as equal ratios come.
 
     Raises:
         SimflError: the range holds no numbers, or too many.
@@ -38,15 +42,22 @@ def range_values(text: str) -> list[str]:
         count = _count(text, int((last - first) / step) + 1)
         return [_plain(first + i * step) for i in range(count)]
     if match := _LOG.fullmatch(text):
-        low, high = map(float, match.groups()[:2])
-        if not (
-            0 < low < inf and 0 < high < inf and match[3].isdigit() and len(match[3]) < DIGITS and int(match[3]) > 1
-        ):
-            raise SimflError(f"{text}: log: takes two positive numbers and how many values, e.g. log:0.001:1:4")
-        between = np.geomspace(low, high, _count(text, int(match[3])))[1:-1]
-        inner = [f"{value:.6g}" for value in between]
-        return [match[1], *(_plain(Decimal(each)) if float(each) >= 1 else each for each in inner), match[2]]
+        if not (match[3].isdigit() and len(match[3]) < DIGITS and int(match[3]) > 1):
+            raise SimflError(f"{text}: {_LOG_NEEDS} and how many values, e.g. log:0.001:1:4")
+        return _equal_ratios(text, match[1], match[2], int(match[3]))
+    if match := _DECADES.fullmatch(text):
+        return _equal_ratios(text, match[1], match[2])
     return [text]
+
+
+def _equal_ratios(text: str, first: str, last: str, count: int | None = None) -> list[str]:
+    """Numbers from ``first`` to ``last``; without ``count``, about one for each power of ten."""
+    low, high = float(first), float(last)
+    if not (0 < low < inf and 0 < high < inf):
+        raise SimflError(f"{text}: {_LOG_NEEDS}, e.g. log:0.001:1:4 or 0.001:1:log")
+    count = count or max(1, round(abs(log10(high / low)))) + 1
+    inner = [f"{value:.6g}" for value in np.geomspace(low, high, _count(text, count))[1:-1]]
+    return [first, *(_plain(Decimal(each)) if float(each) >= 1 else each for each in inner), last]
 
 
 def _count(text: str, count: int) -> int:

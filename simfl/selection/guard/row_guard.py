@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import PluginError
-from simfl.selection.guard.certificates import Certificates
+from simfl.selection.guard.certificates import NO_UNITS, Certificates
 from simfl.selection.guard.light_vectors import keeps_weak
 from simfl.selection.guard.span import Span
 
@@ -40,17 +40,34 @@ class Guard:
         Raises:
             ValueError: not even they keep the notion.
         """
-        span, rows = Span.empty(clients, T), list[NDArray[np.bool_]]()
-        for unit in units:
-            row = _row(unit, clients)
-            wider = span.with_row(row)
-            if wider is not None and wider is not span:
-                span, rows = wider, [*rows, row]
+        span, rows = _independent([_row(unit, clients) for unit in units], clients, T)
         if notion == "semi_strong":
-            return cls(T, notion, span, Certificates.of(np.array(rows), T), most_rank)
+            return cls(T, notion, span, Certificates.of(rows, T, _disjoint(units, T)), most_rank)
         if not keeps_weak(span, T):
             raise ValueError(f"these units do not keep the weak notion with T = {T}")
         return cls(T, notion, span, None, most_rank)
+
+    @classmethod
+    def after(
+        cls, past: NDArray[np.bool_], units: NDArray[np.int32], T: int, notion: Notion, most_rank: int | None
+    ) -> Self:
+        """Around reserved units, (units, size), and sums that nobody has guarded, (sums, clients).
+
+        What these have left of T is kept: semi-strong, of each client, weak, of all of them.
+        """
+        clients = past.shape[1]
+        span, rows = _independent([*(_row(unit, clients) for unit in units), *past], clients, T)
+        if notion == "semi_strong":
+            return cls(T, notion, span, Certificates.left(rows, T, _disjoint(units, T)), most_rank)
+        left = next(t for t in range(T, 0, -1) if keeps_weak(span, t))
+        return cls(left, notion, span, None, most_rank)
+
+    @property
+    def kept(self) -> NDArray[np.float64]:
+        """What is guaranteed to each client, (clients,)."""
+        if self.certificates is None:
+            return np.full(self.span.forms[0].rows.shape[1], float(self.T))
+        return self.certificates.T
 
     def with_row(self, clients: NDArray[np.integer]) -> Self | None:
         """With the row of some clients, distinct; itself if the row tells nothing new, None if it is refused."""
@@ -74,6 +91,21 @@ def _row(clients: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
     return row
 
 
+def _independent(rows: Sequence[NDArray[np.bool_]], clients: int, seed: int) -> tuple[Span, NDArray[np.bool_]]:
+    """The span of some rows, and those of them that make it wider, (rank, clients)."""
+    span, kept = Span.empty(clients, seed), list[NDArray[np.bool_]]()
+    for row in rows:
+        wider = span.with_row(row)
+        if wider is not None and wider is not span:
+            span, kept = wider, [*kept, row]
+    return span, np.array(kept)
+
+
+def _disjoint(units: NDArray[np.int32], T: int) -> NDArray[np.int32]:
+    """Units of T clients that have none in common; else none."""
+    return units if units.shape[1] == T and len(np.unique(units)) == units.size else NO_UNITS
+
+
 class GuardMemory:
     """The guard after the rows so far, and with each row asked about since: all of it can be computed again.
 
@@ -84,11 +116,19 @@ class GuardMemory:
     def __init__(self, start: Callable[[], Guard]) -> None:
         self._start = start
         self._rows: list[NDArray[np.integer]] = []
+        self._first: Guard | None = None
         self._guard: Guard | None = None
         self._guards_with: dict[bytes, Guard | None] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GuardMemory, (self._start,)
+
+    @property
+    def first(self) -> Guard:
+        """The guard before the first row."""
+        if self._first is None:
+            self._first = self._start()
+        return self._first
 
     def admits(self, history: Sequence[NDArray[np.integer]], clients: NDArray[np.integer]) -> bool:
         """Whether the row of some clients may follow the rows so far.
@@ -109,11 +149,15 @@ class GuardMemory:
     def _replay(self, history: Sequence[NDArray[np.integer]]) -> None:
         """Takes in the rows that are new; begins anew where the history is another."""
         done = len(self._rows)
-        if self._guard is None or done > len(history) or not all(map(np.array_equal, self._rows, history)):
-            self._rows, self._guard, self._guards_with, done = [], self._start(), {}, 0
+        if self._guard is None or done > len(history) or not all(map(_same, self._rows, history)):
+            self._rows, self._guard, self._guards_with, done = [], self.first, {}, 0
         for row in history[done:]:
             if (guard := self._answer(row)) is None:
                 raise PluginError("selection 'guarded'", f"row {len(self._rows)} was summed, but never admitted")
             if guard is not self._guard:
                 self._guard, self._guards_with = guard, {}
             self._rows.append(row)
+
+
+def _same(row: NDArray[np.integer], other: NDArray[np.integer]) -> bool:
+    return row is other or np.array_equal(row, other)
