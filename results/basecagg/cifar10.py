@@ -65,6 +65,20 @@ def rows(folders: dict[tuple[int, int | None], Path]) -> Iterator[dict[str, obje
         yield cells
 
 
+def markdown(table: pandas.DataFrame) -> str:
+    """The table of docs/papers/paper003.md: means over the seeds, by c_l."""
+    lines = ["| | c_l | seeds | c_l times the update's root mean square: first, last | accuracy, % | wrapped |",
+             "|---|---|---|---|---|---|"]  # fmt: skip
+    for exponent, runs in table.groupby("exponent", dropna=False):
+        mean, plain = runs.drop(columns="secagg").mean(), pandas.isna(exponent)
+        c_l = "" if plain else "2" + f"{exponent:.0f}".translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        units = "" if plain else f"{mean.first_units:.2g}, {mean.last_units:.2g}"
+        wrapped = "" if plain else f"{mean.wrapped:,.0f}"
+        cells = (runs.secagg.iloc[0], c_l, len(runs), units, f"{mean.test_accuracy:.2f}", wrapped)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     options = study.parser(__doc__, seeds=3).parse_args()
     runs = {
