@@ -22,7 +22,7 @@ from simfl.attacks.base import ServerView
 from simfl.attacks.least_squares import LeastSquares
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.experiments.attack.recorded import Recorded
 from simfl.experiments.attack.replay import ATTACKS
 from simfl.results.file_names import SCENARIO
@@ -127,12 +127,12 @@ def measured(seed: int, start: int, out: Path) -> pandas.DataFrame:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=4, shards=False)
+    parser = runner.parser(__doc__, seeds=4, shards=False)
     parser.add_argument("--start", type=int, default=START)
     options = parser.parse_args()
     file = HERE / ("figure8.csv" if options.start == START else f"figure8_{options.start}.csv")
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame({"seed": []})
-    for seed in study.seeds_left(options, table, seconds=120 + 0.3 * options.start):
+    for seed in runner.seeds_left(options, table, seconds=120 + 0.3 * options.start):
         rows = measured(seed, options.start, options.out)
         table = rows if table.empty else pandas.concat([table, rows])
         table.to_csv(file, index=False, float_format="%.5g")

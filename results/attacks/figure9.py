@@ -16,7 +16,7 @@ import numpy as np
 import pandas
 
 from simfl.attacks.image_similarity import psnr, ssim
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean
 from simfl.runs.in_memory import play
 from simfl.runs.run import build
@@ -92,12 +92,12 @@ def draw(columns: dict[str, list], median: pandas.Series) -> None:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5, shards=False)
+    parser = runner.parser(__doc__, seeds=5, shards=False)
     parser.add_argument("--steps", type=int, default=800)
     options = parser.parse_args()
     file = HERE / "figure9.csv"
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame({"seed": []})
-    for seed in study.seeds_left(options, table, seconds=200):
+    for seed in runner.seeds_left(options, table, seconds=200):
         columns = images(seed, options.steps)
         table = pandas.concat([table, scores(columns, seed)], ignore_index=True).astype({"seed": int, "client": int})
         table.to_csv(file, index=False)

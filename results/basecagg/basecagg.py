@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas
 
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.experiments.compare.intervals import paired_difference
 from simfl.scenario import Scenario
 
@@ -128,13 +128,13 @@ def draw(curve: pandas.DataFrame, scale: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5)
+    parser = runner.parser(__doc__, seeds=5)
     parser.add_argument("--scale-seeds", type=int, default=2)
     parser.add_argument("--lenet-seeds", type=int, default=5)
     options = parser.parse_args()
     seeds = dict.fromkeys(SETTINGS, options.seeds) | {"LeNet, polynomial": options.lenet_seeds}
     first, second = figure1(seeds), figure2(options.scale_seeds, options.lenet_seeds > 0)
-    folders = study.play(first | second, options, seconds=20)
+    folders = runner.play(first | second, options, seconds=20)
     scale = scales({key: folders[key] for key in second if key in folders})
     curve = curves({key: folders[key] for key in first if key in folders})
     for name, table in (("curves", curve), ("differences", differences(curve)), ("scales", scale)):

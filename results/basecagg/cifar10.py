@@ -18,7 +18,7 @@ from basecagg import LAST, PUBLISHED, SCENARIO
 
 import simfl
 from simfl.core.types import Job
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.runs.run import build
 from simfl.scenario import Scenario
 
@@ -32,9 +32,9 @@ SECONDS = 40
 def scenario(exponent: int | None, seed: int, changes: dict[str, str] = CHANGES) -> Scenario:
     """One run; without an exponent FedBuff."""
     if exponent is None:
-        return study.scenario(SCENARIO, changes | {"secagg": "plain"}, seed)
+        return runner.scenario(SCENARIO, changes | {"secagg": "plain"}, seed)
     grid = {"secagg.scale": str(2**exponent), "secagg.on_wrap": "allow"}
-    return study.scenario(SCENARIO, changes | ({} if exponent == PUBLISHED else grid), seed)
+    return runner.scenario(SCENARIO, changes | ({} if exponent == PUBLISHED else grid), seed)
 
 
 def update_size(chosen: Scenario, model: np.ndarray | None) -> float:
@@ -65,12 +65,28 @@ def rows(folders: dict[tuple[int, int | None], Path]) -> Iterator[dict[str, obje
         yield cells
 
 
+def markdown(table: pandas.DataFrame) -> str:
+    """The table of docs/papers/paper003.md: means over the seeds, by c_l."""
+    lines = ["| | c_l | seeds | c_l times the update's root mean square: first, last | accuracy, % | wrapped |",
+             "|---|---|---|---|---|---|"]  # fmt: skip
+    for exponent, runs in table.groupby("exponent", dropna=False):
+        mean, plain = runs.drop(columns="secagg").mean(), pandas.isna(exponent)
+        c_l = "" if plain else "2" + f"{exponent:.0f}".translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        units = "" if plain else f"{mean.first_units:.2g}, {mean.last_units:.2g}"
+        wrapped = "" if plain else f"{mean.wrapped:,.0f}"
+        cells = (runs.secagg.iloc[0], c_l, len(runs), units, f"{mean.test_accuracy:.2f}", wrapped)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    options = study.parser(__doc__, seeds=3).parse_args()
+    options = runner.parser(__doc__, seeds=3).parse_args()
     runs = {
         (seed, exponent): scenario(exponent, seed) for seed in range(options.seeds) for exponent in (None, *EXPONENTS)
     }
-    table = pandas.DataFrame(rows(study.play(runs, options, SECONDS))).astype({"exponent": "Int64", "wrapped": "Int64"})
+    table = pandas.DataFrame(rows(runner.play(runs, options, SECONDS))).astype(
+        {"exponent": "Int64", "wrapped": "Int64"}
+    )
     columns = ["secagg", "exponent", "seed", "test_accuracy", "first_units", "last_units", "wrapped"]
     table[columns].to_csv(HERE / "cifar10.csv", index=False, lineterminator="\n", float_format="%.6g")
 

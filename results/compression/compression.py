@@ -18,7 +18,7 @@ import pandas
 
 import simfl
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.report import style
 from simfl.report.saving import picture
 
@@ -64,16 +64,16 @@ def play(data: str, options: Namespace) -> None:
     """Writes the table and the curves of one data set."""
     target, overrides = SETTINGS[data]
     runs = {
-        (name, seed): study.scenario(SCENARIO, {"compression": COMPRESSIONS[name], **overrides}, seed)
+        (name, seed): runner.scenario(SCENARIO, {"compression": COMPRESSIONS[name], **overrides}, seed)
         for name in COMPRESSIONS
         for seed in range(options.seeds)
     }
-    folders, rows, curves = study.play(runs, options, SECONDS[data]), [], []
+    folders, rows, curves = runner.play(runs, options, SECONDS[data]), [], []
     for name in COMPRESSIONS:
         results = [simfl.open(folder) for (known, _), folder in folders.items() if known == name]
         table = pandas.DataFrame([measures(result, target) for result in results])
         row = {"compression": name, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
-        row |= study.spread(table)
+        row |= runner.spread(table)
         rows.append(row)
         shown = pandas.concat([
             each.rounds[["round", "time_s", "test_accuracy"]].assign(up_mb=each.rounds["bytes_up"].cumsum() / 1e6)
@@ -121,7 +121,7 @@ def draw() -> None:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5)
+    parser = runner.parser(__doc__, seeds=5)
     parser.add_argument("what", choices=[*SETTINGS, "draw"])
     options = parser.parse_args()
     if options.what != "draw":

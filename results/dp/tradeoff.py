@@ -16,7 +16,7 @@ from scipy import stats
 from tradeoff_drawing import HERE, drawn
 
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -93,7 +93,7 @@ def policies(seeds: int, out: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5, costs=False)
+    parser = runner.parser(__doc__, seeds=5, costs=False)
     parser.add_argument("--only", choices=["accuracy", "dropout", "policies"])
     options = parser.parse_args()
     for make in (policies, dropout, accuracy):

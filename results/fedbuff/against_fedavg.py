@@ -16,7 +16,7 @@ import pandas
 from against_fedavg_drawing import HERE, SHOWN, TARGET, TARGETS, draw
 
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -110,7 +110,7 @@ def compare(out: Path) -> None:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, costs=False)
+    parser = runner.parser(__doc__, costs=False)
     parser.add_argument("what", choices=["tune", "run", "draw"])
     parser.add_argument("--only", choices=list(ALGORITHMS))
     options = parser.parse_args()

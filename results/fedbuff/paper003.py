@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas
 
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -24,14 +24,14 @@ SETTINGS = {
 
 
 def main() -> None:
-    options = study.parser(__doc__, seeds=3).parse_args()
+    options = runner.parser(__doc__, seeds=3).parse_args()
     runs = {
         (name, seed): Scenario.load(SCENARIO, ["learning.backend=sequential", *overrides, f"seed={seed}"])
         for seed in range(options.seeds)
         for name, overrides in SETTINGS.items()
     }
     curves = []
-    for (name, seed), folder in study.play(runs, options, seconds=60).items():
+    for (name, seed), folder in runner.play(runs, options, seconds=60).items():
         rounds = Result.open(folder).rounds.dropna(subset="test_accuracy")
         curve = rounds[["round", "staleness_mean", "test_loss", "test_accuracy"]].assign(staleness=name, seed=seed)
         curves.append(curve[["staleness", "seed", "round", "staleness_mean", "test_loss", "test_accuracy"]])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas
 
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -55,7 +55,7 @@ def play(overrides: list[str], out: Path) -> Result:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5, costs=False)
+    parser = runner.parser(__doc__, seeds=5, costs=False)
     options = parser.parse_args()
     rows = []
     for policy, selection in POLICIES.items():

@@ -16,7 +16,7 @@ import pandas
 from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
 
 import simfl
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.scenario import Scenario
 
 EVERY = 100
@@ -56,7 +56,7 @@ def scenario(name: str, seed: int, total: int | None) -> Scenario:
     changes |= {"learning.evaluate.best": "true", "learning.evaluate.every": str(EVERY)}
     if total:
         changes |= {"training.rounds": str(total)}
-    return study.scenario(SCENARIO, changes, seed)
+    return runner.scenario(SCENARIO, changes, seed)
 
 
 def measured(name: str, seed: int, folder: Path) -> pandas.DataFrame:
@@ -72,14 +72,14 @@ def measured(name: str, seed: int, folder: Path) -> pandas.DataFrame:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5)
+    parser = runner.parser(__doc__, seeds=5)
     parser.add_argument("--rounds", type=int, help="other than the table has")
     parser.add_argument("--arms", nargs="+", choices=CHOSEN, default=list(CHOSEN), metavar="ARM")
     options = parser.parse_args()
     runs = {
         (name, seed): scenario(name, seed, options.rounds) for seed in range(options.seeds) for name in options.arms
     }
-    folders = study.play(runs, options, seconds=0.4 * (options.rounds or 2000))
+    folders = runner.play(runs, options, seconds=0.4 * (options.rounds or 2000))
     frames = [measured(name, seed, folder) for (name, seed), folder in folders.items()]
     print(pandas.concat(frame.tail(1) for frame in frames).to_string())
     stem = "high_lenet_best" + (f"_{options.rounds}_rounds" if options.rounds else "")

@@ -28,7 +28,7 @@ from arms import ARMS, BRIEF, SCENARIO, TABLES
 from tabulated import MEASURES, draw, write, write_courses
 
 import simfl
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.scenario import Scenario
 
 EARLY, AROUND = 20, 5
@@ -53,7 +53,7 @@ def scenario(name: str, seed: int, table: str, rounds: int | None) -> Scenario:
         changes |= {"training.rounds": str(rounds)}
     if "Jump-Start" in name and "high" not in table:
         changes |= {"training.rounds": "25"}
-    return study.scenario(SCENARIO, changes, seed)
+    return runner.scenario(SCENARIO, changes, seed)
 
 
 def played(folder: Path) -> Played:
@@ -78,7 +78,7 @@ def played(folder: Path) -> Played:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5)
+    parser = runner.parser(__doc__, seeds=5)
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rounds", type=int, help="fewer than the table has")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help="FedAvg and these")
@@ -92,7 +92,7 @@ def main() -> None:
         for name in names
     }
     found: dict[str, dict[int, Played]] = {name: {} for name in names}
-    for (name, seed), folder in study.play(runs, options, seconds=300 if "high" in options.table else 60).items():
+    for (name, seed), folder in runner.play(runs, options, seconds=300 if "high" in options.table else 60).items():
         found[name][seed] = played(folder)
     stem = f"{options.table}_{options.rounds}_rounds" if options.rounds else options.table
     diverged = {name: sum(run.diverged for run in runs.values()) for name, runs in found.items()}

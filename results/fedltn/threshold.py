@@ -8,6 +8,7 @@ them above 0.4, 0.5 and 0.6, how far apart the clients are (the lowest and the h
 the weights that their clients have pruned.
 """
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,6 @@ from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
 from numpy.typing import NDArray
 
 import simfl
-from simfl.experiments import study
 from simfl.plugins.clients import (
     PERSONAL,
     ClientAlgorithm,
@@ -58,8 +58,10 @@ class _Noting(Tickets):
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=2, costs=False)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--out", default="results")
     options = parser.parse_args()
     changes = BRIEF | TABLES[options.table] | ARMS["FedLTN 0.9"] | {"training.personal.name": "noting_fedltn"}
     frames = []

@@ -16,7 +16,7 @@ import pandas
 
 import simfl
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.report import style
 from simfl.report.saving import picture
 from simfl.scenario import Scenario
@@ -78,7 +78,7 @@ def measures(result: Result) -> dict[str, float]:
 def runs() -> dict[tuple[str, int, int], Scenario]:
     """The runs, by policy, T and seed."""
     return {
-        (*key, seed): study.scenario(SCENARIO, {"selection": selection, **ATTACKED}, seed)
+        (*key, seed): runner.scenario(SCENARIO, {"selection": selection, **ATTACKED}, seed)
         for key, selection in policies().items()
         for seed in range(SEEDS)
     }
@@ -91,7 +91,7 @@ def tabulated(folders: dict[tuple[str, int, int], Path]) -> tuple[pandas.DataFra
         results = [simfl.open(folder) for (*known, _), folder in folders.items() if known == [name, T]]
         table = pandas.DataFrame([measures(result) for result in results])
         row = {"policy": name, "T": T, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
-        row |= study.spread(table)
+        row |= runner.spread(table)
         rows.append(row)
         shown = ["round", "time_s", "mean_cardinality", "test_accuracy"]
         mean = pandas.concat([each.rounds[shown] for each in results]).groupby("round", as_index=False).mean()
@@ -134,8 +134,8 @@ def draw(curves: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    options = study.parser(__doc__).parse_args()
-    table, curves = tabulated(study.play(runs(), options, seconds=20))
+    options = runner.parser(__doc__).parse_args()
+    table, curves = tabulated(runner.play(runs(), options, seconds=20))
     table.to_csv(HERE / "guarded.csv", index=False, lineterminator="\n")
     curves.to_csv(HERE / "curves.csv", index=False, lineterminator="\n")
     draw(curves)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas
 
 import simfl
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.report import style
 from simfl.report.saving import save
 from simfl.scenario import Scenario
@@ -83,9 +83,9 @@ def draw(table: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    options = study.parser(__doc__).parse_args()
+    options = runner.parser(__doc__).parse_args()
     runs = {(way, link, seed): scenario(way, link, seed) for way in WAYS for link in LINKS for seed in range(SEEDS)}
-    draw(table(study.play(runs, options, seconds=2)))
+    draw(table(runner.play(runs, options, seconds=2)))
 
 
 if __name__ == "__main__":

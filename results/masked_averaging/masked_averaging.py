@@ -28,7 +28,7 @@ from typing import Any
 import pandas
 
 import simfl
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean, paired_difference
 from simfl.scenario import Scenario
 
@@ -81,7 +81,7 @@ def scenario(arm: str, seed: int, table: str, case: dict[str, float], rounds: in
         "learning.backend": "grouped",
     } | TABLES[table][1]
     changes |= {key if key == "clients" else f"training.{key}": str(value) for key, value in case.items()}
-    return study.scenario(SCENARIO, changes, seed)
+    return runner.scenario(SCENARIO, changes, seed)
 
 
 def measures(folder: Path) -> dict[str, float]:
@@ -111,7 +111,7 @@ def row(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=3)
+    parser = runner.parser(__doc__, seeds=3)
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
@@ -124,7 +124,7 @@ def main() -> None:
         for case in cases
         for arm in options.arms
     }
-    folders = study.play(runs, options, options.rounds * SECONDS.get(options.table, 7))
+    folders = runner.play(runs, options, options.rounds * SECONDS.get(options.table, 7))
     rows: list[dict[str, Any]] = []
     for case, named in cases.items():
         found: dict[str, list[dict[str, float]]] = {arm: [] for arm in options.arms}

@@ -19,7 +19,7 @@ from typing import Any
 import pandas
 from scipy import stats
 
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -96,7 +96,7 @@ def draw(table: pandas.DataFrame, file: Path) -> None:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5, costs=False)
+    parser = runner.parser(__doc__, seeds=5, costs=False)
     parser.add_argument("--data", choices=list(DATA), default="adult")
     parser.add_argument("--rate", type=float, help="learning rate")
     parser.add_argument("--large", type=int, default=1, help=f"seeds of {LARGE} clients")

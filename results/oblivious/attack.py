@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -49,7 +49,7 @@ def errors(changes: list[str], options: argparse.Namespace) -> pandas.DataFrame:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, costs=False)
+    parser = runner.parser(__doc__, costs=False)
     parser.add_argument("--data", choices=list(DATA), default="adult")
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=100)

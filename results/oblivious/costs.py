@@ -16,7 +16,7 @@ import numpy as np
 import pandas
 
 from simfl.core.rng import Streams
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -77,7 +77,7 @@ def total_time(n: int, place: str, rates: pandas.Series, out: Path, noise: str) 
 
 
 def main() -> None:
-    parser = study.parser(__doc__, costs=False)
+    parser = runner.parser(__doc__, costs=False)
     parser.add_argument("--measure", action="store_true", help="measure the rates again, on this machine")
     options = parser.parse_args()
     if options.measure:

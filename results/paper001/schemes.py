@@ -7,7 +7,7 @@ from typing import Any
 
 import simfl
 from simfl.api.result_objects import Result, SweepResult
-from simfl.experiments import study
+from simfl.experiments import runner
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 PAPER = {
@@ -31,13 +31,13 @@ AUTHORS = {
 
 def arguments(description: str, seeds: int, shorter: bool = False) -> argparse.ArgumentParser:
     """What every script is asked for; ``shorter``: also for fewer rounds than its table has."""
-    parser = study.parser(description, seeds, costs=False)
+    parser = runner.parser(description, seeds, costs=False)
     parser.set_defaults(rounds=None, first_seed=0)
     if shorter:
         parser.add_argument("--rounds", type=int, help="fewer than the table has; files are named for them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     how = "run every N-th from the I-th on, and make no table"
-    parser.add_argument("--shard", type=study.Shard.parse, default=study.Shard(1, 1), metavar="I/N", help=how)
+    parser.add_argument("--shard", type=runner.Shard.parse, default=runner.Shard(1, 1), metavar="I/N", help=how)
     return parser
 
 

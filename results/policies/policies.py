@@ -12,7 +12,7 @@ writes its figure and the numbers behind it beside this file.
 from pathlib import Path
 
 import simfl
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.report import draw, style
 from simfl.report.saving import save
 
@@ -21,7 +21,7 @@ POLICIES = ["random", "weighted", "bernoulli", "partition", "batch_partition:T=4
 
 
 def main() -> None:
-    parser = study.parser(__doc__, costs=False)
+    parser = runner.parser(__doc__, costs=False)
     parser.add_argument("--replications", type=int, default=5)
     options = parser.parse_args()
     comparison = simfl.compare(

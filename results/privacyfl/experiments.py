@@ -24,7 +24,7 @@ from table52 import (
     table52,
 )
 
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.report import style
 
 
@@ -109,7 +109,7 @@ EXPERIMENTS = {"table52": table52, "figure52": figure52, "figure54": figure54, "
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=10, costs=False)
+    parser = runner.parser(__doc__, seeds=10, costs=False)
     parser.add_argument("experiments", nargs="*", default=["figure52", "figure53", "figure54"])
     options = parser.parse_args()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in options.experiments}

@@ -12,7 +12,7 @@ import pandas
 
 import simfl
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.report import style
 from simfl.report.saving import save
 from simfl.scenario import Scenario
@@ -52,7 +52,7 @@ def measures(result: Result) -> dict[str, float]:
 def runs() -> dict[tuple[str, int, int], Scenario]:
     """The runs, by policy, k and seed."""
     return {
-        (policy, k, seed): study.scenario(SCENARIO, {"selection": text.format(k=k)}, seed)
+        (policy, k, seed): runner.scenario(SCENARIO, {"selection": text.format(k=k)}, seed)
         for policy, text in POLICIES.items()
         for k in SELECTED
         for seed in range(SEEDS)
@@ -68,7 +68,7 @@ def tabulated(folders: dict[tuple[str, int, int], Path]) -> pandas.DataFrame:
             table = pandas.DataFrame([measures(result) for result in found])
             row = {"policy": policy, "selected": k, "share": round(QUORUM / k, 3), "seeds": len(table),
                    "reached": int(table["time_to_target_s"].notna().sum())}  # fmt: skip
-            rows.append(row | study.spread(table[list(COLUMNS)]))
+            rows.append(row | runner.spread(table[list(COLUMNS)]))
     return pandas.DataFrame(rows)
 
 
@@ -97,8 +97,8 @@ def draw(table: pandas.DataFrame) -> None:
 
 
 def main() -> None:
-    options = study.parser(__doc__).parse_args()
-    draw(tabulated(study.play(runs(), options, seconds=5)))
+    options = runner.parser(__doc__).parse_args()
+    draw(tabulated(runner.play(runs(), options, seconds=5)))
 
 
 if __name__ == "__main__":

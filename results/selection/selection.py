@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy
 import pandas
+from chosen import POLICIES
 
 import simfl
 from simfl.api.result_objects import Result
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.report import style
 from simfl.report.saving import picture
 
@@ -36,21 +37,6 @@ SETTINGS: dict[str, tuple[float, dict[str, object]]] = {
 SECONDS = {"mnist": 15, "cifar10": 50}
 """Of one core, a run; about."""
 
-OORT = {"name": "oort", "k": 12, "scalars": "clear"}
-POLICIES: dict[str, dict[str, object]] = {
-    "random": {"name": "random", "k": 12},
-    "weighted": {"name": "weighted", "k": 12},
-    "bernoulli": {"name": "bernoulli", "k": 12},
-    "power_of_choice, d = 24": {"name": "power_of_choice", "k": 12, "d": 24, "scalars": "clear"},
-    "oort": OORT,
-    "fedcs": {"name": "fedcs", "k": 36, "deadline_s": 4.0},
-    "tifl": {"name": "tifl", "k": 12, "scalars": "clear"},
-    "partition": {"name": "partition", "k": 12},
-    "batch_partition, T = 4": {"name": "batch_partition", "k": 12, "T": 4},
-    "half_partition, T = 4": {"name": "half_partition", "k": 12, "T": 4},
-    "guarded random, T = 12": {"name": "guarded", "inner": {"name": "random", "k": 12}, "T": 12},
-    "guarded oort, T = 12": {"name": "guarded", "inner": OORT, "T": 12},
-}
 NOTIONS = {"strong": "strong", "semi_strong": "semi_strong", "weak": "weak_lower"}
 
 
@@ -77,16 +63,16 @@ def play(data: str, options: Namespace) -> None:
     """Writes the table and the curves of one data set."""
     target, overrides = SETTINGS[data]
     runs = {
-        (name, seed): study.scenario(SCENARIO, {"selection": selection, **overrides}, seed)
+        (name, seed): runner.scenario(SCENARIO, {"selection": selection, **overrides}, seed)
         for name, selection in POLICIES.items()
         for seed in range(options.seeds)
     }
-    folders, rows, curves = study.play(runs, options, SECONDS[data]), [], []
+    folders, rows, curves = runner.play(runs, options, SECONDS[data]), [], []
     for name in POLICIES:
         results = [simfl.open(folder) for (known, _), folder in folders.items() if known == name]
         table = pandas.DataFrame([measures(result, target) for result in results])
         row = {"policy": name, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
-        row |= study.spread(table)
+        row |= runner.spread(table)
         rows.append(row | {"in_clear": "; ".join(results[0].summary["in_clear"])})
         shown = pandas.concat([each.rounds[["round", "time_s", "test_accuracy"]] for each in results])
         mean = shown.groupby("round", as_index=False).mean()
@@ -149,7 +135,7 @@ def draw() -> None:
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=5)
+    parser = runner.parser(__doc__, seeds=5)
     parser.add_argument("what", choices=[*SETTINGS, "draw"])
     options = parser.parse_args()
     if options.what != "draw":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import simfl
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -59,7 +59,7 @@ RUNS = {
 def scenario(name: str) -> Scenario:
     """What the run of a folder plays."""
     stored = RUNS[name]
-    return study.scenario(SCENARIOS / stored.file, stored.changes, seed=0)
+    return runner.scenario(SCENARIOS / stored.file, stored.changes, seed=0)
 
 
 def main() -> None:

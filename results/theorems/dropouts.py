@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import simfl
 from simfl.core.rng import Streams
-from simfl.experiments import study
+from simfl.experiments import runner
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = "paper001_privacy"
@@ -59,7 +59,7 @@ def bounds(cardinality: float, means: NDArray[np.float64]) -> tuple[float, float
 
 
 def main() -> None:
-    parser = study.parser(__doc__, costs=False)
+    parser = runner.parser(__doc__, costs=False)
     parser.add_argument("--rounds", type=int, default=20_000)
     options = parser.parse_args()
     result = simfl.run(simfl.load(SCENARIO, [*CHANGES, f"training.rounds={options.rounds}"]), out=options.out)

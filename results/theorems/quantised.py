@@ -17,7 +17,7 @@ from wells import NOISE, SMOOTHNESS, STEEPEST, Wells, centres
 
 import simfl
 from simfl.core.rng import Streams
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean
 
 HERE = Path(__file__).resolve().parent
@@ -59,7 +59,7 @@ def measured(seed: int, rounds: int, exponent: int | None, out: str) -> tuple[fl
 
 
 def main() -> None:
-    parser = study.parser(__doc__, seeds=3, costs=False)
+    parser = runner.parser(__doc__, seeds=3, costs=False)
     parser.add_argument("--rounds", type=int, default=2000)
     options = parser.parse_args()
     rows = []

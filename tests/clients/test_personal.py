@@ -267,49 +267,31 @@ def test_rewinding_goes_back_and_pruning_does_not():
     np.testing.assert_allclose(after, moved, atol=1e-5)
 
 
-def test_lottery_averages_over_those_who_keep_a_weight():
-    """Its control: over all, with the zeros of those who do not."""
+def test_a_weight_is_averaged_over_all_or_over_those_who_keep_it():
+    """Where it is averaged over all, those who do not keep it count with zeros."""
+    folder = Path(__file__).resolve().parents[2] / "results" / "fedltn"
+    pruning = "threshold: 0, step: 0.3"
+    with undone():  # a plugin file is executed once
+        for name in ("lotteryfl", "lotteryfl_zeros", "fedltn", "fedltn_holders"):
+            settings = f"training.personal={{name: {name}, {pruning}}}"
+            play = Scenario.parse(BASE, name, [settings], plugins=[folder / "zeros.py", folder / "holders.py"])
+            check_mean(build(play).learner, play.training, name in ("lotteryfl", "fedltn_holders"))
+
+
+def check_mean(learner, rule, over_holders):
+    """Two aggregations: the second is the mean of its clients' models, each weight over those that count for it."""
     from tests.learning.test_supervised import aggregate, jobs
 
-    plugin = Path(__file__).resolve().parents[2] / "results" / "fedltn" / "zeros.py"
-    with undone():
-        for name in ("lotteryfl", "lotteryfl_zeros"):
-            play = Scenario.parse(BASE, name, [f"training.personal={{name: {name}, threshold: 0}}"], plugins=[plugin])
-            learner = build(play).learner
-            learner.put(0, learner.initial())
-            learner.put(1, aggregate(learner, play.training, learner.train(jobs([0, 4]))))
-            updates = learner.train(jobs(range(3), 1, 10))  # client 0 prunes once more than the others
-            after = aggregate(learner, play.training, updates, 1)
-            masks = np.array(
-                [unpack_mask(learner.states.client(client)["mask"], learner.dimension) for client in range(3)]
-            )
-            models = np.where(masks, learner.get(1) + updates.deltas, 0)
-            keep = masks.sum(axis=0) if name == "lotteryfl" else np.full(learner.dimension, 3)
-            want = np.where(keep, models.sum(axis=0) / np.maximum(keep, 1), learner.get(1))
-            np.testing.assert_allclose(after, want, atol=1e-6)
-            assert (~masks.any(axis=0)).any() and (masks.sum(axis=0) % 3).any(), "kept by none, and by some"
-
-
-def test_fedltn_over_holders_leaves_out_the_zeros_of_the_others():
-    """Client 0 prunes once more than the others; beside it, the mean of fedltn itself."""
-    from tests.learning.test_supervised import aggregate, jobs
-
-    plugin = Path(__file__).resolve().parents[2] / "results" / "fedltn" / "holders.py"
-    with undone():
-        for name in ("fedltn", "fedltn_holders"):
-            personal = PRUNING.replace("fedltn", name)
-            play = Scenario.parse(BASE, name, [f"training.personal={personal}"], plugins=[plugin])
-            learner = build(play).learner
-            learner.put(0, learner.initial())
-            learner.put(1, aggregate(learner, play.training, learner.train(jobs([0, 4]))))
-            updates = learner.train(jobs(range(3), 1, 10))
-            after = aggregate(learner, play.training, updates, 1)
-            masks = np.array([unpack_mask(learner.states.client(c)["mask"], learner.dimension) for c in range(3)])
-            models = np.where(masks, learner.get(1) + updates.deltas, 0)
-            keep = masks.sum(axis=0) if name == "fedltn_holders" else np.full(learner.dimension, 3)
-            want = np.where(keep, models.sum(axis=0) / np.maximum(keep, 1), learner.get(1))
-            np.testing.assert_allclose(after, want, atol=1e-6)
-            assert (~masks.any(axis=0)).any() and (masks.sum(axis=0) % 3).any(), "kept by none, and by some"
+    learner.put(0, learner.initial())
+    learner.put(1, aggregate(learner, rule, learner.train(jobs([0, 4]))))
+    updates = learner.train(jobs(range(3), 1, 10))  # client 0 prunes once more than the others
+    after = aggregate(learner, rule, updates, 1)
+    masks = np.array([unpack_mask(learner.states.client(client)["mask"], learner.dimension) for client in range(3)])
+    models = np.where(masks, learner.get(1) + updates.deltas, 0)
+    keep = masks.sum(axis=0) if over_holders else np.full(learner.dimension, 3)
+    want = np.where(keep, models.sum(axis=0) / np.maximum(keep, 1), learner.get(1))
+    np.testing.assert_allclose(after, want, atol=1e-6)
+    assert (~masks.any(axis=0)).any() and (masks.sum(axis=0) % 3).any(), "kept by none, and by some"
 
 
 def test_the_printed_pull_is_the_distance_itself():

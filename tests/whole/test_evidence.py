@@ -175,3 +175,13 @@ def test_how_linear_the_costs_of_oblivious_noise_are_and_what_they_simulate():
     assert all(span in text for span in once)
     assert "{}, {} and {} s for 5,000 clients".format(*(f"{times['every_round', m, 5000]:.1f}" for m in
                                                         ("New York", "London", "world"))) in text  # fmt: skip
+
+
+def test_the_page_has_basecagg_on_cifar10(script):
+    table = pandas.read_csv(HERE / "results" / "basecagg" / "cifar10.csv")
+    assert script("basecagg/cifar10.py").markdown(table) in (PAPERS / "paper003.md").read_text()
+    accuracy = table.set_index(["secagg", "seed", "exponent"]).test_accuracy
+    gap = accuracy["BASecAgg", 0, 16] - table.test_accuracy[(table.secagg == "FedBuff") & (table.seed == 0)].item()
+    lost = accuracy["BASecAgg", 0, 16] - accuracy["BASecAgg", 0, 0]
+    assert f"differ by {gap:.2f} points at 2¹⁶" in words("paper003.md")
+    assert f"costs {lost:.1f} points" in words("paper003.md")

@@ -53,17 +53,17 @@ def parser(
         costs: whether it plays its runs by :func:`play`, or seeds by :func:`seeds_left`.
         shards: whether it plays them by :func:`play`.
     """
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if seeds is not None:
-        made.add_argument("--seeds", type=int, default=seeds, help=f"0 to this less one (default: {seeds})")
-    made.add_argument("--out", type=Path, default=Path("results"), help="where the runs lie (default: results)")
+        options.add_argument("--seeds", type=int, default=seeds, help=f"0 to this less one (default: {seeds})")
+    options.add_argument("--out", type=Path, default=Path("results"), help="where the runs lie (default: results)")
     if costs:
-        made.add_argument("--finished", action="store_true", help="run nothing; tabulate what is finished")
-        made.add_argument("--cost", action="store_true", help="run nothing; say what is left, and how long it takes")
+        options.add_argument("--finished", action="store_true", help="run nothing; tabulate what is finished")
+        options.add_argument("--cost", action="store_true", help="run nothing; say what is left, and how long it takes")
     if costs and shards:
         how = "run every N-th from the I-th on, and make no table"
-        made.add_argument("--shard", type=Shard.parse, metavar="I/N", help=how)
-    return made
+        options.add_argument("--shard", type=Shard.parse, metavar="I/N", help=how)
+    return options
 
 
 def scenario(base: Path, changes: Mapping[str, object], seed: int) -> Scenario:
@@ -91,7 +91,7 @@ def play(
     """
     folders = {key: options.out / scenario.name / scenario.digest for key, scenario in runs.items()}
     if options.cost:
-        tell(_priced(len(folders), sum(not is_finished(folder) for folder in folders.values()), seconds))
+        tell(_cost_text(len(folders), sum(not is_finished(folder) for folder in folders.values()), seconds))
         raise SystemExit(0)
     mine = list(runs)[options.shard.number - 1 :: options.shard.of] if options.shard else list(runs)
     for place, key in enumerate([] if options.finished else mine):
@@ -128,11 +128,11 @@ def seeds_left(
     """
     left = sorted(set(range(options.seeds)) - set(table.seed))
     if options.cost:
-        tell(_priced(options.seeds, len(left), seconds))
+        tell(_cost_text(options.seeds, len(left), seconds))
         raise SystemExit(0)
     return [] if options.finished else left
 
 
-def _priced(runs: int, left: int, seconds: float | None) -> str:
+def _cost_text(runs: int, left: int, seconds: float | None) -> str:
     said = f"{runs} runs, {runs - left} of them finished"
     return said if seconds is None else f"{said}; the others take about {left * seconds / 60:.0f} minutes of one core"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from simfl.experiments import study
+from simfl.experiments import runner
 from simfl.runs.run import run
 
 SMALL = """
@@ -23,28 +23,28 @@ learning: none
 @pytest.fixture
 def runs(tmp_path):
     (tmp_path / "small.yaml").write_text(SMALL)
-    return {seed: study.scenario(tmp_path / "small.yaml", {"clients": 12}, seed) for seed in range(5)}
+    return {seed: runner.scenario(tmp_path / "small.yaml", {"clients": 12}, seed) for seed in range(5)}
 
 
 def options(tmp_path, *words):
-    return study.parser("A study.", seeds=5).parse_args(["--out", str(tmp_path / "out"), *words])
+    return runner.parser("A study.", seeds=5).parse_args(["--out", str(tmp_path / "out"), *words])
 
 
 def test_a_scenario_is_that_of_its_texts(tmp_path, runs):
     assert [made.seed for made in runs.values()] == list(range(5)) and runs[3].clients == 12
-    by_text = study.scenario(tmp_path / "small.yaml", {"selection": "{name: partition, k: 4}"}, 1)
-    by_value = study.scenario(tmp_path / "small.yaml", {"selection": {"name": "partition", "k": 4}}, 1)
+    by_text = runner.scenario(tmp_path / "small.yaml", {"selection": "{name: partition, k: 4}"}, 1)
+    by_value = runner.scenario(tmp_path / "small.yaml", {"selection": {"name": "partition", "k": 4}}, 1)
     assert by_text.digest == by_value.digest != runs[1].digest
 
 
 def test_finished_runs_are_used_again_in_the_order_of_the_study(tmp_path, runs):
     run(runs[3], tmp_path / "out")
-    assert list(study.play(runs, options(tmp_path, "--finished"))) == [3]
+    assert list(runner.play(runs, options(tmp_path, "--finished"))) == [3]
     told = []
-    folders = study.play(runs, options(tmp_path), tell=told.append)
+    folders = runner.play(runs, options(tmp_path), tell=told.append)
     assert list(folders) == list(runs) and len(told) == 4 and not any(line.endswith(" 3") for line in told)
     assert all(folder == tmp_path / "out" / runs[seed].name / runs[seed].digest for seed, folder in folders.items())
-    study.play(runs, options(tmp_path), tell=told.append)
+    runner.play(runs, options(tmp_path), tell=told.append)
     assert len(told) == 4
 
 
@@ -52,9 +52,9 @@ def test_shares_are_all_runs_once_and_make_no_table(tmp_path, runs):
     finished = [0]
     for share in ("1/2", "2/2"):
         with pytest.raises(SystemExit) as ended:
-            study.play(runs, options(tmp_path, "--shard", share), tell=lambda line: None)
+            runner.play(runs, options(tmp_path, "--shard", share), tell=lambda line: None)
         assert ended.value.code == 0
-        finished.append(len(study.play(runs, options(tmp_path, "--finished"))))
+        finished.append(len(runner.play(runs, options(tmp_path, "--finished"))))
     assert finished == [0, 3, 5]
 
 
@@ -62,9 +62,9 @@ def test_the_cost_is_of_what_is_left_and_nothing_is_run(tmp_path, runs):
     run(runs[0], tmp_path / "out")
     told = []
     with pytest.raises(SystemExit) as ended:
-        study.play(runs, options(tmp_path, "--cost"), seconds=90, tell=told.append)
+        runner.play(runs, options(tmp_path, "--cost"), seconds=90, tell=told.append)
     assert ended.value.code == 0 and told == ["5 runs, 1 of them finished; the others take about 6 minutes of one core"]
-    assert list(study.play(runs, options(tmp_path, "--finished"))) == [0]
+    assert list(runner.play(runs, options(tmp_path, "--finished"))) == [0]
 
 
 @pytest.mark.parametrize("share", ["0/2", "3/2", "1", "a/b", "-1/2"])
@@ -77,25 +77,25 @@ def test_a_wrong_share_is_refused(tmp_path, share, capsys):
 def test_seeds_are_left_that_the_table_has_not(capsys):
     table = pandas.DataFrame({"seed": [0, 0, 2]})
     chosen = argparse.Namespace(seeds=4, cost=False, finished=False)
-    assert study.seeds_left(chosen, table, seconds=60) == [1, 3]
+    assert runner.seeds_left(chosen, table, seconds=60) == [1, 3]
     chosen.finished = True
-    assert study.seeds_left(chosen, table, seconds=60) == []
+    assert runner.seeds_left(chosen, table, seconds=60) == []
     chosen.cost = True
     with pytest.raises(SystemExit):
-        study.seeds_left(chosen, table, seconds=60)
+        runner.seeds_left(chosen, table, seconds=60)
     assert "about 2 minutes" in capsys.readouterr().out
 
 
 def test_options_are_those_that_a_study_has():
-    without = vars(study.parser("It plays no runs.", costs=False).parse_args([]))
+    without = vars(runner.parser("It plays no runs.", costs=False).parse_args([]))
     assert without == {"out": Path("results")}
-    seeds = vars(study.parser("Seed by seed.", seeds=2, shards=False).parse_args([]))
+    seeds = vars(runner.parser("Seed by seed.", seeds=2, shards=False).parse_args([]))
     assert seeds == {"out": Path("results"), "seeds": 2, "finished": False, "cost": False}
 
 
 def test_means_and_deviations():
     values = np.array([1.0, 2.0, 6.0])
-    assert study.spread(pandas.DataFrame({"a": values})) == {"a": 3.0, "a_sd": round(float(values.std(ddof=1)), 4)}
+    assert runner.spread(pandas.DataFrame({"a": values})) == {"a": 3.0, "a_sd": round(float(values.std(ddof=1)), 4)}
 
 
 def test_the_example_of_the_results_readme_prints_what_its_runs_say(tmp_path, monkeypatch, capsys):
@@ -107,5 +107,5 @@ def test_the_example_of_the_results_readme_prints_what_its_runs_say(tmp_path, mo
     told = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith(("1/", "2/"))]
     assert [(rate, seed) for rate, seed, _ in told] == [("0.01", "0"), ("0.1", "0")]
     for rate, _, accuracy in told:
-        scenario = study.scenario(root / "scenarios" / "quickstart.yaml", {"training.learning_rate": rate}, 0)
+        scenario = runner.scenario(root / "scenarios" / "quickstart.yaml", {"training.learning_rate": rate}, 0)
         assert float(accuracy) == run(scenario, tmp_path).summary["test_accuracy"]
