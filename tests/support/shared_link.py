@@ -56,14 +56,26 @@ def ends_s(ways: list[Way], capacity: float) -> list[float]:
     return end
 
 
-def _given_up(events: list[dict[str, Any]]) -> tuple[dict[int, list[float]], float]:
-    """When each client was told that nobody waits for it, and when the run ended."""
-    given_up: dict[int, list[float]] = defaultdict(list)
-    for event in events:
-        if event["event"] == "cancel":
-            given_up[event["client"]].append(event["time_s"])
-    last_s = max(event["time_s"] for event in events if event["event"] == "round_end")
-    return given_up, last_s
+class _GivenUp:
+    """When nobody waits for a client's messages any more."""
+
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self.cancelled: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        for number, event in enumerate(events):
+            if event["event"] == "cancel":
+                self.cancelled[event["client"]].append((event["time_s"], number))
+        self.last_s = max(event["time_s"] for event in events if event["event"] == "round_end")
+
+    def times_s(self, number: int, message: dict[str, Any]) -> list[float]:
+        """When a message, a certain record of the run, was given up; what is cancelled in the instant in which it is
+        sent stands before the record of its end.
+        """
+        sent_s, arrives_s = message["sent_s"], message["arrives_s"]
+        return [
+            time_s
+            for time_s, cancelled in self.cancelled[max(message["from"], message["to"])]
+            if sent_s < time_s < arrives_s or sent_s == time_s < arrives_s and number < cancelled
+        ]
 
 
 class Sent(NamedTuple):
@@ -80,9 +92,9 @@ class Sent(NamedTuple):
 
 def sent_messages(events: list[dict[str, Any]], side: str, latency_s: list[float]) -> list[Sent]:
     """All messages of a run from ("down") or to ("up") the server; of networks without jitter."""
-    given_up, last_s = _given_up(events)
+    given_up = _GivenUp(events)
     found = []
-    for event in events:
+    for number, event in enumerate(events):
         if event["event"] != "message" or event["kind"] == "cancel":
             continue
         down = event["from"] == SERVER
@@ -91,9 +103,9 @@ def sent_messages(events: list[dict[str, Any]], side: str, latency_s: list[float
             continue
         sent_s, arrives_s = event["sent_s"], event["arrives_s"]
         begin_s = sent_s if down else sent_s + latency_s[client]
-        gone = [time_s for time_s in given_up[client] if sent_s < time_s < arrives_s]
         end_s = arrives_s - latency_s[client] if down else arrives_s
-        found.append(Sent(client, event["bytes"], begin_s, end_s, min([*gone, last_s])))
+        gone_s = min([*given_up.times_s(number, event), given_up.last_s])
+        found.append(Sent(client, event["bytes"], begin_s, end_s, gone_s))
     return found
 
 
@@ -137,16 +149,16 @@ def overfull(
     Of a message is known that it was on the link at some time between its beginning and its arrival; those that were
     given up are left out.
     """
-    given_up, last_s = _given_up(events)
+    given_up = _GivenUp(events)
     problems = []
     for side, bytes_per_s in capacity.items():
         sent = [
             (event["sent_s"], event["arrives_s"], event["bytes"])
-            for event in events
+            for number, event in enumerate(events)
             if event["event"] == "message" and event["kind"] != "cancel"
             and (clients is None or max(event["from"], event["to"]) in clients)
-            and (event["from"] == SERVER) == (side == "down") and event["arrives_s"] <= last_s and not any(
-                event["sent_s"] < time_s < event["arrives_s"] for time_s in given_up[max(event["from"], event["to"])])
+            and (event["from"] == SERVER) == (side == "down") and event["arrives_s"] <= given_up.last_s
+            and not given_up.times_s(number, event)
         ]  # fmt: skip
         begin, end, size = np.array(sent, dtype=float).reshape(-1, 3).T
         for at_s in np.unique(begin):
