@@ -84,7 +84,7 @@ def streaming() -> float:
     attacking.around(LeastSquares, "observe", "update_memory", "error")
     training.around(type(parts.learner), "train")
     server = SERVERS["synchronous"](parts, World(0.0), lambda done: None)
-    server.world.run(server.world.spawn(server.play()))
+    server.world.run(server.world.spawn(server.run()))
     return attacking.spent_s / training.spent_s
 
 

@@ -123,11 +123,11 @@ def played(past: Past, horizon: int, futures: int, seed: int, model: str | None,
     if wrong is None:
         return forecast(past, horizon=horizon, futures=futures, seed=seed, model=model)
     from simfl.forecasting.future_plan import plan
-    from simfl.forecasting.parts import play_all
+    from simfl.forecasting.parts import simulate_all
 
     right, seen, chosen = plan(past, horizon=horizon, seed=seed, model=model)
     changed = wrong(right)
-    outcomes = play_all(changed, futures)
+    outcomes = simulate_all(changed, futures)
     return Forecast(past, right, seen, chosen, outcomes)
 
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from simfl.experiments.sweep.execution import INDEX_WRITES, How, play
+from simfl.experiments.sweep.execution import INDEX_WRITES, How, execute
 from simfl.experiments.sweep.grid import Axis
 from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import plan_sweep
@@ -42,13 +42,13 @@ def main() -> None:
 
         tasks = [Task(m.scenario, "tiny", m.digest, scratch, scratch) for m in plan.members]
         slot = Slot()
-        start_s, _ = timed(lambda: slot.play(tasks[0]))
-        run_s, _ = timed(lambda: [slot.play(task) for task in tasks])
-        hand_s, _ = timed(lambda: [slot.play(task) for task in tasks])  # complete: all of it but the run itself
+        start_s, _ = timed(lambda: slot.execute(tasks[0]))
+        run_s, _ = timed(lambda: [slot.execute(task) for task in tasks])
+        hand_s, _ = timed(lambda: [slot.execute(task) for task in tasks])  # complete: all of it but the run itself
         slot.close()
         index = Index(plan, folder / "tiny")
         index_s, _ = timed(lambda: index.write(folder / "index.csv"))
-        sweep_s, _ = timed(lambda: play(plan, folder, folder / "tiny" / "sweep", How(jobs=1)))
+        sweep_s, _ = timed(lambda: execute(plan, folder, folder / "tiny" / "sweep", How(jobs=1)))
     each = 1000 / runs
     beyond = planning_s + hand_s + INDEX_WRITES * index_s
     print(f"{runs} runs, one job")

@@ -27,7 +27,7 @@ from simfl.experiments.attack.recorded import Recorded
 from simfl.experiments.attack.replay import ATTACKS
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
-from simfl.runs.in_memory import play
+from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
 from simfl.scenario import Scenario
 
@@ -112,7 +112,7 @@ def measured(seed: int, start: int, out: Path) -> pandas.DataFrame:
             changes = [f"training.learning_rate={rate}", f"training.rounds={max(WINDOWS)}", "training.decay_at=[]"]
             parts = build(Scenario.of(BASE, overrides=[*changes, f"selection={policy}", f"seed={seed}"]))
             parts.learner.start = model
-            seen = [done.seen for done in play(parts).rounds]
+            seen = [done.seen for done in run_in_memory(parts).rounds]
             for window in WINDOWS:
                 truth = trained(parts, seen[window // 2].before)
                 table, estimates = recovered(seen[:window], truth)

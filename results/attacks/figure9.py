@@ -18,7 +18,7 @@ import pandas
 from simfl.attacks.image_similarity import psnr, ssim
 from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean
-from simfl.runs.in_memory import play
+from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
 from simfl.scenario import Scenario
 
@@ -42,7 +42,8 @@ def recovered(T: int, seed: int, steps: int) -> tuple:
     """The pictures of a policy."""
     attack = {"name": "inversion", "samples": T, "steps": steps, "restarts": 2}
     overrides = [f"selection.T={T}", f"seed={seed}"]
-    return play(build(Scenario.of(BASE | {"attacks": [attack]}, overrides=overrides))).attack_results[0].pictures
+    parts = build(Scenario.of(BASE | {"attacks": [attack]}, overrides=overrides))
+    return run_in_memory(parts).attack_results[0].pictures
 
 
 def images(seed: int, steps: int) -> dict[str, list]:

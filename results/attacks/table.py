@@ -34,7 +34,7 @@ from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.runs.accounting import of_clients
-from simfl.runs.in_memory import RunInMemory, play
+from simfl.runs.in_memory import RunInMemory, run_in_memory
 from simfl.runs.run import build
 from simfl.scenario import Scenario
 
@@ -134,7 +134,7 @@ def main() -> None:
                 continue
             try:
                 made = scenario(options, policy, changes)
-                found = cells(made, play(build(made)), block)
+                found = cells(made, run_in_memory(build(made)), block)
             except SimflError as error:  # e.g. everybody at once under FedBuff
                 print(f"{block}, {name}: {error}", flush=True)
                 continue

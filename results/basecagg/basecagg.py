@@ -134,7 +134,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds = dict.fromkeys(SETTINGS, options.seeds) | {"LeNet, polynomial": options.lenet_seeds}
     first, second = figure1(seeds), figure2(options.scale_seeds, options.lenet_seeds > 0)
-    folders = runner.play(first | second, options, seconds=20)
+    folders = runner.run_all(first | second, options, seconds=20)
     scale = scales({key: folders[key] for key in second if key in folders})
     curve = curves({key: folders[key] for key in first if key in folders})
     for name, table in (("curves", curve), ("differences", differences(curve)), ("scales", scale)):

@@ -84,7 +84,7 @@ def main() -> None:
     runs = {
         (seed, exponent): scenario(exponent, seed) for seed in range(options.seeds) for exponent in (None, *EXPONENTS)
     }
-    table = pandas.DataFrame(rows(runner.play(runs, options, SECONDS))).astype(
+    table = pandas.DataFrame(rows(runner.run_all(runs, options, SECONDS))).astype(
         {"exponent": "Int64", "wrapped": "Int64"}
     )
     columns = ["secagg", "exponent", "seed", "test_accuracy", "first_units", "last_units", "wrapped"]

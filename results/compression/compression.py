@@ -68,7 +68,7 @@ def play(data: str, options: Namespace) -> None:
         for name in COMPRESSIONS
         for seed in range(options.seeds)
     }
-    folders, rows, curves = runner.play(runs, options, SECONDS[data]), [], []
+    folders, rows, curves = runner.run_all(runs, options, SECONDS[data]), [], []
     for name in COMPRESSIONS:
         results = [simfl.open(folder) for (known, _), folder in folders.items() if known == name]
         table = pandas.DataFrame([measures(result, target) for result in results])

@@ -31,7 +31,7 @@ def main() -> None:
         for name, overrides in SETTINGS.items()
     }
     curves = []
-    for (name, seed), folder in runner.play(runs, options, seconds=60).items():
+    for (name, seed), folder in runner.run_all(runs, options, seconds=60).items():
         rounds = Result.open(folder).rounds.dropna(subset="test_accuracy")
         curve = rounds[["round", "staleness_mean", "test_loss", "test_accuracy"]].assign(staleness=name, seed=seed)
         curves.append(curve[["staleness", "seed", "round", "staleness_mean", "test_loss", "test_accuracy"]])

@@ -79,7 +79,7 @@ def main() -> None:
     runs = {
         (name, seed): scenario(name, seed, options.rounds) for seed in range(options.seeds) for name in options.arms
     }
-    folders = runner.play(runs, options, seconds=0.4 * (options.rounds or 2000))
+    folders = runner.run_all(runs, options, seconds=0.4 * (options.rounds or 2000))
     frames = [measured(name, seed, folder) for (name, seed), folder in folders.items()]
     print(pandas.concat(frame.tail(1) for frame in frames).to_string())
     stem = "high_lenet_best" + (f"_{options.rounds}_rounds" if options.rounds else "")

@@ -92,7 +92,7 @@ def main() -> None:
         for name in names
     }
     found: dict[str, dict[int, Played]] = {name: {} for name in names}
-    for (name, seed), folder in runner.play(runs, options, seconds=300 if "high" in options.table else 60).items():
+    for (name, seed), folder in runner.run_all(runs, options, seconds=300 if "high" in options.table else 60).items():
         found[name][seed] = played(folder)
     stem = f"{options.table}_{options.rounds}_rounds" if options.rounds else options.table
     diverged = {name: sum(run.diverged for run in runs.values()) for name, runs in found.items()}

@@ -135,7 +135,7 @@ def draw(curves: pandas.DataFrame) -> None:
 
 def main() -> None:
     options = runner.parser(__doc__).parse_args()
-    table, curves = tabulated(runner.play(runs(), options, seconds=20))
+    table, curves = tabulated(runner.run_all(runs(), options, seconds=20))
     table.to_csv(HERE / "guarded.csv", index=False, lineterminator="\n")
     curves.to_csv(HERE / "curves.csv", index=False, lineterminator="\n")
     draw(curves)

@@ -85,7 +85,7 @@ def draw(table: pandas.DataFrame) -> None:
 def main() -> None:
     options = runner.parser(__doc__).parse_args()
     runs = {(way, link, seed): scenario(way, link, seed) for way in WAYS for link in LINKS for seed in range(SEEDS)}
-    draw(table(runner.play(runs, options, seconds=2)))
+    draw(table(runner.run_all(runs, options, seconds=2)))
 
 
 if __name__ == "__main__":

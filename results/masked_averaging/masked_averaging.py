@@ -124,7 +124,7 @@ def main() -> None:
         for case in cases
         for arm in options.arms
     }
-    folders = runner.play(runs, options, options.rounds * SECONDS.get(options.table, 7))
+    folders = runner.run_all(runs, options, options.rounds * SECONDS.get(options.table, 7))
     rows: list[dict[str, Any]] = []
     for case, named in cases.items():
         found: dict[str, list[dict[str, float]]] = {arm: [] for arm in options.arms}

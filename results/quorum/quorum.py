@@ -98,7 +98,7 @@ def draw(table: pandas.DataFrame) -> None:
 
 def main() -> None:
     options = runner.parser(__doc__).parse_args()
-    draw(tabulated(runner.play(runs(), options, seconds=5)))
+    draw(tabulated(runner.run_all(runs(), options, seconds=5)))
 
 
 if __name__ == "__main__":

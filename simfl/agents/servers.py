@@ -32,7 +32,7 @@ from simfl.training.base import Rule
 class Server(Plugin, ABC, Generic[R_co]):
     """An agent of the world that selects clients and aggregates their updates, from the current round to the run's end.
 
-    One that goes round by round is a :class:`RoundServer`; one that reacts to single arrivals has a :meth:`play` of its
+    One that goes round by round is a :class:`RoundServer`; one that reacts to single arrivals has a :meth:`run` of its
     own. Rows, participation, traffic, the model's versions and the end of the run are decided in :meth:`aggregate`.
     Between two rounds all of a server's state is explicit: :meth:`state` and :meth:`restore` are all that a checkpoint
     needs.
@@ -61,7 +61,7 @@ class Server(Plugin, ABC, Generic[R_co]):
 
     @classmethod
     def class_for(cls, parts: Components[Any], log: Log | None) -> "type[Server[Any]]":
-        """The class that plays these parts: this one, or one that gives the same results in less time."""
+        """The class that runs these parts: this one, or one that gives the same results in less time."""
         return cls
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         return self.global_model.model
 
     @abstractmethod
-    def play(self) -> Process[None]:
+    def run(self) -> Process[None]:
         """Goes from the current state to the end of the run; ``on_round`` is called with every round."""
 
     # -- what happens in a round ---------------------------------------------------------------------
@@ -179,7 +179,7 @@ class RoundServer(Server[R_co]):
     Args: as for :class:`Server`.
     """
 
-    def play(self) -> Process[None]:
+    def run(self) -> Process[None]:
         """Goes from the current state to the end of the run; ``on_round`` is called with every round."""
         last, empty_rounds = False, 0
         if not self.tally.rounds:

@@ -30,9 +30,9 @@ def forecast(
         columns: names of the columns of ``round``, ``client``, ``weight``, ``time`` and ``bytes``.
         horizon: coming rounds; None = as many as the log has.
         days: the horizon in days, for a log with dates.
-        futures: how many are played under each policy.
+        futures: how many are simulated under each policy.
         start: coming round, from 0, from which the other policies select.
-        processes: that play at once.
+        processes: how many work at once.
         settings: ``policy``, ``model``, ``seed``, ``guarantees`` and ``folder`` of
             :func:`simfl.forecasting.forecast_result.forecast`.
 

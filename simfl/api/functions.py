@@ -113,7 +113,7 @@ def sweep(
             nothing: it is a row of ``runs`` with its error.
     """
     from simfl.api.result_objects import SweepResult
-    from simfl.experiments.sweep.execution import How, play
+    from simfl.experiments.sweep.execution import How, execute
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
@@ -124,7 +124,7 @@ def sweep(
     )
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
-        play(plan, Path(out), folder, options, watch)
+        execute(plan, Path(out), folder, options, watch)
     return SweepResult.open(folder)
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Futures for which the semi-strong and weak guarantees are computed, too.",
 )
-@click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="That play at once.")
+@click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="How many work at once.")
 @click.option(
     "--columns",
     metavar="round=NAME,client=NAME[,weight=NAME,time=NAME,bytes=NAME]",
@@ -76,7 +76,7 @@ def command(
     """Say when whose update will become computable, and what other policies would change.
 
     PARTICIPATION is a log as for `simfl audit`, with a column of times if there is one. Availability and failures are
-    inferred from it; many futures are played from its end, with its sums still there.
+    inferred from it; many futures are simulated from its end, with its sums still there.
     """
     from simfl.forecasting.forecast_result import rounds_ahead
     from simfl.forecasting.forecast_text import text
@@ -87,14 +87,14 @@ def command(
     settings = {"horizon": rounds, "futures": futures, "change_over": _change_over(start, past, rounds),
                 "policy": policy, "model": model, "seed": seed, "guarantees": guarantees,
                 "processes": processes}  # fmt: skip
-    of = _play(past, against, settings, output)
+    of = _simulate(past, against, settings, output)
     if output is not None:
         path = Path(participation).resolve()
         _write(of, output, f"{path.parent.name}/{path.name}" if path.is_dir() else path.name)
     print_json(of.to_json()) if as_json else click.echo(text(of))
 
 
-def _play(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
+def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
     """Plays all futures, with a bar that says how much time is left."""
     from simfl.forecasting.forecast_result import forecast
 
@@ -122,12 +122,12 @@ def _play(past: "Past", against: tuple[str, ...], settings: dict[str, Any], outp
 
 def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) -> None:
     """Says how long a policy that answers for all sums will take, by one future, if that is more than half a minute."""
-    from simfl.forecasting.parts import PartTask, play_part
+    from simfl.forecasting.parts import PartTask, simulate_part
 
     choice = plan.policies[policy]
     if not choice.policy().reads_history:
         return
-    one_s = timeit(lambda: play_part(plan, PartTask(policy, 0, 1)), number=1)
+    one_s = timeit(lambda: simulate_part(plan, PartTask(policy, 0, 1)), number=1)
     all_s = one_s * futures / min(processes, os.cpu_count() or 1, futures)
     if all_s >= 30:
         length = f"{all_s / 60:.0f} minutes" if all_s >= 90 else f"{all_s:.0f} s"

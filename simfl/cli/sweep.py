@@ -164,7 +164,7 @@ def command(
     is checked before the first run. Runs that are complete are kept, interrupted ones go on where they stopped: to
     resume, repeat the command. The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
     """
-    from simfl.experiments.sweep.execution import play
+    from simfl.experiments.sweep.execution import execute
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.progress import shown
 
@@ -181,7 +181,7 @@ def command(
     if slurm is not None and _submit(plan, out, folder, chosen, slurm, as_json):
         return
     with going_on(), shown(quiet) as watch:
-        index = play(plan, out, folder, chosen, watch)
+        index = execute(plan, out, folder, chosen, watch)
     report_failures(index, quiet)
     _print_index(index, folder, as_json, quiet)
     write_asked_latex(folder, index.counts(member.digest for member in plan.members)["done"])

@@ -23,7 +23,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Shard(NamedTuple):
-    """The share of a study that one process plays: every ``of``-th run from the ``number``-th on."""
+    """The share of a study that one process runs: every ``of``-th run from the ``number``-th on."""
 
     number: int
     of: int
@@ -49,9 +49,9 @@ def parser(
 
     Args:
         description: the script's docstring.
-        seeds: how many seeds it plays, from 0 on, where nothing else is asked for; None = it has no such option.
-        costs: whether it plays its runs by :func:`play`, or seeds by :func:`seeds_left`.
-        shards: whether it plays them by :func:`play`.
+        seeds: how many seeds it runs, from 0 on, where nothing else is asked for; None = it has no such option.
+        costs: whether it makes its runs by :func:`run_all`, or seeds by :func:`seeds_left`.
+        shards: whether it makes them by :func:`run_all`.
     """
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if seeds is not None:
@@ -72,7 +72,7 @@ def scenario(base: Path, changes: Mapping[str, object], seed: int) -> Scenario:
     return Scenario.load(base, [*(f"{key}={value}" for key, value in texts.items()), f"seed={seed}"])
 
 
-def play(
+def run_all(
     runs: Mapping[Key, Scenario],
     options: argparse.Namespace,
     seconds: float | None = None,
@@ -115,7 +115,7 @@ def spread(measures: pandas.DataFrame) -> dict[str, float]:
 def seeds_left(
     options: argparse.Namespace, table: pandas.DataFrame, seconds: float, tell: Callable[[str], None] = print
 ) -> list[int]:
-    """The seeds to be played of a study whose table is filled seed by seed, and whose runs leave no folders.
+    """The seeds to be run of a study whose table is filled seed by seed, and whose runs leave no folders.
 
     Args:
         options: those of :func:`parser`; with ``finished`` none is left.

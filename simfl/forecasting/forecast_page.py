@@ -39,8 +39,8 @@ def page(of: "Forecast", title: str) -> str:
             drawings=_drawings(of),
             bands="80 and 95" if len(of.policies) <= BOTH else "80",
             headings=["client", "probability", "80 %", "median", "95 %"],
-            clients=_grouped(clients, lambda row: _cells(of, row)),
-            differences=_grouped(of.differences(), _difference),
+            clients=_group(clients, lambda row: _cells(of, row)),
+            differences=_group(of.differences(), _difference),
             limits=of.limits,
             style=(STYLES / "report.css").read_text(encoding="utf-8"),
         )
@@ -58,7 +58,7 @@ def _drawings(of: "Forecast") -> list[tuple[str, str]]:
                 for name, wide in (("pages", True), ("phones", False))]  # fmt: skip
 
 
-def _grouped(table: "DataFrame", cells: Callable[[Any], tuple[str, ...]]) -> list[tuple[str, list[tuple[str, ...]]]]:
+def _group(table: "DataFrame", cells: Callable[[Any], tuple[str, ...]]) -> list[tuple[str, list[tuple[str, ...]]]]:
     """The cells of a table's rows, policy by policy."""
     return [(plain(str(policy)), [cells(row) for row in rows.itertuples()])
             for policy, rows in table.groupby("policy", sort=False)]  # fmt: skip

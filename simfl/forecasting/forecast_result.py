@@ -13,7 +13,7 @@ from simfl.core.json_data import JsonObject
 from simfl.forecasting.future_plan import FuturePlan, plan
 from simfl.forecasting.futures import CHECKPOINTS, Outcome, checkpoints
 from simfl.forecasting.model_choice import ModelChoice
-from simfl.forecasting.parts import play_all
+from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import SeenPolicy
 from simfl.forecasting.times import date
@@ -224,26 +224,26 @@ def forecast(
         past: the log.
         against: other policies, as ``batch_partition:T=4``.
         horizon: coming rounds.
-        futures: how many are played under each policy.
+        futures: how many are simulated under each policy.
         change_over: coming round from which the other policies select.
         policy: the log's policy; None = recognised.
         model: ``constant``, ``per_client``, ``markov`` or ``time_of_day``; None = chosen by held-out likelihood.
         seed: decides every draw.
         guarantees: futures for which the semi-strong and weak guarantees are computed, too.
         folder: where finished parts are stored and looked for.
-        processes: that play at once.
+        processes: how many work at once.
         step: called with the number of futures that are ready now.
-        begin: called with what is going to be played.
+        begin: called with what is going to be simulated.
 
     Raises:
-        SimflError: there is no such policy, or nothing to play.
+        SimflError: there is no such policy, or nothing to simulate.
     """
     if horizon < 1 or futures < 1:
         raise SimflError("a forecast needs at least one coming round and one future")
-    played, seen, chosen = plan(past, tuple(against), horizon=horizon, change_over=change_over, policy=policy,
+    what, seen, chosen = plan(past, tuple(against), horizon=horizon, change_over=change_over, policy=policy,
                                 model=model, seed=seed, guarantees=guarantees)  # fmt: skip
-    (begin or _ignore)(played)
-    return Forecast(past, played, seen, chosen, play_all(played, futures, folder, processes, step))
+    (begin or _ignore)(what)
+    return Forecast(past, what, seen, chosen, simulate_all(what, futures, folder, processes, step))
 
 
 def _ignore(plan: FuturePlan) -> None:

@@ -1,4 +1,4 @@
-"""All that a future is played from."""
+"""All that a future is simulated from."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +12,12 @@ from simfl.forecasting.future_span import PastSpan, past_span
 from simfl.forecasting.model_choice import ModelChoice, choose
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
-from simfl.forecasting.traffic import Traffic
+from simfl.forecasting.traffic import PastTraffic
 
 
 @dataclass(frozen=True)
 class FuturePlan:
-    """What is played, without labels: everything that a worker process needs.
+    """What is simulated, without labels: everything that a worker process needs.
 
     Attributes:
         policies: the log's policy first, then the candidates.
@@ -54,7 +54,7 @@ class FuturePlan:
     begin_s: float
     matrix: Any = field(default=None, repr=False)
     guarantees: int = 0
-    traffic: Traffic = field(default_factory=lambda: Traffic.of(None, np.zeros(0, dtype=np.int64)))
+    traffic: PastTraffic = field(default_factory=lambda: PastTraffic.of(None, np.zeros(0, dtype=np.int64)))
 
     @property
     def clients(self) -> int:
@@ -80,7 +80,7 @@ def plan(
     seed: int = 0,
     guarantees: int = 0,
 ) -> tuple[FuturePlan, SeenPolicy, ModelChoice]:
-    """What is played, what the log shows of its policy, and the model of availability.
+    """What is simulated, what the log shows of its policy, and the model of availability.
 
     Args:
         past: the log.
@@ -108,6 +108,6 @@ def plan(
         past.weights, sizes,
         (participation + 0.5) / (len(past.rows) + 1), steps,
         0.0 if past.times_s is None else float(past.times_s[-1]),
-        past.matrix if guarantees else None, guarantees, Traffic.of(past.round_bytes, sizes),
+        past.matrix if guarantees else None, guarantees, PastTraffic.of(past.round_bytes, sizes),
     )  # fmt: skip
     return whole, seen, chosen

@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
     weak_upper: Floats
 
 
-def play(plan: FuturePlan, policy: int, future: int) -> Outcome:
+def simulate(plan: FuturePlan, policy: int, future: int) -> Outcome:
     """One future under one of the plan's policies; the same future has the same devices under each of them."""
     streams = Streams(plan.seed)
     world = _World.of(plan, streams, future)

@@ -21,10 +21,10 @@ import numpy as np
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
 from simfl.forecasting.future_plan import FuturePlan
-from simfl.forecasting.futures import Outcome, play
+from simfl.forecasting.futures import Outcome, simulate
 
 PART = 10
-"""Futures that are played and stored together."""
+"""Futures that are simulated and stored together."""
 
 
 class PartTask(NamedTuple):
@@ -35,7 +35,7 @@ class PartTask(NamedTuple):
     stop: int
 
 
-def play_all(
+def simulate_all(
     plan: FuturePlan,
     futures: int,
     folder: Path | None = None,
@@ -45,10 +45,10 @@ def play_all(
     """All futures under each policy, stacked: each array of an outcome gets a first axis of futures.
 
     Args:
-        plan: what is played.
+        plan: what is simulated.
         futures: how many, of each policy.
         folder: where finished parts are stored and looked for; None = nowhere that stays.
-        processes: that play at once.
+        processes: how many work at once.
         step: called with the number of futures that are ready now, part after part.
 
     Raises:
@@ -62,7 +62,7 @@ def play_all(
         for task in parts:
             (step or _ignore)(task.stop - task.first)
         missing = [task for task in tasks if task not in parts]
-        for task, part in _play(plan, missing, processes, place):
+        for task, part in _simulate(plan, missing, processes, place):
             parts[task] = part
             (step or _ignore)(task.stop - task.first)
     return [
@@ -74,13 +74,13 @@ def _ignore(ready: int) -> None:
     """Nobody watches."""
 
 
-def _play(
+def _simulate(
     plan: FuturePlan, tasks: list[PartTask], processes: int, place: "PartStore"
 ) -> Iterator[tuple[PartTask, Outcome]]:
     """Each task's outcome as soon as it is ready."""
     if processes < 2 or len(tasks) < 2:
         for task in tasks:
-            part = play_part(plan, task)
+            part = simulate_part(plan, task)
             place.store(task, part)
             yield task, part
         return
@@ -103,7 +103,7 @@ def _play(
                     else:
                         selector.unregister(key.fileobj)
                         if key.data.wait():
-                            raise SimflError("a process that plays futures has failed; its message stands above")
+                            raise SimflError("a process that simulates futures has failed; its message stands above")
     finally:
         for worker in workers:
             worker.kill()
@@ -111,21 +111,22 @@ def _play(
 
 
 def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str]":
-    """A fresh interpreter that plays some tasks and says which is ready; of the caller it has the plan."""
+    """A fresh interpreter that simulates some tasks and says which is ready; of the caller it has the plan."""
     text = f"{json.dumps([str(place.folder), place.key, tasks])}\n{packed}\n"
-    worker = Popen([sys.executable, "-m", "simfl.forecasting.player"], stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
+    command = [sys.executable, "-m", "simfl.forecasting.part_process"]
+    worker = Popen(command, stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
     assert worker.stdin is not None
     worker.stdin.write(text)
     worker.stdin.close()
     return worker
 
 
-def play_part(plan: FuturePlan, task: PartTask) -> Outcome:
+def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:
     """Some futures under one policy."""
     from simfl.core.one_thread import one_thread
 
     with one_thread():
-        return _stack([play(plan, task.policy, future) for future in range(task.first, task.stop)])
+        return _stack([simulate(plan, task.policy, future) for future in range(task.first, task.stop)])
 
 
 def _stack(outcomes: list[Outcome]) -> Outcome:

@@ -25,7 +25,7 @@ UNSAID = "looks at losses or durations, which a log does not say"
 
 @dataclass(frozen=True)
 class PolicyChoice:
-    """A policy as it is played.
+    """A policy as it is simulated.
 
     Attributes:
         text: as ``--against`` takes it; ``as_before`` where past selections are resampled.

@@ -1,8 +1,8 @@
 """Whether a policy of units prefers the least-used client: which of two kinds of invented logs a log is like.
 
-Logs of as many rounds and units are played under both modes, with availabilities drawn from a wide prior, and compared
-with the log in two numbers: how many units have been used less than the least-used one of a sum, in the mean, and how
-widely units differ in use. Both are taken to be normal (a synthetic likelihood: Wood, Nature 466, 2010).
+Logs of as many rounds and units are simulated under both modes, with availabilities drawn from a wide prior, and
+compared with the log in two numbers: how many units have been used less than the least-used one of a sum, in the mean,
+and how widely units differ in use. Both are taken to be normal (a synthetic likelihood: Wood, Nature 466, 2010).
 """
 
 import numpy as np
@@ -29,14 +29,14 @@ def prefers_least_used(units: NDArray[np.bool_], sums: int) -> bool:
     rng = np.random.Generator(np.random.Philox(key=rows.shape))
     likelihoods = []
     for fair in (True, False):
-        values = _numbers(_invented(len(rows), rows.shape[1], sums, failing, fair, rng))
+        values = _numbers(_invent(len(rows), rows.shape[1], sums, failing, fair, rng))
         spread = np.cov(values.T) + 1e-9 * np.eye(2)
         off = seen - values.mean(axis=0)
         likelihoods.append(-float(off @ np.linalg.solve(spread, off)) - float(np.linalg.slogdet(spread)[1]))
     return likelihoods[0] > likelihoods[1]
 
 
-def _invented(
+def _invent(
     rounds: int, units: int, sums: int, failing: float, fair: bool, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
     """Logs of rounds with enough available units, (LOGS, rounds, units)."""

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 NAMES = ("bytes",)
 
 
-class Traffic(NamedTuple):
+class PastTraffic(NamedTuple):
     """What coming rounds are drawn from.
 
     Attributes:
@@ -28,7 +28,7 @@ class Traffic(NamedTuple):
     idle_bytes: Floats
 
     @classmethod
-    def of(cls, round_bytes: Floats | None, sizes: NDArray[np.integer]) -> "Traffic":
+    def of(cls, round_bytes: Floats | None, sizes: NDArray[np.integer]) -> "PastTraffic":
         """That of past rounds; nothing where bytes are not known.
 
         Args:

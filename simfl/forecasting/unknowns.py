@@ -17,8 +17,8 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     said = [
         "A policy that looks at losses, durations or earlier sums (oort, fedcs, guarded) leaves a log that may look "
         "like any other; if yours does, this is no forecast of it.",
-        "Rounds are played one after another. Where the server waits for the fastest only, or buffers (fedbuff), who "
-        "comes next depends on who is still at work, which a log does not say.",
+        "Rounds are simulated one after another. Where the server waits for the fastest only, or buffers (fedbuff), "
+        "who comes next depends on who is still at work, which a log does not say.",
         f"Clients that join later are not in it; {_newcomers(past)} took part first in the last quarter of the log.",
     ]
     if model.drift < DRIFT:
@@ -37,24 +37,25 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
         said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
-    said.extend(_kept(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
+    said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
     said.append("It is assumed that updates stay the same, as in the audit.")
     return said
 
 
-def _kept(choice: PolicyChoice, plan: FuturePlan) -> str:
+def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:
     """What a policy that answers for the past's sums can still keep."""
     policy, n = choice.policy(), len(choice.order)
-    kept = policy.kept(View(0, np.ones(n, bool), np.zeros(n, np.int64), before=choice.before))
+    guarantees = policy.client_guarantees(View(0, np.ones(n, bool), np.zeros(n, np.int64), before=choice.before))
     guarantee = policy.guarantee(n)
-    assert kept is not None and guarantee is not None
+    assert guarantees is not None and guarantee is not None
     notion, T = ("semi-strong", guarantee.semi_strong) if guarantee.semi_strong else ("weak", guarantee.weak)
     assert T is not None
-    whole = int((kept > T - 1e-6).sum())
+    whole = int((guarantees > T - 1e-6).sum())
     after = " Sums until the change-over take more." if plan.change_over else ""
-    if whole == len(kept):
+    if whole == len(guarantees):
         return f"{choice.text} keeps the {notion} guarantee {T} to everybody, the log's sums included.{after}"
-    left = f"leave the {notion} guarantee {T} to {whole} of {len(kept)} clients, and {kept.min():.3g} to the worst"
+    worst = f"{guarantees.min():.3g} to the worst"
+    left = f"leave the {notion} guarantee {T} to {whole} of {len(guarantees)} clients, and {worst}"
     return f"{choice.text}: with its reserved units the log's sums {left}; none falls below what it has.{after}"
 
 

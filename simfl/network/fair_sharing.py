@@ -156,9 +156,9 @@ def _unequal_waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats
     """Of any messages; where the level keeps passing the shares of many, with a step on all of them a time."""
     order = np.argsort(begins_s, kind="stable")
     begins_s, ends_s, share = begins_s[order], (begins_s + alone_s)[order], share[order]
-    found = LevelLink(begins_s, ends_s, alone_s[order] * share, share).waits_s()
+    level_waits_s = LevelLink(begins_s, ends_s, alone_s[order] * share, share).waits_s()
     waits = np.empty(len(order))
-    waits[order] = _one_by_one_waits_s(begins_s, ends_s, share) if found is None else found
+    waits[order] = _one_by_one_waits_s(begins_s, ends_s, share) if level_waits_s is None else level_waits_s
     return waits
 
 

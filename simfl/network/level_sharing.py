@@ -42,16 +42,16 @@ class LevelLink:
         self.free_key, self.held_key = [nan] * n, [nan] * n  # nan: is not
         self.last_free_s, self.held_since = list(self.ends_s), [nan] * n
         self.free: list[tuple[float, int]] = []  # the first entry of a heap is true, others may be out of date
-        self.held: list[tuple[float, int]] = []
+        self.held_heap: list[tuple[float, int]] = []
         self.sent, self.used, self.holding, self.edge = 0.0, 0.0, 0, n
 
     def waits_s(self) -> Floats | None:
         """How much later each message ends than alone, (n,); None if the level passes shares too often for this way."""
         i, now_s, level, changes, waits = 0, 0.0, inf, 0, [0.0] * len(self.shares)
-        begins_s, free, held, sorted_shares = self.begins_s, self.free, self.held, self.sorted_shares
+        begins_s, free, held_heap, sorted_shares = self.begins_s, self.free, self.held_heap, self.sorted_shares
         while changes <= MOST_CHANGES * len(waits):
             begin_s, free_s, held_s = begins_s[i], free[0][0] if free else inf, inf
-            if held and (held_s := now_s + (held[0][0] - self.sent) / level) < now_s:
+            if held_heap and (held_s := now_s + (held_heap[0][0] - self.sent) / level) < now_s:
                 held_s = now_s
             if held_s <= begin_s and held_s <= free_s:
                 if held_s == inf:
@@ -60,7 +60,7 @@ class LevelLink:
                 self._end_held(now_s, waits)
             else:
                 next_s = free_s if free_s <= begin_s else begin_s
-                if held:
+                if held_heap:
                     self.sent += (next_s - now_s) * level
                 now_s = next_s
                 if free_s <= begin_s:
@@ -89,18 +89,18 @@ class LevelLink:
             self.holding += 1
             self.held_since[i] = sent = self.sent
             self.held_key[i] = key = sent + self.sizes[i]
-            heappush(self.held, (key, i))
+            heappush(self.held_heap, (key, i))
 
     def _end_held(self, now_s: float, waits: list[float]) -> None:
         """The held message that has the least left ends."""
-        held, held_key = self.held, self.held_key
-        self.sent, ended = heappop(held)
+        held_heap, held_key = self.held_heap, self.held_key
+        self.sent, ended = heappop(held_heap)
         held_key[ended] = nan
         self.holding -= 1
         if (wait_s := now_s - self.ends_s[ended]) > 0:
             waits[ended] = wait_s
-        while held and held_key[held[0][1]] != held[0][0]:
-            heappop(held)
+        while held_heap and held_key[held_heap[0][1]] != held_heap[0][0]:
+            heappop(held_heap)
 
     def _end_free(self, now_s: float, waits: list[float]) -> None:
         """The free message that ends first ends."""
@@ -120,7 +120,7 @@ class LevelLink:
 
     def _release(self, now_s: float) -> None:
         """The level has reached the next share; who has it, if there, becomes free."""
-        i, held, held_key = self.by_share[self.edge], self.held, self.held_key
+        i, held_heap, held_key = self.by_share[self.edge], self.held_heap, self.held_key
         self.edge += 1
         if (key := held_key[i]) == key:
             self.holding -= 1
@@ -129,8 +129,8 @@ class LevelLink:
                 self.last_free_s[i] = now_s + (key - self.sent) / self.shares[i]
             held_key[i], self.free_key[i] = nan, self.last_free_s[i]
             heappush(self.free, (self.last_free_s[i], i))
-            while held and held_key[held[0][1]] != held[0][0]:
-                heappop(held)
+            while held_heap and held_key[held_heap[0][1]] != held_heap[0][0]:
+                heappop(held_heap)
 
     def _restrain(self, now_s: float) -> None:
         """The level has fallen below the last share; who has it, if there, becomes held."""
@@ -141,7 +141,7 @@ class LevelLink:
             self.used -= self.shares[i]
             self.held_since[i] = self.sent
             self.held_key[i] = self.sent + (key - now_s) * self.shares[i]
-            heappush(self.held, (self.held_key[i], i))
+            heappush(self.held_heap, (self.held_key[i], i))
             free_key[i] = nan
             while free and free_key[free[0][1]] != free[0][0]:
                 heappop(free)

@@ -55,9 +55,9 @@ def finish(
 
     Args:
         folder: the run's folder.
-        scenario: what was played.
+        scenario: what was run.
         tables: every table by file name, still open.
-        rounds: rounds played.
+        rounds: rounds that were run.
         model: the final global model, shape (d,), or None.
         expected_cardinality: what theory says, to stand beside the simulated value.
         columns: those of ``rounds.csv``: simfl's, then those of plugins.

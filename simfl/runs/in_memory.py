@@ -39,11 +39,11 @@ class RunInMemory:
         return values[-1] if values else None
 
 
-def play(parts: Components[Rule]) -> RunInMemory:
+def run_in_memory(parts: Components[Rule]) -> RunInMemory:
     """Runs what :func:`simfl.runs.run.build` built."""
     rounds: list[RoundResult] = []
     server = make_server(parts, World(0.0), rounds.append)
-    server.world.run(server.world.spawn(server.play()))
+    server.world.run(server.world.spawn(server.run()))
     state = server.state() if parts.observers else {}
     seen = [under(f"observed/{i}", state) for i in range(len(parts.observers))]
     return RunInMemory(server.model, rounds, finalise_attacks(parts.observers, seen, parts.learner, parts.streams))

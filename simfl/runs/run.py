@@ -133,7 +133,7 @@ def run(
             if finished is None:
                 _begin(scenario, parts, folder, force or not resume)
                 simulation = Simulation(scenario, parts, folder, events, progress, begins, on_round)
-                finished = FinishedRun(folder, scenario.digest, simulation.play(), False)
+                finished = FinishedRun(folder, scenario.digest, simulation.simulate(), False)
     else:
         add_notes(folder, notes)
         _finish_tidying(folder)

@@ -76,12 +76,12 @@ class Simulation:
         self.server = self._start()
         self.next_checkpoint = self._next(self.server.tally.rounds)
 
-    def play(self) -> JsonObject:
+    def simulate(self) -> JsonObject:
         """Runs to the end; the summary."""
         try:
             self.begins("running", self.server.tally.rounds)
             self._tell_earlier_rounds()
-            self.server.world.run(self.server.world.spawn(self.server.play()))
+            self.server.world.run(self.server.world.spawn(self.server.run()))
             self.begins("finishing", self.server.tally.rounds)
             return self._finish()
         except BaseException:

@@ -145,7 +145,7 @@ class Policy(Plugin, Protocol):
         """
         return True
 
-    def kept(self, view: View) -> NDArray[np.float64] | None:
+    def client_guarantees(self, view: View) -> NDArray[np.float64] | None:
         """The guarantee that :meth:`admits` keeps to each client after the sums in ``view.before``, (clients or more,);
         None = it keeps none.
         """

@@ -121,9 +121,9 @@ class GuardedSelection(Around):
     def admits(self, view: View, clients: NDArray[np.int32]) -> bool:
         return self._memory(view).admits(view.history or (), clients)
 
-    def kept(self, view: View) -> NDArray[np.float64]:
+    def client_guarantees(self, view: View) -> NDArray[np.float64]:
         """What sums before the first round, and the reserved rows, have left of T to each client."""
-        return self._memory(view).first.kept
+        return self._memory(view).first.client_guarantees
 
     def _memory(self, view: View) -> GuardMemory:
         """One for each number of clients, as long as the sums before the first round are the same array."""

@@ -69,7 +69,7 @@ def played(overrides, make, state=None, tally=None):
     server = make(parts, World(0.0 if state is None else float(state["time_s"])), on_round)
     if state is not None:
         server.restore(state, tally)
-    server.world.run(server.world.spawn(server.play()))
+    server.world.run(server.world.spawn(server.run()))
     return type(server), rounds, states
 
 

@@ -75,7 +75,7 @@ def play(name, sizes, rule, seed=0):
     rounds = []
     world = World()
     agent = SERVERS[rule.server](parts, world, rounds.append)
-    world.run(world.spawn(agent.play()))
+    world.run(world.spawn(agent.run()))
     return agent, rounds, watched
 
 

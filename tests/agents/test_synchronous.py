@@ -82,7 +82,7 @@ def play(fixed, samples=5, **training):
     parts = Components(fixed.n, Streams(0), fixed, fixed, fixed, fixed, fixed, rule, learner, 0)
     rounds, events, world = [], [], World()
     server = SynchronousServer(parts, world, rounds.append, events.append)
-    world.run(world.spawn(server.play()))
+    world.run(world.spawn(server.run()))
     return server, rounds, events
 
 

@@ -390,7 +390,7 @@ def played():
     scenario = Scenario.parse(text + f"attacks: [{attacks}]\n", overrides=["training.weighting=equal"])
     parts = build(scenario)
     server = SERVERS["synchronous"](parts, World(0.0), lambda done: None)
-    server.world.run(server.world.spawn(server.play()))
+    server.world.run(server.world.spawn(server.run()))
     states = [under(f"observed/{i}", server.state()) for i in range(len(EVERY))]
     return scenario.attacks, states, *parts.learner.attack_context()
 

@@ -39,12 +39,12 @@ def test_a_scenario_is_that_of_its_texts(tmp_path, runs):
 
 def test_finished_runs_are_used_again_in_the_order_of_the_study(tmp_path, runs):
     run(runs[3], tmp_path / "out")
-    assert list(runner.play(runs, options(tmp_path, "--finished"))) == [3]
+    assert list(runner.run_all(runs, options(tmp_path, "--finished"))) == [3]
     told = []
-    folders = runner.play(runs, options(tmp_path), tell=told.append)
+    folders = runner.run_all(runs, options(tmp_path), tell=told.append)
     assert list(folders) == list(runs) and len(told) == 4 and not any(line.endswith(" 3") for line in told)
     assert all(folder == tmp_path / "out" / runs[seed].name / runs[seed].digest for seed, folder in folders.items())
-    runner.play(runs, options(tmp_path), tell=told.append)
+    runner.run_all(runs, options(tmp_path), tell=told.append)
     assert len(told) == 4
 
 
@@ -52,9 +52,9 @@ def test_shares_are_all_runs_once_and_make_no_table(tmp_path, runs):
     finished = [0]
     for share in ("1/2", "2/2"):
         with pytest.raises(SystemExit) as ended:
-            runner.play(runs, options(tmp_path, "--shard", share), tell=lambda line: None)
+            runner.run_all(runs, options(tmp_path, "--shard", share), tell=lambda line: None)
         assert ended.value.code == 0
-        finished.append(len(runner.play(runs, options(tmp_path, "--finished"))))
+        finished.append(len(runner.run_all(runs, options(tmp_path, "--finished"))))
     assert finished == [0, 3, 5]
 
 
@@ -62,9 +62,9 @@ def test_the_cost_is_of_what_is_left_and_nothing_is_run(tmp_path, runs):
     run(runs[0], tmp_path / "out")
     told = []
     with pytest.raises(SystemExit) as ended:
-        runner.play(runs, options(tmp_path, "--cost"), seconds=90, tell=told.append)
+        runner.run_all(runs, options(tmp_path, "--cost"), seconds=90, tell=told.append)
     assert ended.value.code == 0 and told == ["5 runs, 1 of them finished; the others take about 6 minutes of one core"]
-    assert list(runner.play(runs, options(tmp_path, "--finished"))) == [0]
+    assert list(runner.run_all(runs, options(tmp_path, "--finished"))) == [0]
 
 
 @pytest.mark.parametrize("share", ["0/2", "3/2", "1", "a/b", "-1/2"])

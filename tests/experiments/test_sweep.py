@@ -23,7 +23,7 @@ from simfl.cli import simfl as group
 from simfl.core.errors import BusyError, MissingError, SimflError
 from simfl.core.http.hosts import check_scheduler
 from simfl.experiments.sweep import processes, run_status, worker_process
-from simfl.experiments.sweep.execution import How, play
+from simfl.experiments.sweep.execution import How, execute
 from simfl.experiments.sweep.grid import axes, axes_of
 from simfl.experiments.sweep.plan import plan_sweep
 from tests.support.slot_here import SlotHere
@@ -364,7 +364,7 @@ def test_a_worker_that_does_not_start_leaves_its_run_to_the_others(tiny, tmp_pat
     monkeypatch.setattr(worker_process.Slot, "_start", started)
     seen = []
     plan = plan_sweep(tiny, axes_of({"seed": [0, 1, 2, 3]}))
-    index = play(plan, tmp_path, tmp_path / "tiny" / "sweep-0", How(jobs=2), seen.append)
+    index = execute(plan, tmp_path, tmp_path / "tiny" / "sweep-0", How(jobs=2), seen.append)
     assert [index.status(member.digest) for member in plan.members] == ["done"] * 4
     assert capsys.readouterr().err.count("warning: no worker process starts: exit status 1; going on with 1") == 1
     assert (seen[-1].done, seen[-1].running, seen[-1].left) == (4, 0, 0) and all(now.running <= 2 for now in seen)

@@ -19,9 +19,9 @@ from simfl.forecasting.availability import Observed, fit, too_few
 from simfl.forecasting.forecast_result import forecast
 from simfl.forecasting.future_plan import plan
 from simfl.forecasting.future_span import exposures, past_span, smallest_class
-from simfl.forecasting.futures import play
+from simfl.forecasting.futures import simulate
 from simfl.forecasting.model_choice import choose
-from simfl.forecasting.parts import PartStore, PartTask, plan_digest, play_all
+from simfl.forecasting.parts import PartStore, PartTask, plan_digest, simulate_all
 from simfl.forecasting.past import past_of, read_past
 from simfl.forecasting.policies import candidate, recognise
 from simfl.forecasting.unknowns import limits_of
@@ -259,7 +259,7 @@ def test_a_model_that_was_said_or_cannot_be_compared_is_called_so():
 def test_a_future_is_the_same_whenever_and_wherever_it_is_played(tmp_path):
     past = past_from(uniform_log(20, np.linspace(0.4, 0.9, 12), 3))
     whole, *_ = plan(past, ("batch_partition:T=3",), horizon=15, seed=4)
-    alone, pair = play_all(whole, 20), play_all(whole, 20, tmp_path, processes=2)
+    alone, pair = simulate_all(whole, 20), simulate_all(whole, 20, tmp_path, processes=2)
     for one, two in zip(alone, pair, strict=True):
         for a, b in zip(one, two, strict=True):
             assert np.array_equal(a, b, equal_nan=True)
@@ -273,7 +273,7 @@ def test_a_future_is_the_same_whenever_and_wherever_it_is_played(tmp_path):
     damaged[100:400] = bytes(300)
     kept[2].write_bytes(damaged)
     ready = []
-    again = play_all(whole, 20, tmp_path, step=ready.append)
+    again = simulate_all(whole, 20, tmp_path, step=ready.append)
     assert sum(ready) == 40 and np.array_equal(again[0].rank, alone[0].rank)
     changed, *_ = plan(past, ("batch_partition:T=3",), horizon=15, seed=5)
     assert plan_digest(changed) != plan_digest(whole)
@@ -282,7 +282,7 @@ def test_a_future_is_the_same_whenever_and_wherever_it_is_played(tmp_path):
 def test_policies_meet_the_same_devices_and_change_over_when_they_are_told():
     past = past_from(uniform_log(20, np.full(12, 0.8), 4))
     whole, *_ = plan(past, ("random:k=4", "batch_partition:T=4"), horizon=12, change_over=5)
-    first, same, other = (play(whole, policy, 3) for policy in range(3))
+    first, same, other = (simulate(whole, policy, 3) for policy in range(3))
     assert np.array_equal(first.rank, same.rank) and np.array_equal(first.exposed, same.exposed)
     assert np.array_equal(first.cardinality[:5], other.cardinality[:5])
 
@@ -310,10 +310,10 @@ def test_every_kind_of_policy_can_be_played(text):
 def opened_rows(plan, policy, future):
     """Who is in each coming sum of a future."""
     from simfl.core.rng import Streams
-    from simfl.forecasting import futures as playing
+    from simfl.forecasting import futures as simulating
 
     streams = Streams(plan.seed)
-    return playing._rounds(plan, playing._World.of(plan, streams, future), policy, streams, future)[0]
+    return simulating._rounds(plan, simulating._World.of(plan, streams, future), policy, streams, future)[0]
 
 
 @pytest.mark.parametrize(("clients", "change_over"), [(24, 0), (24, 3), (26, 0)])

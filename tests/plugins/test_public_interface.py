@@ -177,7 +177,7 @@ def play(fates, rule, units):
                   PROTOCOLS.of("three_phases"))  # fmt: skip
     rounds, world = [], World()
     server = SERVERS[rule.server](parts, world, rounds.append)
-    world.run(world.spawn(server.play()))
+    world.run(world.spawn(server.run()))
     return server, rounds
 
 

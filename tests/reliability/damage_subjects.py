@@ -11,7 +11,7 @@ import numpy as np
 from simfl.core.storage.disk import write_atomically
 from simfl.experiments.compare.comparison import compare
 from simfl.experiments.sweep import run_status, worker
-from simfl.experiments.sweep.execution import How, play
+from simfl.experiments.sweep.execution import How, execute
 from simfl.experiments.sweep.grid import axes
 from simfl.experiments.sweep.plan import Plan as Sweep
 from simfl.experiments.sweep.plan import plan_sweep
@@ -190,7 +190,7 @@ class Here(How):
     dying: frozenset[str] = frozenset()
     stops: int = -1
 
-    def play(self, tasks):
+    def execute(self, tasks):
         for number, task in enumerate(tasks):
             yield "started", task.digest
             if number == self.stops:
@@ -199,12 +199,12 @@ class Here(How):
             if task.digest in self.dying:
                 run_status.note_failure(task.path, f"{task.digest} died 3 times", detail="exit status -9\n")
             else:
-                worker.play(task)
+                worker.execute(task)
             yield "ended", task.digest
 
 
 def _sweep(plan: Sweep, out: Path, how: Here) -> None:
-    play(plan, out, out / plan.name / f"sweep-{plan.digest}", how)
+    execute(plan, out, out / plan.name / f"sweep-{plan.digest}", how)
 
 
 def _compare(plan: Sweep, out: Path, how: Here) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from simfl.api.results_index import list_entries
 from simfl.core.errors import IntegrityError
-from simfl.experiments.sweep.execution import play
+from simfl.experiments.sweep.execution import execute
 from simfl.experiments.sweep.grid import axes
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.remote.jobs import RemoteJobs
@@ -156,13 +156,13 @@ def test_a_member_whose_summary_is_gone_is_damaged_and_not_just_missing(tmp_path
     (tmp_path / "s.yaml").write_text(TEXT)
     plan = plan_sweep(str(tmp_path / "s.yaml"), axes(["seed=0,1"]))
     folder = tmp_path / "small" / f"sweep-{plan.digest}"
-    play(plan, tmp_path, folder, Here())
+    execute(plan, tmp_path, folder, Here())
     (folder.parent / plan.members[0].digest / "summary.json").unlink()
     with pytest.raises(IntegrityError, match="begun.json: gone, or summary.json is"):
         read_study([folder])
     (first, second) = WatchedFolder(folder).look()["runs"]
     assert first["state"] == "failed" and "summary.json" in first["error"] and second["state"] == "done"
-    play(plan, tmp_path, folder, Here())
+    execute(plan, tmp_path, folder, Here())
     assert len(read_study([folder]).members) == 2 and WatchedFolder(folder).look()["finished"]
 
 

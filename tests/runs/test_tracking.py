@@ -211,17 +211,17 @@ def test_a_tracker_that_is_missing_on_a_node_or_fails_at_the_end_loses_no_run(mo
 
 def test_workers_are_told_the_log_and_the_name(monkeypatch):
     from simfl.experiments.sweep import execution
-    from simfl.experiments.sweep.worker import play
+    from simfl.experiments.sweep.worker import execute
 
     mlflow, tasks = FakeMlflow().install(monkeypatch), []
 
     def here(all_tasks, jobs, time_limit_s, slots):
         tasks.extend(all_tasks)
         for task in all_tasks:
-            play(task)
+            execute(task)
             yield "ended", task.digest
 
-    monkeypatch.setattr(execution.processes, "play", here)
+    monkeypatch.setattr(execution.processes, "execute", here)
     simfl.sweep("small.yaml", {"selection.k": [2, 3]}, log=["mlflow"], tags="x", progress=False)
     assert [run.name for run in mlflow.runs.values()] == ["selection.k=2 seed=0", "selection.k=3 seed=0"]
     assert all(run.status == "FINISHED" and run.tags["tag.x"] == "true" for run in mlflow.runs.values())

@@ -58,6 +58,7 @@ REFUSED = {
         ("telling", "people", "beside_plain", "equal", "attacked"),
         "summary_text, live_clients, tail_reader, overhead, equal_budget, attack_summary",
     ),
+    **dict.fromkeys(("play", "plays", "_play"), "run, simulate, execute"),
     **dict.fromkeys(("shipping", "playing"), "plugin_pickling, worker_process, run_status, execution"),
     **dict.fromkeys(("findings", "drafting", "owned"), "pydantic_errors, key_comments, scaffold, column_owners"),
     **dict.fromkeys(

@@ -125,7 +125,7 @@ def play(script, rule, samples=5, evaluate_every=1, **learner):
     rounds, events = [], []
     world = World()
     agent = SERVERS[rule.server](parts, world, rounds.append, events.append)
-    world.run(world.spawn(agent.play()))
+    world.run(world.spawn(agent.run()))
     return agent, rounds, events
 
 

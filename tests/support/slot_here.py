@@ -13,7 +13,7 @@ class SlotHere:
     def __init__(self, time_limit_s=None):
         pass
 
-    def play(self, task):
+    def execute(self, task):
         from simfl.experiments.sweep.worker import _attempt
 
         with self.lock:

@@ -60,7 +60,7 @@ ONLY = {
 """Which packages and modules may import a library."""
 REAL_CLOCK = {"simfl.remote.wall_clock"}
 """The one module that may read the real clock: for logs of real clients, which lie beside the results."""
-LONG = {"simfl.experiments.sweep.processes.play"}
+LONG = {"simfl.experiments.sweep.processes.execute"}
 """Functions of more than 40 lines."""
 
 

@@ -26,7 +26,7 @@ from simfl.secagg.sessions import SessionResult
 from simfl.training.base import BufferedRule
 
 
-def plays_blocks(parts: Components[Any], traced: bool) -> bool:
+def takes_blocks(parts: Components[Any], traced: bool) -> bool:
     """Whether nothing depends on single events between two aggregations; ``traced``: they are written down."""
     protocol, rule = parts.protocol, parts.rule
     whole = protocol.shows_updates and protocol.sums_whoever_comes and not protocol.phases
@@ -47,7 +47,7 @@ class BlockServer(Server[BufferedRule]):
         self.recoveries = 0
         self.summed = np.empty(0, dtype=np.int64)
 
-    def play(self) -> Process[None]:
+    def run(self) -> Process[None]:
         """Goes on until the rule says that the run ends."""
         last = False
         while not last:

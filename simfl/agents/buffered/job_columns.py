@@ -59,8 +59,13 @@ class JobColumns:
     def save(self, places: NDArray[np.int64]) -> Arrays:
         """These jobs, as :func:`simfl.agents.buffered.saved_jobs.save_jobs` does: each in a unit of its own."""
         times, numbers = self._times[:, places], self._numbers[:, places]
-        given: dict[str, Any] = {"unit": np.arange(len(places)), "received_version": -1, "prepares": 0, "departed": 1}
-        for name, values in given.items():
+        constants: dict[str, Any] = {
+            "unit": np.arange(len(places)),
+            "received_version": -1,
+            "prepares": 0,
+            "departed": 1,
+        }
+        for name, values in constants.items():
             numbers[NUMBERS.index(name)] = values
         times[TIMES.index("unit_started_s")] = times[TIMES.index("started_s")]
         times[TIMES.index("ended_s")] = np.nan

@@ -37,7 +37,7 @@ from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, stall_error
 from simfl.agents.aggregation.session_run import CompletedSession, run_session
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.buffered.async_job import AsyncJob, records
-from simfl.agents.buffered.block_server import BlockServer, plays_blocks
+from simfl.agents.buffered.block_server import BlockServer, takes_blocks
 from simfl.agents.buffered.dispatcher import Dispatcher
 from simfl.agents.buffered.saved_jobs import Unit
 from simfl.agents.servers import SERVERS, Server
@@ -65,7 +65,7 @@ class BufferedServer(Server[BufferedRule]):
     @classmethod
     def class_for(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:
         """Where nothing depends on single events, a block of arrivals is one."""
-        return BlockServer if cls is BufferedServer and plays_blocks(parts, log is not None) else cls
+        return BlockServer if cls is BufferedServer and takes_blocks(parts, log is not None) else cls
 
     def start(self) -> None:
         """Nobody is at work, and the buffer is empty."""
@@ -77,7 +77,7 @@ class BufferedServer(Server[BufferedRule]):
         self.buffered_updates = 0
         self.recoveries = 0
 
-    def play(self) -> Process[None]:
+    def run(self) -> Process[None]:
         """Goes on until the rule says that the run ends."""
         if not self.global_model.version:
             self.note("round_start", round=0)

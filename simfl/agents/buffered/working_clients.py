@@ -101,10 +101,10 @@ class WorkingClients:
         """Who dies in the computation, and whose update has become too old."""
         jobs, version = self.jobs, self.global_model.version
         unusual = jobs["lives"] == 0
-        held = sorted({*self.global_model.holders, version})
-        refused = np.array([self.parts.rule.refuses(version - each) for each in held])
+        versions = sorted({*self.global_model.holders, version})
+        refused = np.array([self.parts.rule.refuses(version - each) for each in versions])
         if refused.any():
-            unusual |= refused[np.searchsorted(held, jobs["version"])] & (jobs["serial"] > 0)
+            unusual |= refused[np.searchsorted(versions, jobs["version"])] & (jobs["serial"] > 0)
         self.unusual = set(np.flatnonzero(unusual).tolist())
 
     def _reject(self, place: int, now_s: float) -> None:
@@ -148,10 +148,10 @@ class WorkingClients:
         """Jobs that are over make room, if they are many."""
         if self.jobs.used < max(MANY, 2 * (len(self.running) + len(self.buffer))):
             return
-        kept = np.sort([*(place for _, place in self.running), *self.buffer]).astype(np.int64)
-        self.jobs.keep(kept)
-        self.buffer[:] = np.searchsorted(kept, self.buffer).tolist()
-        places = np.searchsorted(kept, [place for _, place in self.running]).tolist()
+        active = np.sort([*(place for _, place in self.running), *self.buffer]).astype(np.int64)
+        self.jobs.keep(active)
+        self.buffer[:] = np.searchsorted(active, self.buffer).tolist()
+        places = np.searchsorted(active, [place for _, place in self.running]).tolist()
         self.running = [(arrives_s, place) for (arrives_s, _), place in zip(self.running, places, strict=True)]
         self._find_unusual()
 

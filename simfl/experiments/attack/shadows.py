@@ -24,7 +24,7 @@ from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.unchanged import Unchanged
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
-from simfl.runs.in_memory import play
+from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
 from simfl.scenario import Scenario, named_code, plugin_files
 from simfl.scenario.trust import Trust
@@ -121,7 +121,7 @@ def shadow(shared: _Shared, task: tuple[int, NDArray[np.bool_]]) -> NDArray[np.f
     seed = scenario.seed + 1_000_003 * (number + 1)
     changed = _learning(scenario, _with(data, members, others, inside))
     parts = build(replace(scenario, learning=changed, seed=seed, attacks=(), metrics=(), trace="rounds"))
-    model = play(parts).model
+    model = run_in_memory(parts).model
     context = parts.learner.attack_context()
     assert context is not None, "it has a model"
     return _margins(context[0], model, data, members, others)

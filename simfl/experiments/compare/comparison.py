@@ -18,7 +18,7 @@ from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.overhead import BESIDE, overhead_rows
 from simfl.experiments.compare.run_numbers import common_target, measures, to_target
 from simfl.experiments.sweep import run_status
-from simfl.experiments.sweep.execution import SHARED, How, Watch, play
+from simfl.experiments.sweep.execution import SHARED, How, Watch, execute
 from simfl.experiments.sweep.grid import Axis, combinations
 from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Plan
@@ -109,7 +109,7 @@ def compare(
     compared = configurations(plan.axes)
     baseline = baseline or compared[0].label
     folder = folder_of(plan, out, baseline, target_accuracy)
-    index = play(plan, out, folder, how, watch)
+    index = execute(plan, out, folder, how, watch)
     used = _collect(compared, plan, index, target_accuracy)
     document = _document(plan, compared, index, baseline, used)
     document["digest"] = folder.name.removeprefix(PREFIX)

@@ -21,7 +21,7 @@ from simfl.experiments.search.preparation import Search, space_scenario
 from simfl.experiments.search.proposals import Proposer
 from simfl.experiments.search.trials import Trial
 from simfl.experiments.sweep import run_status
-from simfl.experiments.sweep.execution import SHARED, Counts, How, Watch, play
+from simfl.experiments.sweep.execution import SHARED, Counts, How, Watch, execute
 from simfl.experiments.sweep.grid import Axis
 from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan, order
@@ -127,7 +127,7 @@ class _Running:
             if self.retry_failed:  # once: later batches leave it as it is
                 (self.out / self.definition.first.name / one[1].digest / FAILURE).unlink(missing_ok=True)
         how = replace(self.how, stop=self.rules)
-        index = play(self.plan(), self.out, self.folder, how, None if self.watch is None else self.tell_progress)
+        index = execute(self.plan(), self.out, self.folder, how, None if self.watch is None else self.tell_progress)
         for proposal, member in proposed:
             self.trials.append(trial := self.trial(index, member))
             self.tell(proposal, trial)

@@ -24,7 +24,7 @@ _ended: set[str] = set()
 """On a Dask worker: sweeps that are over."""
 
 
-def play(
+def execute(
     tasks: Sequence[Task],
     jobs: int,
     time_limit_s: float | None = None,
@@ -59,7 +59,7 @@ def play(
     try:
         for task in tasks:
             key = f"simfl-{token}-{task.digest}"
-            futures[client.submit(_play, task, time_limit_s, token, pure=False, key=key)] = task
+            futures[client.submit(_execute, task, time_limit_s, token, pure=False, key=key)] = task
         for future in as_completed(futures):
             task = futures[future]
             if future.status == "cancelled":
@@ -117,13 +117,13 @@ def _explain(error: BaseException, task: Task) -> None:
 # -- in the Dask workers -----------------------------------------------------------------------
 
 
-def _play(task: Task, time_limit_s: float | None, token: str) -> str:
+def _execute(task: Task, time_limit_s: float | None, token: str) -> str:
     with _lock:
         if token in _ended:
             return ""
         worker_slot = _slots.setdefault((token, threading.get_ident()), Slot(time_limit_s))
     with suppress(Stopped):
-        return worker_slot.play(task)
+        return worker_slot.execute(task)
     return ""
 
 

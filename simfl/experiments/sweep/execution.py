@@ -100,12 +100,12 @@ class How:
             return f".lock-from-{self.only[0]}"
         return ".lock" if shards == 1 else f".lock-{shard}-of-{shards}"
 
-    def play(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
+    def execute(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
         """The engine at work; yields ("started", "ended" or "put back", digest)."""
         jobs = self.jobs or _cores()
         if self.engine == "processes":
-            return processes.play(tasks, jobs, self.time_limit_s, self.slots)
-        return cluster.play(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
+            return processes.execute(tasks, jobs, self.time_limit_s, self.slots)
+        return cluster.execute(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
 
 
 def _cores() -> int:
@@ -139,7 +139,7 @@ class Counts:
 Watch = Callable[[Counts], None]
 
 
-def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = None) -> Index:
+def execute(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = None) -> Index:
     """Runs the members of a plan into ``out/<name>/<digest>/``, the sweep's own files into ``folder``.
 
     Args:
@@ -165,7 +165,7 @@ def play(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None = No
         try:
             with object_files.written(plan.objects if missing else (), folder) as objects:
                 tasks = [_task(plan, member, out, how, objects) for member in mine if member.digest in missing]
-                _play(index, mine, tasks, folder, how, watch)
+                _execute(index, mine, tasks, folder, how, watch)
         finally:
             _write(index, folder)
     return index
@@ -189,7 +189,7 @@ def open_members(index: Index, how: How) -> list[str]:
     return [member.digest for member in how.members(index.plan) if index.status(member.digest) not in finished]
 
 
-def _play(
+def _execute(
     index: Index, mine: tuple[Member, ...], tasks: list[Task], folder: Path, how: How, watch: Watch | None
 ) -> None:
     missing = {task.digest for task in tasks}
@@ -205,7 +205,7 @@ def _play(
     if not tasks:
         return
     _write(index, folder)
-    with closing(how.play(tasks)) as events:
+    with closing(how.execute(tasks)) as events:
         for event, digest in events:
             if event == "started":
                 counts["running"] += 1

@@ -85,7 +85,7 @@ class Plan:
         return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
     def to_yaml(self) -> str:
-        """The sweep's definition, the content of ``sweep.yaml``, which plays it again."""
+        """The sweep's definition, the content of ``sweep.yaml``, which runs it again."""
         parts: JsonObject = {
             "keys": {axis.key: list(axis.values) for axis in self.axes if axis.key != CASE},
             "zip": [group.split(",") for group in dict.fromkeys(axis.group for axis in self.axes) if group],

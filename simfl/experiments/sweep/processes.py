@@ -12,7 +12,7 @@ from simfl.experiments.sweep.task import Task
 from simfl.experiments.sweep.worker_process import NoWorker, Slot, Stopped
 
 
-def play(
+def execute(
     tasks: Sequence[Task], jobs: int, time_limit_s: float | None = None, reused_slots: list[Slot] | None = None
 ) -> Generator[tuple[str, str], None, None]:
     """Executes every task; closing the iterator ends the workers at once.
@@ -42,7 +42,7 @@ def play(
         while (worker_slot := free.get()) is not None:
             events.put(("started", task.digest))
             try:
-                if warning := worker_slot.play(task):
+                if warning := worker_slot.execute(task):
                     events.put(("warning", warning))
                 events.put(("ended", task.digest))
             except Stopped:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from simfl.core.errors import BusyError, MissingError, SimflError
 from simfl.core.storage.disk import file_lock, make_folder
-from simfl.experiments.sweep.execution import How, open_members, play, write_definition
+from simfl.experiments.sweep.execution import How, execute, open_members, write_definition
 from simfl.experiments.sweep.plan import Plan
 from simfl.results.notes import texts_of
 from simfl.results.sealed_files import read_sealed, write_sealed
@@ -87,7 +87,7 @@ class ArrayTask:
         put_back = signal.getsignal(JobEnvironment._usr_sig())  # of submitit, which calls checkpoint and requeues
         signal.signal(signal.SIGUSR1, put_back)
         jobs = int(os.environ.get("SLURM_CPUS_PER_TASK", 1))
-        play(self.plan, self.out, self.folder, replace(self.how, jobs=jobs))
+        execute(self.plan, self.out, self.folder, replace(self.how, jobs=jobs))
 
     def checkpoint(self) -> "DelayedSubmission":
         """What is to be called when the task is taken from the queue again: the same; the runs' folders know more."""
@@ -103,7 +103,7 @@ def submit(plan: Plan, out: Path, folder: Path, how: How, options: str) -> Submi
         plan: the sweep.
         out: root of all results, seen by all nodes.
         folder: the sweep's.
-        how: as for :func:`simfl.experiments.sweep.execution.play`; ``jobs`` is the number of the array's tasks.
+        how: as for :func:`simfl.experiments.sweep.execution.execute`; ``jobs`` is the number of the array's tasks.
         options: of sbatch, e.g. ``--partition=cpu --time=4:00:00 --mem=4G``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A sweep as a file: ``simfl sweep sweep.yaml``. Every sweep writes one into its folder, which plays it again.
+"""A sweep as a file: ``simfl sweep sweep.yaml``. Every sweep writes one into its folder, which runs it again.
 
 ::
 

@@ -41,7 +41,7 @@ def main() -> None:
         print(json.dumps(_attempt(tasks.get())), file=replies)
 
 
-def play(task: Task) -> str:
+def execute(task: Task) -> str:
     """Executes a run, or goes on with it, or leaves it as it is if it is complete.
 
     A run that another process is executing is waited for. A tracker that fails does not stop it.
@@ -108,7 +108,7 @@ def _read(tasks: "queue.SimpleQueue[Task]") -> None:
 
 def _attempt(task: Task) -> JsonObject:
     try:
-        warning = play(task)
+        warning = execute(task)
     except ScenarioError as error:
         return {"error": _line(f"{error.key}: {error.message}" if error.key else error.message, task)}
     except SimflError as error:

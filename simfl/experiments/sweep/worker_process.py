@@ -54,7 +54,7 @@ class Slot:
         self._worker: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
-    def play(self, task: Task) -> str:
+    def execute(self, task: Task) -> str:
         """Executes a task until its folder holds a complete run or ``failed.json``.
 
         Returns:

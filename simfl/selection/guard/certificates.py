@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.selection.guard.nearby import nearby
-from simfl.selection.guard.programmes import Programme, largest
+from simfl.selection.guard.programmes import CertificateProgramme, largest
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ class Certificates:
         """For the span of independent rows, (rank, clients), with what they have left of T to each client."""
         start = cls._without(rows, T, units)
         least, weights, bases = start.T.copy(), start.weights.copy(), list(start.bases)
-        programme = Programme(start.rows)
+        programme = CertificateProgramme(start.rows)
         for i in range(rows.shape[1]):
             if (solution := programme.solve(i, T, None)) is None:
                 least[i], weights[i] = largest(start.rows, start.frame, i, T)
@@ -121,14 +121,14 @@ class Certificates:
             row: the last one, which some have no certificate for; None = there are no certificates yet.
         """
         weights, bases = self.weights.copy(), list(self.bases)
-        programme = Programme(self.rows) if len(clients) else None
+        programme = CertificateProgramme(self.rows) if len(clients) else None
         by_column: dict[bytes, int] = {}
-        found = np.zeros(len(weights), dtype=bool)
+        moved = np.zeros(len(weights), dtype=bool)
         for place, i in enumerate(clients.tolist()):
             if place == 1 and row is not None and len(self.units):
-                near, found = nearby(self.weights, self.units, self.frame, row, clients[1:])
-                weights[found] = near[found]
-            if found[i]:
+                near, moved = nearby(self.weights, self.units, self.frame, row, clients[1:])
+                weights[moved] = near[moved]
+            if moved[i]:
                 continue
             like = by_column.setdefault(self.rows[:, i].tobytes(), i)
             if like != i and self.T[like] == self.T[i]:  # clients with equal columns have the same programme

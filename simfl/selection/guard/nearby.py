@@ -34,36 +34,36 @@ def nearby(
         wanted: who needs a certificate.
     """
     T, n = units.shape[1], len(weights)
-    asked = np.isin(units, wanted)
-    units, asked = units[asked.any(axis=1)], asked[asked.any(axis=1)]
+    is_wanted = np.isin(units, wanted)
+    units, is_wanted = units[is_wanted.any(axis=1)], is_wanted[is_wanted.any(axis=1)]
     away = np.eye(n) - frame.T @ frame
     along = frame[-1] - (frame[-1][units][:, None] @ _pull(away + np.outer(frame[-1], frame[-1]), units))[:, 0]
     rise = along @ row
-    found = np.zeros(n, dtype=bool)
+    certified = np.zeros(n, dtype=bool)
     missing = (T * row - weights @ row)[units] / np.where(np.abs(rise) > RISE, rise, np.inf)[:, None]
     start = weights[units] + missing[:, :, None] * along[:, None]
-    own = np.zeros((len(units), 1, n), dtype=bool)
-    np.put_along_axis(own[:, 0], units, True, axis=1)
-    at, inside = _inside(start, start.copy(), units, own, (away, _pull(away, units)), asked)
-    inside &= asked & (np.abs(rise) > RISE)[:, None]
-    found[units[inside]] = True
+    inside_unit = np.zeros((len(units), 1, n), dtype=bool)
+    np.put_along_axis(inside_unit[:, 0], units, True, axis=1)
+    at, inside = _inside(start, start.copy(), units, inside_unit, (away, _pull(away, units)), is_wanted)
+    inside &= is_wanted & (np.abs(rise) > RISE)[:, None]
+    certified[units[inside]] = True
     moved = weights.copy()
     moved[units[inside]] = at[inside]
-    return moved, found
+    return moved, certified
 
 
 def _inside(
-    start: Floats, at: Floats, units: NDArray[np.int32], own: NDArray[np.bool_], onto: tuple[Floats, Floats],
-    asked: NDArray[np.bool_],
+    start: Floats, at: Floats, units: NDArray[np.int32], inside_unit: NDArray[np.bool_], onto: tuple[Floats, Floats],
+    is_wanted: NDArray[np.bool_],
 ) -> tuple[Floats, NDArray[np.bool_]]:  # fmt: skip
     """Points of the affine spaces through ``start``, (units, T, clients), and which of them lie in the cube."""
     away, pull = onto
     places = np.broadcast_to(units[:, None], (*units.shape, units.shape[1]))
     for _ in range(STEPS):
-        inside: NDArray[np.bool_] = np.abs(np.where(own, 0.0, at)).max(axis=2) <= 1
-        if inside[asked].all():
+        inside: NDArray[np.bool_] = np.abs(np.where(inside_unit, 0.0, at)).max(axis=2) <= 1
+        if inside[is_wanted].all():
             break
-        moved = (np.where(own, at, np.clip(at, -CUBE, CUBE)) - start) @ away
+        moved = (np.where(inside_unit, at, np.clip(at, -CUBE, CUBE)) - start) @ away
         at = start + moved - np.take_along_axis(moved, places, axis=2) @ pull
     return at, inside
 

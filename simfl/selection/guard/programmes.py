@@ -18,7 +18,7 @@ MOST_STEPS = 100_000
 """Steps of the simplex algorithm for one programme; a row that needs more is refused."""
 
 
-class Programme:
+class CertificateProgramme:
     """Find w with |w_j| <= 1 and rows @ w = T rows[:, i]; one after the other for different clients i.
 
     Every programme begins with a basis that it is given, so that its result does not depend on those before it.
@@ -97,10 +97,12 @@ def largest(rows: Floats, frame: Floats, i: int, T: float) -> tuple[float, Float
 
     n = rows.shape[1]
     objective = np.append(np.zeros(n), -1.0)
-    equal = np.hstack([rows, -rows[:, i : i + 1]])
-    found = linprog(objective, A_eq=equal, b_eq=np.zeros(len(rows)), bounds=[(-1, 1)] * n + [(1, T)], method="highs")
-    y = np.zeros(n) if found.x is None else found.x[:n]
-    y[i] -= 1.0 if found.x is None else found.x[n]
+    coefficients = np.hstack([rows, -rows[:, i : i + 1]])
+    solution = linprog(
+        objective, A_eq=coefficients, b_eq=np.zeros(len(rows)), bounds=[(-1, 1)] * n + [(1, T)], method="highs"
+    )
+    y = np.zeros(n) if solution.x is None else solution.x[:n]
+    y[i] -= 1.0 if solution.x is None else solution.x[n]
     y -= frame.T @ (frame @ y)
     y /= max(1.0, float(np.abs(np.delete(y, i)).max(initial=0.0)))
     t = min(T, 1.0 + max(0.0, -float(y[i])))

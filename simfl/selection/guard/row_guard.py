@@ -1,4 +1,4 @@
-"""Whether a further row keeps a notion of multi-round privacy, whatever reserved rows are played besides."""
+"""Whether a further row keeps a notion of multi-round privacy, whatever reserved rows are simulated besides."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ class Guard:
         return cls(left, notion, span, None, most_rank)
 
     @property
-    def kept(self) -> NDArray[np.float64]:
+    def client_guarantees(self) -> NDArray[np.float64]:
         """What is guaranteed to each client, (clients,)."""
         if self.certificates is None:
             return np.full(self.span.forms[0].rows.shape[1], float(self.T))
@@ -93,12 +93,12 @@ def _row(clients: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
 
 def _independent(rows: Sequence[NDArray[np.bool_]], clients: int, seed: int) -> tuple[Span, NDArray[np.bool_]]:
     """The span of some rows, and those of them that make it wider, (rank, clients)."""
-    span, kept = Span.empty(clients, seed), list[NDArray[np.bool_]]()
+    span, independent = Span.empty(clients, seed), list[NDArray[np.bool_]]()
     for row in rows:
         wider = span.with_row(row)
         if wider is not None and wider is not span:
-            span, kept = wider, [*kept, row]
-    return span, np.array(kept)
+            span, independent = wider, [*independent, row]
+    return span, np.array(independent)
 
 
 def _disjoint(units: NDArray[np.int32], T: int) -> NDArray[np.int32]:

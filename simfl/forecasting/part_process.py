@@ -1,4 +1,4 @@
-"""A process that plays parts of a forecast, ``python -m simfl.forecasting.player``; its input says which."""
+"""A process that simulates parts of a forecast, ``python -m simfl.forecasting.part_process``; its input says which."""
 
 import json
 import pickle
@@ -6,7 +6,7 @@ import sys
 from base64 import b64decode
 from pathlib import Path
 
-from simfl.forecasting.parts import PartStore, PartTask, play_part
+from simfl.forecasting.parts import PartStore, PartTask, simulate_part
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     place = PartStore(Path(folder), key)
     plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)
     for task in (PartTask(*numbers) for numbers in tasks):
-        place.store(task, play_part(plan, task))
+        place.store(task, simulate_part(plan, task))
         print(*task, flush=True)
 
 
