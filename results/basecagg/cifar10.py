@@ -84,11 +84,11 @@ def main() -> None:
     runs = {
         (seed, exponent): scenario(exponent, seed) for seed in range(options.seeds) for exponent in (None, *EXPONENTS)
     }
-    table = pandas.DataFrame(rows(runner.run_all(runs, options, SECONDS))).astype(
-        {"exponent": "Int64", "wrapped": "Int64"}
-    )
     columns = ["secagg", "exponent", "seed", "test_accuracy", "first_units", "last_units", "wrapped"]
-    table[columns].to_csv(HERE / "cifar10.csv", index=False, lineterminator="\n", float_format="%.6g")
+    table = pandas.DataFrame(rows(runner.run_all(runs, options, SECONDS)), columns=columns)
+    table.astype({"exponent": "Int64", "wrapped": "Int64"}).to_csv(
+        HERE / "cifar10.csv", index=False, lineterminator="\n", float_format="%.6g"
+    )
 
 
 if __name__ == "__main__":

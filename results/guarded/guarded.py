@@ -89,6 +89,8 @@ def tabulated(folders: dict[tuple[str, int, int], Path]) -> tuple[pandas.DataFra
     rows, curves = [], []
     for name, T in policies():
         results = [simfl.open(folder) for (*known, _), folder in folders.items() if known == [name, T]]
+        if not results:
+            continue
         table = pandas.DataFrame([measures(result) for result in results])
         row = {"policy": name, "T": T, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
         row |= runner.spread(table)

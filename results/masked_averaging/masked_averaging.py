@@ -134,6 +134,8 @@ def main() -> None:
                     found[arm].append(measures(folders[case, seed, arm]))
         if found["mean"]:
             rows.append(named | {"rounds": options.rounds} | row(found))
+    if not rows:
+        raise SystemExit("no row has all its runs; no table is written")
     pandas.DataFrame(rows).to_csv(HERE / f"{options.table}.csv", index=False, float_format="%.5g")
 
 

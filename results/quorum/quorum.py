@@ -65,6 +65,8 @@ def tabulated(folders: dict[tuple[str, int, int], Path]) -> pandas.DataFrame:
     for policy in POLICIES:
         for k in SELECTED:
             found = [simfl.open(folder) for (*known, _), folder in folders.items() if known == [policy, k]]
+            if not found:
+                continue
             table = pandas.DataFrame([measures(result) for result in found])
             row = {"policy": policy, "selected": k, "share": round(QUORUM / k, 3), "seeds": len(table),
                    "reached": int(table["time_to_target_s"].notna().sum())}  # fmt: skip

@@ -70,6 +70,8 @@ def play(data: str, options: Namespace) -> None:
     folders, rows, curves = runner.run_all(runs, options, SECONDS[data]), [], []
     for name in POLICIES:
         results = [simfl.open(folder) for (known, _), folder in folders.items() if known == name]
+        if not results:
+            continue
         table = pandas.DataFrame([measures(result, target) for result in results])
         row = {"policy": name, "seeds": len(table), "reached": int(table["time_to_target_s"].notna().sum())}
         row |= runner.spread(table)

@@ -76,7 +76,9 @@ class _Commands(click.Group):
 
 def explain(error: click.NoSuchOption) -> click.NoSuchOption:
     """An unknown option beside what does its work: another option or command, or a key of the scenario."""
-    replacement = OPTIONS_ELSEWHERE.get(error.option_name)
+    options = [] if error.ctx is None else [option for param in error.ctx.command.params for option in param.opts]
+    replacements = (each for each in OPTIONS_ELSEWHERE.get(error.option_name, ()) if each in options or " " in each)
+    replacement = next(replacements, None)
     takes_keys = error.ctx is not None and any(param.name == "overrides" for param in error.ctx.command.params)
     if replacement is not None:
         message = f"{error.message} Did you mean '{replacement}'?"

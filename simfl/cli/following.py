@@ -83,7 +83,7 @@ def _has_entries(file: Path) -> bool:
     """Whether there is more than nothing, or than a heading."""
     heading = file.suffix.lower() not in (".jsonl", ".ndjson", ".json", ".npy", ".npz")
     with open(file, "rb") as log:
-        return any(line.strip() for line in islice(log, int(heading), 3))
+        return any(line.strip() for line in islice(log, int(heading), None))
 
 
 def _number(value: float | None) -> str:

@@ -33,15 +33,15 @@ COMMANDS_ELSEWHERE = {
 """What other programs call a command."""
 
 OPTIONS_ELSEWHERE = {
-    "-m": "simfl sweep",
-    "--multirun": "simfl sweep",
-    "--n-jobs": "--jobs",
-    "--n-trials": "--runs",
-    "--seeds": "--replications",
-    "--trials": "--runs",
-    "--workers": "--jobs",
+    "-m": ("simfl sweep",),
+    "--multirun": ("simfl sweep",),
+    "--n-jobs": ("--jobs", "--processes"),
+    "--n-trials": ("--runs", "--replications"),
+    "--seeds": ("--replications",),
+    "--trials": ("--runs", "--replications"),
+    "--workers": ("--jobs", "--processes"),
 }
-"""What other programs call an option, or what does its work here."""
+"""What other programs call an option: options here, of which a command has one or none, or another command."""
 
 
 def command_meant(word: str, commands: Iterable[str]) -> str | None:

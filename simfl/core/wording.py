@@ -8,10 +8,10 @@ def amount(number: float, noun: str) -> str:
         number: a count, or a mean.
         noun: in the singular; an s makes its plural.
     """
-    text = f"{number:g}" if isinstance(number, float) else f"{number:,}"
+    text = f"{number:,.6g}" if isinstance(number, float) else f"{number:,}"
     return f"{text} {noun}" if number == 1 else f"{text} {noun}s"
 
 
 def there_are(number: int, noun: str) -> str:
     """``"there is 1 client"``, ``"there are 2 clients"``."""
-    return f"there {'is' if number == 1 else 'are'} {number} {noun}{'' if number == 1 else 's'}"
+    return f"there {'is' if number == 1 else 'are'} {number:,} {noun}{'' if number == 1 else 's'}"

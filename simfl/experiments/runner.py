@@ -68,7 +68,7 @@ def parser(
 
 def scenario(base: Path, changes: Mapping[str, object], seed: int) -> Scenario:
     """A scenario file with keys changed, by texts as in ``simfl run FILE key=value``, or by values, and this seed."""
-    texts = {key: json.dumps(value) if isinstance(value, (dict, list)) else value for key, value in changes.items()}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in changes.items()}
     return Scenario.load(base, [*(f"{key}={value}" for key, value in texts.items()), f"seed={seed}"])
 
 
@@ -87,13 +87,14 @@ def run_all(
         tell: is told what has been run.
 
     Raises:
-        SystemExit: with ``shard`` or ``cost``, when all is run or said that was asked for: no table follows.
+        SystemExit: with ``shard`` or ``cost``, when all is run or said that was asked for: no table follows. With
+            ``finished``, where no run is.
     """
     folders = {key: options.out / scenario.name / scenario.digest for key, scenario in runs.items()}
-    if options.cost:
-        tell(_cost_text(len(folders), sum(not is_finished(folder) for folder in folders.values()), seconds))
-        raise SystemExit(0)
     mine = list(runs)[options.shard.number - 1 :: options.shard.of] if options.shard else list(runs)
+    if options.cost:
+        tell(_cost_text("runs", len(mine), sum(not is_finished(folders[key]) for key in mine), seconds))
+        raise SystemExit(0)
     for place, key in enumerate([] if options.finished else mine):
         known = is_finished(folders[key])
         run(runs[key], options.out, resume=True)
@@ -101,7 +102,10 @@ def run_all(
             tell(f"{place + 1}/{len(mine)} {key}")
     if options.shard:
         raise SystemExit(0)
-    return {key: folder for key, folder in folders.items() if is_finished(folder)}
+    done = {key: folder for key, folder in folders.items() if is_finished(folder)}
+    if options.finished and not done:
+        raise SystemExit(f"none of {len(folders)} runs is finished in {options.out}; no table is written")
+    return done
 
 
 def spread(measures: pandas.DataFrame) -> dict[str, float]:
@@ -128,11 +132,11 @@ def seeds_left(
     """
     left = sorted(set(range(options.seeds)) - set(table.seed))
     if options.cost:
-        tell(_cost_text(options.seeds, len(left), seconds))
+        tell(_cost_text("seeds", options.seeds, len(left), seconds))
         raise SystemExit(0)
     return [] if options.finished else left
 
 
-def _cost_text(runs: int, left: int, seconds: float | None) -> str:
-    said = f"{runs} runs, {runs - left} of them finished"
+def _cost_text(things: str, number: int, left: int, seconds: float | None) -> str:
+    said = f"{number} {things}, {number - left} of them finished"
     return said if seconds is None else f"{said}; the others take about {left * seconds / 60:.0f} minutes of one core"

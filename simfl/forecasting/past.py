@@ -15,6 +15,7 @@ from simfl.forecasting.times import round_times
 from simfl.forecasting.traffic import bytes_of_rounds
 from simfl.privacy.multiround.classes import strong_guarantee
 from simfl.report.live.watched_folder import scenario_of
+from simfl.results.folder import ResultsFolder
 from simfl.training.base import RULES
 
 CELLS = 10**8
@@ -100,9 +101,10 @@ def read_past(path: Path | str, columns: Mapping[str, str] | None = None, least:
 def _check_rounds(path: Path) -> None:
     """
     Raises:
-        SimflError: a results folder is of a run without synchronous rounds.
+        SimflError: a results folder is of no finished run, or of one without synchronous rounds.
         IntegrityError: its scenario is damaged.
     """
+    ResultsFolder.open(path)  # says so if no run has ended here
     data = scenario_of(path).get("training")
     name = str(data.get("name")) if isinstance(data, dict) else ""
     if name in RULES and RULES[name].server != "synchronous":

@@ -84,7 +84,7 @@ def test_what_is_no_file_is_refused_in_one_line(tmp_path, monkeypatch, what, kin
     assert done.exit_code == 2, done.output
     said = lines if not lines or not lines[0].startswith("Usage") else lines[-1:]  # click's own refusal of a folder
     assert len(said) == 1 and "internal" not in said[0], done.output
-    assert name in said[0] or str((tmp_path / name).readlink()) in said[0]
+    assert name in said[0] or (tmp_path / name).readlink().name in said[0]  # perhaps by the way from here
     assert sorted(path.name for path in tmp_path.iterdir() if "bad" not in path.name) == ["s.yaml"]
 
 

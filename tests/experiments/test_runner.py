@@ -40,6 +40,8 @@ def test_a_scenario_is_that_of_its_texts(tmp_path, runs):
 def test_finished_runs_are_used_again_in_the_order_of_the_study(tmp_path, runs):
     run(runs[3], tmp_path / "out")
     assert list(runner.run_all(runs, options(tmp_path, "--finished"))) == [3]
+    with pytest.raises(SystemExit, match="none of .* is finished"):
+        runner.run_all(runs, options(tmp_path / "elsewhere", "--finished"))
     told = []
     folders = runner.run_all(runs, options(tmp_path), tell=told.append)
     assert list(folders) == list(runs) and len(told) == 4 and not any(line.endswith(" 3") for line in told)

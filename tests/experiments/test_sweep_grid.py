@@ -158,6 +158,7 @@ def test_ranges_stand_beside_other_values_and_in_python():
         ("1:0.001:log", ("1", "0.1", "0.01", "0.001")),
         ("2:162:log", ("2", "18", "162")),
         ("2:3:log", ("2", "3")),
+        ("1e-320:1e-318:log", ("1e-320", "9.99989e-320", "1e-318")),
     ],
 )
 def test_a_logarithmic_range_without_a_number_of_values_has_about_one_a_power_of_ten(text, values):
@@ -172,6 +173,7 @@ def test_a_logarithmic_range_without_a_number_of_values_has_about_one_a_power_of
         ("k=0:1:1e-9", "1000000001 values; at most 10000"),
         ("k=log:0:1:3", "two positive numbers"),
         ("k=0:1:log", "two positive numbers"),
+        ("k=np.logspace(-3,0,4)", "log:FIRST:LAST:COUNT"),
         ("k=log:1:2:1", "how many values"),
         ("k=log:1:2:1.5", "how many values"),
         ("k=0:1e999999999:1", "between 1e-15 and 1e15"),

@@ -96,7 +96,7 @@ def test_what_is_cancelled_ends_there():
 
 def test_nobody_does_two_things_at_a_time_in_random_runs(tmp_path, soon):
     seen = set()
-    for number in range(repeats(30, 60)):
+    for number in range(repeats(45, 60)):
         scenario, _ = random_scenario(np.random.default_rng([2027, number]), PLUGINS)
         if scenario.training.many_aggregators:
             continue  # peers send to all their neighbours at once

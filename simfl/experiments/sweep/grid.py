@@ -22,6 +22,10 @@ from simfl.scenario.separators import split_values
 
 _CALL = re.compile(r"(np\.|numpy\.)?(range|arange|linspace|logspace)\(.*\)")
 """Ranges as Python writes them."""
+_RANGE_TEXT = (
+    "a range is written FIRST:LAST:STEP, the last included, e.g. {key}=4:12:4, one with equal ratios "
+    "log:FIRST:LAST:COUNT, e.g. {key}=log:0.001:1:4"
+)
 
 CASE = "case"
 """The key of the axis of named cases."""
@@ -194,7 +198,7 @@ def _axis(text: str) -> Axis:
         raise SimflError(f"{text}: is no key with values; values of one key are separated by commas, without spaces, "
                          "e.g. selection=random,batch_partition:T=4")  # fmt: skip
     if _CALL.fullmatch(values):
-        raise SimflError(f"{text}: a range is written FIRST:LAST:STEP, the last included, e.g. {key}=4:12:4")
+        raise SimflError(f"{text}: {_RANGE_TEXT.format(key=key)}")
     parts = [part for text in split_values(values) for part in range_values(text)]
     return _check_axis(Axis(key.strip(), tuple(parts)))
 

@@ -59,7 +59,7 @@ def _equal_ratios(text: str, first: str, last: str, count: int | None = None) ->
     low, high = float(first), float(last)
     if not (0 < low < inf and 0 < high < inf):
         raise SimflError(f"{text}: {_LOG_NEEDS}, e.g. log:0.001:1:4 or 0.001:1:log")
-    count = count or max(1, round(abs(log10(high / low)))) + 1
+    count = count or max(1, round(abs(log10(high) - log10(low)))) + 1
     inner = [f"{value:.6g}" for value in np.geomspace(low, high, _count(text, count))[1:-1]]
     return [first, *(_plain(Decimal(each)) if float(each) >= 1 else each for each in inner), last]
 

@@ -40,6 +40,8 @@ MISTAKES = [
     typed("search fl.yaml selection.k=2..8 --maximise test_accuracy --require weak>=4", "weak", "privacy_weak"),
     typed("search fl.yaml --maximise test_accuracy", "key=|KEY=|range"),
     typed("search fl.yaml selection.k=2..8 --maximise test_accuracy --trials 5", "--trials", "--runs"),
+    typed("sweep fl.yaml selection.k=2,4 --trials 3", "--trials", "--replications"),
+    typed("forecast log.csv --workers 2", "--workers", "--processes"),
     # calibrate and profiles
     typed("calibrate", "LOG"),
     typed("calibrate times.csv --confidence 95", "--confidence", "95", "0<x<1|0.95", times__csv=TIMES),
