@@ -95,7 +95,7 @@ def command(
 
 
 def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
-    """Plays all futures, with a bar that says how much time is left."""
+    """Simulates all futures, with a bar that says how much time is left."""
     from simfl.forecasting.forecast_result import forecast
 
     folder = None

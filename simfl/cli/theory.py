@@ -166,7 +166,7 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
         alone, shared = sums["transfer_s"]["alone"], sums["transfer_s"]["shared"]
         yield (
             "bandwidth",
-            f"{shared:.6g} s a round as equal clients share the server's link; {alone:.6g} s without others",
+            f"{shared:.6g} s a round as equal clients share the link; {alone:.6g} s without others",
         )
 
 

@@ -218,7 +218,7 @@ def forecast(
     step: Callable[[int], None] | None = None,
     begin: Callable[[FuturePlan], None] | None = None,
 ) -> Forecast:
-    """Plays the futures of a log.
+    """Simulates the futures of a log.
 
     Args:
         past: the log.

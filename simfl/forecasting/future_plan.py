@@ -97,7 +97,7 @@ def plan(
     streams, n = Streams(seed), past.rows.shape[1]
     seen = recognise(past, policy)
     participation = past.rows.sum(axis=0).astype(np.int64)
-    candidates = tuple(candidate(text, seen.choice.k, n, participation).after(past.rows, past.weights)
+    candidates = tuple(candidate(text, seen.choice.k, n, participation).after(past.rows, past.weights, past.varying)
                        for text in against)  # fmt: skip
     chosen = choose(observe(past.rows, seen, past.times_s), past.times_s is not None, streams("forecast/drift"), model)
     sizes = past.rows.sum(axis=1)

@@ -10,7 +10,7 @@ from simfl.forecasting.parts import PartStore, PartTask, simulate_part
 
 
 def main() -> None:
-    """Plays the tasks one by one, and prints each that is ready."""
+    """Simulates the tasks one by one, and prints each that is ready."""
     folder, key, tasks = json.loads(sys.stdin.readline())
     place = PartStore(Path(folder), key)
     plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)

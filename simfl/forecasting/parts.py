@@ -1,4 +1,4 @@
-"""Plays futures in processes, part by part, so that an interrupted forecast goes on."""
+"""Simulates futures in processes, part by part, so that an interrupted forecast goes on."""
 
 import json
 import pickle
@@ -20,11 +20,15 @@ import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
+from simfl.core.version import RESULTS, VERSION
 from simfl.forecasting.future_plan import FuturePlan
 from simfl.forecasting.futures import Outcome, simulate
 
 PART = 10
 """Futures that are simulated and stored together."""
+
+PARTS = 1
+"""Of the programs that make a part from a plan: to be raised where they would make another one."""
 
 
 class PartTask(NamedTuple):
@@ -142,7 +146,7 @@ def _concatenate(parts: list[Outcome]) -> Outcome:
 
 def plan_digest(plan: FuturePlan) -> str:
     """A digest of all that decides the futures."""
-    digest = sha256()
+    digest = sha256(repr((RESULTS, VERSION, PARTS)).encode())
     for field in fields(plan):
         if field.name not in ("matrix", "fitted", "span", "policies", "traffic"):
             digest.update(repr((field.name, np.asarray(getattr(plan, field.name)).tolist())).encode())

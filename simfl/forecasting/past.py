@@ -51,11 +51,14 @@ class Past:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Each client's weight in coming sums, (N,): its own, 1 where it was in no sum; unlike all where they vary."""
+        """Each client's weight in coming sums, (N,): its own; of one in no sum that of all others, 1 if they differ;
+        unlike all where they vary.
+        """
         if self.varying:
             return 1 + (1 + np.arange(len(self.clients))) / 2**20
         largest = self.matrix.max(axis=0).toarray().ravel()
-        return np.where(largest > 0, largest, 1.0)
+        known = largest[largest > 0]
+        return np.where(largest > 0, largest, known[0] if known.size and np.ptp(known) == 0 else 1.0)
 
     @property
     def numbered(self) -> bool:

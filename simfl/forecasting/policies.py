@@ -45,8 +45,8 @@ class PolicyChoice:
         others = np.setdiff1d(np.arange(rows.shape[1]), self.order)
         return rows[:, np.append(self.order, others)]
 
-    def after(self, rows: NDArray[np.bool_], weights: NDArray[np.float64]) -> "PolicyChoice":
-        """The choice in a deployment with these sums, bool (J, N), and clients' weights, (N,).
+    def after(self, rows: NDArray[np.bool_], weights: NDArray[np.float64], varying: bool = False) -> "PolicyChoice":
+        """The choice in a deployment with these sums, bool (J, N), and clients' weights, (N,), or ``varying`` ones.
 
         Raises:
             SimflError: it would have to answer for sums that it cannot.
@@ -55,6 +55,9 @@ class PolicyChoice:
         if not policy.reads_history:
             return self
         guarantee = policy.guarantee(len(self.order))
+        if guarantee is not None and varying:
+            raise SimflError(f"policy {self.text}: a client of the log has other weights in other rounds, so that two "
+                             "sums of the same clients tell more than one; no guarantee can be kept")  # fmt: skip
         if guarantee is not None and guarantee.semi_strong and np.ptp(weights) > 0:
             raise SimflError(f"policy {self.text}: the log's clients have different weights, and the semi-strong "
                              "notion is kept of plain sums only; use notion=weak, or leave them out")  # fmt: skip

@@ -83,7 +83,9 @@ def bytes_of_rounds(
     numbers = pandas.to_numeric(entries[name], errors="coerce")
     wrong = (numbers.isna() | (numbers < 0) | np.isinf(numbers)).to_numpy()
     if wrong.any():
-        value = entries[name].iloc[int(wrong.argmax())]
+        if bytes_column is None:
+            return None  # it may mean something else
+        value = entries[name].fillna("an empty cell").iloc[int(wrong.argmax())]
         raise SimflError(f"{path}: '{value}' in column '{name}' is no number of bytes, e.g. 1048576")
     by_round = numbers.groupby(entries[rounds].astype(str).str.strip().to_numpy()).sum()
     values: Floats = by_round.reindex([str(label) for label in log.rounds]).fillna(0.0).to_numpy(dtype=float)

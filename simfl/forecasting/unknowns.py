@@ -47,13 +47,15 @@ def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:
     policy, n = choice.policy(), len(choice.order)
     guarantees = policy.client_guarantees(View(0, np.ones(n, bool), np.zeros(n, np.int64), before=choice.before))
     guarantee = policy.guarantee(n)
-    assert guarantees is not None and guarantee is not None
+    if guarantees is None or guarantee is None:
+        return f"{choice.text} reads the log's sums, and keeps no guarantee."
     notion, T = ("semi-strong", guarantee.semi_strong) if guarantee.semi_strong else ("weak", guarantee.weak)
     assert T is not None
     whole = int((guarantees > T - 1e-6).sum())
-    after = " Sums until the change-over take more." if plan.change_over else ""
+    after = " Sums until it selects may take more." if plan.change_over else ""
     if whole == len(guarantees):
-        return f"{choice.text} keeps the {notion} guarantee {T} to everybody, the log's sums included.{after}"
+        keeps = f"keeps the {notion} guarantee {T} to everybody, the log's sums included"
+        return f"{choice.text}, from now on, {keeps}.{after}"
     worst = f"{guarantees.min():.3g} to the worst"
     left = f"leave the {notion} guarantee {T} to {whole} of {len(guarantees)} clients, and {worst}"
     return f"{choice.text}: with its reserved units the log's sums {left}; none falls below what it has.{after}"

@@ -7,8 +7,9 @@ now on, would meet its capacity first; what its messages have then is final, and
 cross. Since rates only rise, no link that is filled later has a lower level.
 
 Messages over the same links stand in one *group*. All of a group that get less than their own lines allow have one
-rate, so that one number tells how much each of them has been sent; a step costs a few operations a link and group, and
-O(log n) in the messages. A message that was never held up ends exactly, to the last bit, when it would have alone.
+rate, so that one number tells how much each of them has been sent; a step costs a few operations a link, and one on
+the arrays of the group that changes. A message that was never held up ends exactly, to the last bit, when it would have
+alone.
 """
 
 from bisect import bisect_left, bisect_right

@@ -30,7 +30,7 @@ def waits_s(begins_s: Floats, alone_s: Floats, share: Floats) -> Floats:
         alone_s: seconds that each takes alone; 0 for one that has no bytes, (n,).
         share: of the link, at most, (n,).
 
-    The steps in Python are O(n log n).
+    The steps in Python are O(n log n), or arrays of all messages where the level keeps passing shares.
 
     Three messages of a second each begin together; the third can use no more than a quarter of the link:
 

@@ -66,12 +66,14 @@ class Calibration:
         confidence: of the intervals.
         silent: jobs whose clients reported no durations; they are left out.
         behind: of each bandwidth, the clients for whom the server's link was narrower; it is known from below only.
+        settled: whether taking off what messages waited for each other led to bandwidths that stay.
     """
 
     clients: tuple[ClientFit, ...]
     confidence: float
     silent: int = 0
     behind: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    settled: bool = True
 
     @property
     def unresolved(self) -> list[str]:
@@ -87,6 +89,9 @@ class Calibration:
             if behind:
                 said.append(f"{name} of {_clients([*behind], len(self.clients))} from the server's own: that was"
                             " narrower while others shared it, and a faster line would show little")  # fmt: skip
+        if not self.settled:
+            said.append("how long messages waited for each other: the bandwidths have not settled, and may be some per"
+                        " cent off")  # fmt: skip
         for fit in self.clients:
             if fit.fixed_s is not None and fit.fixed_s.low > 0:
                 low, high = fit.fixed_s.low, fit.fixed_s.high

@@ -22,11 +22,11 @@ from simfl.remote.job_times import JobTime
 
 Floats = NDArray[np.float64]
 
-MOST_STEPS = 200
+MOST_STEPS = 1000
 """Steps towards the fixed point."""
 
-CLOSE_S = 1e-4
-"""Seconds by which the longest wait may still change."""
+CLOSE = 1e-5
+"""By which share of itself a bandwidth may still change in a step."""
 
 FASTER = 1.1
 """By how much a line is made faster in order to see whether the log would show it."""
@@ -48,11 +48,13 @@ def calibrate_shared(
     Raises:
         SimflError: as there.
     """
-    waits = np.zeros((2, len(rows)))
+    waits, lines, settled = np.zeros((2, len(rows))), np.zeros(0), False
     for _ in range(MOST_STEPS):
-        before, waits = waits, _waits_s(rows, calibrate(_without(rows, waits, server)).clients, server)
-        if np.abs(waits - before).max(initial=0.0) < CLOSE_S:
+        before, fits = lines, calibrate(_without(rows, waits, server)).clients
+        lines = np.array([fit.columns[name].value for fit in fits for name in LINE[1:]])
+        if settled := len(before) > 0 and bool(np.abs(lines / before - 1).max() < CLOSE):
             break
+        waits = _waits_s(rows, fits, server)
     fitted = calibrate(_without(rows, waits, server), confidence, silent)
     behind = _behind(rows, fitted.clients, server)
     unbounded = (
@@ -60,11 +62,13 @@ def calibrate_shared(
                                             if fit.client in behind.get(name, ())})
         for fit in fitted.clients
     )  # fmt: skip
-    return replace(fitted, clients=tuple(unbounded), behind=behind)
+    return replace(fitted, clients=tuple(unbounded), behind=behind, settled=settled)
 
 
 def _behind(rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink) -> dict[str, tuple[int, ...]]:
-    """Of each bandwidth, whose is not known from above: with a faster line its messages would be little shorter."""
+    """Of each bandwidth, whose is not known from above: a faster line would make its messages little shorter, or it is
+    about as wide as the server's link.
+    """
     clients, before = np.array([row.client for row in rows]), _messages(rows, fits, server)
     limited, behind = (server.down_bytes_per_s, server.up_bytes_per_s), dict[str, list[int]]()
     for group in range(min(MOST_GROUPS, len(fits))):
@@ -74,7 +78,10 @@ def _behind(rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLi
                 continue
             gained_s = np.bincount(clients, slow.alone_s + slow.waits_s - fast.alone_s - fast.waits_s)
             own_s = np.bincount(clients, slow.alone_s - fast.alone_s)
-            behind.setdefault(name, []).extend(client for client in some if gained_s[client] <= own_s[client] / 2)
+            as_wide = {fit.client for fit in fits if fit.columns[name].high * FASTER >= limit}
+            behind.setdefault(name, []).extend(
+                client for client in some if gained_s[client] <= own_s[client] / 2 or client in as_wide
+            )
     return {name: tuple(sorted(some)) for name, some in behind.items()}
 
 

@@ -359,6 +359,17 @@ def test_a_guard_is_not_played_where_sums_are_weighted():
     with pytest.raises(SimflError, match="different weights.*notion=weak"):
         plan(past, ("guarded:T=2",), horizon=3)
     plan(past, ("guarded:T=2,notion=weak",), horizon=3)
+    matrix = np.tile([1.0, 1.0, 1.0, 1.0], (9, 1))
+    matrix[3:6, 0] = 2.0
+    for notion in ("semi_strong", "weak"):
+        with pytest.raises(SimflError, match="other weights in other rounds"):
+            plan(past_from(matrix), (f"guarded:T=2,notion={notion}",), horizon=3)
+
+
+def test_a_client_in_no_sum_has_the_weight_of_the_others():
+    matrix = np.tile([10.0, 10.0, 10.0, 10.0, 0.0], (9, 1))
+    assert past_from(matrix).weights.tolist() == [10.0] * 5
+    plan(past_from(matrix), ("guarded:T=2",), horizon=3)
 
 
 # -- held to what then happens ---------------------------------------------------------------------

@@ -66,7 +66,7 @@ class WorkingClients:
         self.retry_at = 0.0
 
     def fill(self, now_s: float) -> float:
-        """Plays on from ``now_s`` until the buffer is full; the simulated time of that, seconds."""
+        """Goes on from ``now_s`` until the buffer is full; the simulated time of that, seconds."""
         buffer, accounts, size = self.buffer, self.accounts, self.parts.rule.buffer
         costs = accounts.costs
         self._find_unusual()

@@ -126,7 +126,9 @@ class Certificates:
         moved = np.zeros(len(weights), dtype=bool)
         for place, i in enumerate(clients.tolist()):
             if place == 1 and row is not None and len(self.units):
-                near, moved = nearby(self.weights, self.units, self.frame, row, clients[1:])
+                others = clients[1:]  # nearby is for those who have all of T
+                whole = others[self.T[others] >= self.units.shape[1] * (1 - TOLERANCE)]
+                near, moved = nearby(self.weights, self.units, self.frame, row, whole)
                 weights[moved] = near[moved]
             if moved[i]:
                 continue
