@@ -139,7 +139,7 @@ class BASecAgg(Coded):
         divisor = updates.divisor(weights)
         if not weights.any():
             return Aggregate(np.zeros(updates.vectors.shape[1], dtype=np.float32), updates.clients, row)
-        if not self.computes(updates):
+        if not self.computes(updates, record.code.length):
             vector = updates.combine(updates.vectors, weights, divisor, updates.mask)
             return Aggregate(vector, updates.clients, row, shares=weights / divisor)
         quantised = self.quantise_updates(updates, np.rint(base_weights), record.limit, streams)

@@ -131,7 +131,7 @@ class LightSecAgg(Coded):
         return None
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
-        if not self.computes(updates):
+        if not self.computes(updates, result.secret.code.length):
             return self.clear_aggregate(updates)
         quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
         vectors = dict(zip(updates.clients.tolist(), quantised.vectors, strict=True))

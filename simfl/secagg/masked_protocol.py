@@ -185,9 +185,14 @@ class MaskedProtocol(Protocol):
         """The largest total weight of a sum over the cohort."""
         return float(cohort.units.size * ceil(cohort.heaviest))
 
-    def computes(self, updates: ClientUpdates) -> bool:
-        """Whether there is anything to mask."""
-        return self.execute is True and updates.vectors.shape[1] > 0
+    def computes(self, updates: ClientUpdates, elements: int | None = None) -> bool:
+        """Whether there is anything to mask: without learning, updates have the coordinates that stages add, or none.
+
+        Args:
+            elements: the length of the session's masks, where it is fixed; None = it is that of the updates.
+        """
+        d = updates.vectors.shape[1]
+        return self.execute is True and d > 0 and elements in (None, self.length(d))
 
     def quantise_updates(
         self, updates: ClientUpdates, weights: NDArray[np.float64], limit: float, streams: Streams

@@ -343,3 +343,20 @@ def test_rounds_tell_what_the_phases_cost(tmp_path):
     for t, row in enumerate(rows(done.path, "rounds.csv")):
         mine = [int(one["bytes_up"]) + int(one["bytes_down"]) for one in phases if int(one["round"]) == t]
         assert int(row["secagg_bytes"]) == sum(mine)
+
+
+@pytest.mark.parametrize("protocol", ["lightsecagg", "basecagg", "secagg"])
+def test_without_learning_the_coordinates_that_stages_add_are_no_update(tmp_path, protocol):
+    """The session's masks have the length of an update; what is summed then has that of the added coordinate."""
+    rule = "{name: fedbuff, concurrency: 6, buffer: 4, rounds: 3, weighting: equal}"
+    if protocol != "basecagg":
+        rule = "{name: fedavg, rounds: 3, weighting: equal}"
+    text = f"""
+clients: 12
+selection: {{name: random, k: {1 if protocol == "basecagg" else 6}}}
+training: {rule}
+learning: {{name: none, parameters: 4, samples: 1}}
+secagg: {protocol}
+privacy: {{name: multi_round, stages: [{{name: adaptive_gaussian, noise_multiplier: 1.0, bit_std: 0.6}}]}}
+"""
+    assert run(Scenario.parse(text, "s"), tmp_path).summary["rounds"] == 3
