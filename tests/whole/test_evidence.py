@@ -133,6 +133,20 @@ def test_the_page_has_the_best_accuracies_so_far():
     assert f"is {last.best_mean - last.trained_mean:.1f} points above the last after {last.rounds} rounds" in text
 
 
+def test_the_page_has_the_control_over_holders():
+    fedltn = HERE / "results" / "fedltn"
+    control = pandas.read_csv(fedltn / "high_lenet_best_1000_rounds.csv").set_index("rounds")
+    course = pandas.read_csv(fedltn / "high_lenet_course.csv").query("arm == 'FedLTN 0.1'").set_index("rounds")
+    text = (HERE / "docs" / "how-to" / "personal.md").read_text()
+    for rounds in (500, 1000):
+        own, plain = control.loc[rounds], course.loc[rounds]
+        cells = (own.best_mean, own.trained_mean, own.before_mean, plain.trained_mean, plain.before_mean)
+        found = re.search(rf"^\| {rounds:,} \| (\d\d\.\d \| .*) \|$", text, re.MULTILINE)[1].split(" | ")
+        assert [float(cell) for cell in found] == pytest.approx(cells, abs=0.051)
+    late = control.trained_mean.loc[500:]
+    assert late.max() - late.min() < 0.3
+
+
 def test_the_page_has_logistic_regression_of_the_thesis():
     text = (HERE / "docs" / "how-to" / "learning.md").read_text()
     for name, clients in (("convex_iid", "IID"), ("convex_skew", "two classes, 90 %")):
