@@ -69,8 +69,8 @@ def _difference(row: Any) -> tuple[str, ...]:
             f"{row.difference:+.3g} ({row.low_95:+.3g} to {row.high_95:+.3g})")  # fmt: skip
 
 
-def _cells(of: "Forecast", row: "object") -> tuple[str, ...]:
-    values = row._asdict()  # type: ignore[attr-defined]  # a row of itertuples
+def _cells(of: "Forecast", row: Any) -> tuple[str, ...]:
+    values = row._asdict()
     prefix = "date_" if of.past.dated else ""
 
     def when(name: str) -> str:

@@ -93,10 +93,10 @@ def _clients(of: "Forecast") -> list[str]:
     return [f"{heading}{more}:", *rows, ""]
 
 
-def _label(of: "Forecast", t: object) -> str:
+def _label(of: "Forecast", t: float | None) -> str:
     if t is None or t != t:
         return ">"
-    return "past" if int(t) < 0 else str(of.past.label(int(t)))  # type: ignore[call-overload]
+    return "past" if int(t) < 0 else str(of.past.label(int(t)))
 
 
 def _differences(of: "Forecast") -> list[str]:

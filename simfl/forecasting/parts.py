@@ -99,7 +99,8 @@ def _simulate(
                 selector.register(worker.stdout, EVENT_READ, worker)
             while selector.get_map():
                 for key, _ in selector.select():
-                    if line := key.fileobj.readline():  # type: ignore[union-attr]  # a file
+                    assert key.data.stdout is not None
+                    if line := key.data.stdout.readline():
                         task = PartTask(*map(int, line.split()))
                         ready = place.load(task)
                         assert ready is not None

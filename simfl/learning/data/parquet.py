@@ -1,6 +1,7 @@
 """Anybody's Parquet file: tables, lists of numbers, pictures and texts, as Hugging Face's ``datasets`` exports them."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,7 @@ class Parquet:
             return self._table(paths, roles[0], streams)
         keys = [f"parquet v1 {each} {self.tokens}" for each in roles]
         parts = [
-            load_cached(key, [path], lambda path=path, each=each: read_samples(path, each))  # type: ignore[misc]
+            load_cached(key, [path], partial(read_samples, path, each))
             for key, path, each in zip(keys, paths, roles, strict=True)
         ]
         if len(parts) == 1:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.linear_solver import simplex_solver
+
 if TYPE_CHECKING:
     from highspy import Highs, HighsSolution
 
@@ -105,16 +107,7 @@ def _model(matrix: NDArray[np.float64], size: NDArray[np.float64], direct: bool)
     import highspy
     from scipy.sparse import csc_matrix
 
-    model = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy has no types for it
-    for option, value in (
-        ("output_flag", False),
-        ("presolve", "off"),
-        ("solver", "simplex"),
-        ("threads", 1),
-        ("primal_feasibility_tolerance", TOLERANCE),
-        ("dual_feasibility_tolerance", TOLERANCE),
-    ):
-        model.setOptionValue(option, value)
+    model = simplex_solver(TOLERANCE)
     lp, sparse = highspy.HighsLp(), csc_matrix(matrix)
     n_rows, n_columns = matrix.shape
     free = np.full(n_columns, np.inf)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.linear_solver import simplex_solver
+
 if TYPE_CHECKING:
     from highspy import Highs, HighsBasis
 
@@ -26,7 +28,7 @@ class CertificateProgramme:
 
     def __init__(self, rows: Floats) -> None:
         self._rows = rows
-        self._model = _model(rows)
+        self._model: Any = _model(rows)
         self._all = np.arange(len(rows), dtype=np.int32)
 
     def solve(self, i: int, T: float, basis: Any) -> tuple[Floats, Any] | None:
@@ -34,7 +36,7 @@ class CertificateProgramme:
         import highspy
 
         model, sums = self._model, T * self._rows[:, i]
-        model.changeRowsBounds(len(sums), self._all, sums, sums)  # type: ignore[attr-defined]  # it has no type
+        model.changeRowsBounds(len(sums), self._all, sums, sums)
         model.setBasis(self._begin(basis))
         model.run()
         if model.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -62,17 +64,8 @@ def _model(rows: Floats) -> "Highs":
     """Nothing to minimise over |w| <= 1 with rows @ w = 0."""
     import highspy
 
-    model = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy has no types for it
-    for option, value in (
-        ("output_flag", False),
-        ("presolve", "off"),
-        ("solver", "simplex"),
-        ("threads", 1),
-        ("simplex_iteration_limit", MOST_STEPS),
-        ("primal_feasibility_tolerance", TOLERANCE),
-        ("dual_feasibility_tolerance", TOLERANCE),
-    ):
-        model.setOptionValue(option, value)
+    model = simplex_solver(TOLERANCE)
+    model.setOptionValue("simplex_iteration_limit", MOST_STEPS)
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = rows.shape
     where, clients = np.nonzero(rows)
