@@ -81,7 +81,7 @@ def _ends_with_line(file: Path) -> bool:
 
 def _has_entries(file: Path) -> bool:
     """Whether there is more than nothing, or than a heading."""
-    heading = file.suffix.lower() not in (".jsonl", ".ndjson", ".json", ".npy", ".npz")
+    heading = file.suffix.lower() not in (".jsonl", ".ndjson", ".json", ".npy", ".npz", ".parquet", ".pq")
     with open(file, "rb") as log:
         return any(line.strip() for line in islice(log, int(heading), None))
 

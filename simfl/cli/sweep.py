@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -24,6 +25,7 @@ from simfl.cli.shared import (
 )
 from simfl.core.errors import SimflError, printable
 from simfl.core.wording import amount
+from simfl.experiments.shard import Shard
 
 FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10
@@ -37,10 +39,10 @@ class _Shard(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     ) -> tuple[int, int]:
         if isinstance(value, tuple):
             return value
-        shard, slash, shards = str(value).partition("/")
-        if not (slash and shard.isdecimal() and shards.isdecimal()):
-            self.fail(f"{value!r} is not of the form I/N, e.g. 3/16", parameter, context)
-        return int(shard), int(shards)
+        try:
+            return Shard.parse(str(value))
+        except ArgumentTypeError as error:
+            self.fail(str(error), parameter, context)
 
 
 def run_options(command: Any) -> Any:

@@ -7,7 +7,11 @@ if TYPE_CHECKING:
 
 
 def simplex_solver(tolerance: float) -> "Highs":
-    """A solver of linear programmes by the simplex algorithm alone: silent, and in one thread."""
+    """A solver of linear programmes by the simplex algorithm alone: silent, and in one thread.
+
+    Args:
+        tolerance: by which bounds of variables, and of reduced costs, may be missed.
+    """
     import highspy
 
     solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy has no types for it

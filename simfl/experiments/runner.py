@@ -11,34 +11,16 @@ import argparse
 import json
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import pandas
 
+from simfl.experiments.shard import Shard
 from simfl.results.file_names import is_finished
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 Key = TypeVar("Key", bound=Hashable)
-
-
-class Shard(NamedTuple):
-    """The share of a study that one process runs: every ``of``-th run from the ``number``-th on."""
-
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """``"2/3"``: the second third.
-
-        Raises:
-            argparse.ArgumentTypeError: it is none of 1/n to n/n.
-        """
-        number, _, of = text.partition("/")
-        if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise argparse.ArgumentTypeError(f"'{text}' is no share such as 1/3, 2/3 or 3/3")
-        return cls(int(number), int(of))
 
 
 def parser(

@@ -69,11 +69,20 @@ def test_the_cost_is_of_what_is_left_and_nothing_is_run(tmp_path, runs):
     assert list(runner.run_all(runs, options(tmp_path, "--finished"))) == [0]
 
 
-@pytest.mark.parametrize("share", ["0/2", "3/2", "1", "a/b", "-1/2"])
-def test_a_wrong_share_is_refused(tmp_path, share, capsys):
+@pytest.mark.parametrize(
+    ("share", "why"),
+    [
+        ("0/2", "shard 0/2: the shards of 2 are 1/2 to 2/2"),
+        ("3/2", "shard 3/2: the shards of 2 are 1/2 to 2/2"),
+        ("1", "'1' is not of the form I/N, e.g. 2/3"),
+        ("a/b", "'a/b' is not of the form I/N, e.g. 2/3"),
+        ("-1/2", "'-1/2' is not of the form I/N, e.g. 2/3"),
+    ],
+)
+def test_a_wrong_share_is_refused(tmp_path, share, why, capsys):
     with pytest.raises(SystemExit) as ended:
         options(tmp_path, f"--shard={share}")
-    assert ended.value.code == 2 and f"'{share}' is no share such as 1/3" in capsys.readouterr().err
+    assert ended.value.code == 2 and why in capsys.readouterr().err
 
 
 def test_seeds_are_left_that_the_table_has_not(capsys):
