@@ -75,6 +75,15 @@ def medians(table: pandas.DataFrame) -> pandas.DataFrame:
                           high=[i.upper for i in intervals])  # fmt: skip
 
 
+def markdown(table: pandas.DataFrame) -> str:
+    """The table of docs/how-to/attacks.md: medians over the clients, their mean over the seeds with its interval."""
+    lines = ["| image | PSNR, dB | each seed's median |", "|---|---|---|"]
+    for row in medians(table).itertuples():
+        each = ", ".join(f"{value:.1f}" for value in row[1:-3])
+        lines.append(f"| {row.Index} | {row.mean:.1f} ({row.low:.1f} to {row.high:.1f}) | {each} |")
+    return "\n".join(lines) + "\n"
+
+
 def draw(columns: dict[str, list], median: pandas.Series) -> None:
     import matplotlib
 

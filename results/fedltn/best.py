@@ -17,6 +17,7 @@ from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
 
 import simfl
 from simfl.experiments import runner
+from simfl.experiments.compare.intervals import mean
 from simfl.scenario import Scenario
 
 EVERY = 100
@@ -69,6 +70,52 @@ def measured(name: str, seed: int, folder: Path) -> pandas.DataFrame:
     table.insert(1, "seed", seed)
     table.insert(2, "rounds", table.pop("rounds"))
     return table[rounds.client_accuracy_mean.notna()]
+
+
+PUBLISHED = {
+    "FedAvg": "50.6, 42.0, 1.00",
+    "LotteryFL 0.1": "75.1, 47.5, 0.91",
+    "LotteryFL 0.5": "74.9, 51.3, 0.54",
+    "FedLTN 0.1": "77.9, 50.5, 0.90",
+    "FedLTN 0.5": "76.3, 54.3, 0.52",
+    "FedLTN 0.9": "75.4, 50.5, 0.20",
+}
+"""Table 4.3: mean, lowest, share of FedAvg's megabytes."""
+
+
+def of_seeds(values: pandas.Series) -> str:
+    """Mean over the seeds; with three or more half of its 95 % interval, too."""
+    if values.isna().any():
+        return "diverged"
+    told = mean(values.tolist())
+    return f"{told.estimate:.1f}" + (f" ± {told.half_width:.1f}" if told.count > 2 else "")
+
+
+def markdown(table: pandas.DataFrame) -> str:
+    """A table of docs/how-to/personal.md: every arm after the last round, by both rules."""
+    heads = ("arm", "seeds", "best so far: mean", "lowest", "after the last job: mean", "lowest", "before a job: mean",
+             "of FedAvg's MB", "published: mean, lowest, share")  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    last = table[table.rounds == table.rounds.max()]
+    dense = last.megabytes[last.arm == "FedAvg"].mean()
+    columns = ["best_mean", "best_min", "trained_mean", "trained_min", "before_mean"]
+    for arm, runs in last.groupby("arm", sort=False):
+        cells = [arm, f"{len(runs)}", *(of_seeds(runs[column]) for column in columns)]
+        cells += [f"{runs.megabytes.mean() / dense:.2f}", PUBLISHED.get(arm.split(",")[0], "")]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def course(table: pandas.DataFrame) -> str:
+    """Another: best so far and after the last job, mean over the clients and seeds, during training."""
+    chosen = (500, 1000, 1500, 2000)
+    lines = [f"| best so far, after the last job | {' | '.join(f'round {each:,}' for each in chosen)} |",
+             "|---" * (1 + len(chosen)) + "|"]  # fmt: skip
+    means = table.groupby(["arm", "rounds"], sort=False)[["best_mean", "trained_mean"]].mean()
+    for arm in means.index.unique("arm"):
+        cells = [", ".join(f"{value:.1f}" for value in means.loc[(arm, each)]) for each in chosen]
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

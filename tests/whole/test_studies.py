@@ -1,12 +1,14 @@
 """Studies on a small size: their tables are what the runs' own files say."""
 
 import sys
+from runpy import run_path
 
 import numpy as np
 import pandas
 import pytest
 
 import simfl
+from simfl.core.errors import ScenarioError
 from tests.whole.test_scripts import HERE, imported
 
 
@@ -83,3 +85,51 @@ def test_c_l_in_units_of_the_update(played, tmp_path):
         assert row.first_units == pytest.approx(2**exponent * (total / count) ** 0.5, rel=1e-4)
         assert row.last_units != row.first_units and row.wrapped == 0
     assert abs(found.test_accuracy[16] - found.test_accuracy.iloc[0]) < 1
+
+
+def test_few_samples_follow_a_dirichlet_distribution():
+    """Pairs of a client's samples are of one class with probability (beta + 1) / (classes * beta + 1)."""
+    from simfl.core.registration.family_index import undone
+    from simfl.learning.data.base import Dataset
+
+    with undone():
+        plugin = run_path(str(HERE / "results" / "fedltn" / "few_samples.py"))["FewSamples"]
+    clients, samples, classes = 2000, 20, 5
+    labels = np.repeat(np.arange(classes), 10_000)
+    nothing = np.zeros((len(labels), 1), dtype=np.float32)
+    data = Dataset(nothing, labels, nothing[:1], labels[:1], ())
+    for beta in (0.5, 2.0):
+        split = plugin(beta, samples).split(data, clients, np.random.default_rng(3))
+        assert np.diff(split.offsets).tolist() == [samples] * clients
+        assert len(np.unique(split.indices)) == clients * samples, "no sample is held twice"
+        held = labels[split.indices].reshape(clients, samples)
+        counts = (held[:, :, None] == np.arange(classes)).sum(axis=1)
+        alike = (counts * (counts - 1)).sum(axis=1) / (samples * (samples - 1))
+        expected = (beta + 1) / (classes * beta + 1)
+        assert abs(alike.mean() - expected) < 4 * alike.std() / clients**0.5
+        assert np.ptp(counts.sum(axis=0)) < 0.2 * clients * samples
+    with pytest.raises(ScenarioError, match="is too large"):
+        plugin(0.5, 100).split(data, clients, np.random.default_rng(3))
+
+
+def test_the_table_of_dirichlet_clients(played, tmp_path):
+    def small(script):
+        script.CHANGES |= {"learning.data": "digits", "learning.model": "{name: mlp, hidden: [8]}",
+                           "learning.holdout": "{validation: 0.5, test: 0.2}", "learning.evaluate.samples": "10",
+                           "training.rounds": "3", "learning.evaluate.every": "1"}  # fmt: skip
+        script.ALPHAS, script.SAMPLES = (0.7,), 40
+        script.CHOSEN = ("LotteryFL 0.5", "FedLTN 0.5", "FedLTN 0.9")
+
+    found = played("fedltn/dirichlet", ["--seeds", "2"], "dirichlet", small).set_index(["arm", "seed"])
+    gaps = pandas.read_csv(tmp_path / "dirichlet_paired.csv").set_index(["arm", "measure"])
+    assert (found.best_mean >= found.trained_mean).all() and (found.trained_min <= found.trained_mean).all()
+    for folder in (tmp_path / "out" / "fedltn").iterdir():
+        result = simfl.open(folder)
+        own = pandas.read_csv(folder / "accuracies.csv")
+        name = {"fedltn": "FedLTN", "lotteryfl": "LotteryFL"}[result.scenario.training.personal.name]
+        row = found.loc[f"{name} {result.scenario.training.personal.target}", result.scenario.seed]
+        trained = 100 * own.trained.dropna()
+        assert (row.trained_mean, row.trained_min) == pytest.approx((trained.mean(), trained.min()), rel=1e-4)
+    by_seed = found.trained_mean.unstack()
+    gap = (by_seed.loc["FedLTN 0.9"] - by_seed.loc["LotteryFL 0.5"]).mean()
+    assert gaps.difference["FedLTN 0.9", "trained_mean"] == pytest.approx(gap, abs=2e-3)

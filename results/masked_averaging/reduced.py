@@ -1,0 +1,66 @@
+"""The tables of docs/how-to/learning.md for reduced forms of Tables B.7, B.8 and B.9 of the thesis, from their CSVs.
+
+    python results/masked_averaging/reduced.py
+
+Prints clients.csv, few_epochs.csv and grid.csv beside this file as Markdown, with the thesis' values.
+"""
+
+from pathlib import Path
+
+import pandas
+
+HERE = Path(__file__).resolve().parent
+PRINTED = {
+    "clients": {10: (88.10, 88.38), 50: (82.42, 83.11), 100: (74.39, 76.11), 250: (71.11, 72.87)},
+    "local_epochs": {3: (89.91, 91.73), 5: (85.71, 87.29), 10: (84.13, 87.11)},
+}
+"""Tables B.8 and B.9: mean and mask, per cent."""
+RATES = (0.001, 0.01, 0.05, 0.1)
+"""The clients' rates of Table B.7 at which something is learned; at 1.0 it prints 10 %, that is, guessing."""
+GRID = {
+    0.01: ((None, None), (56.06, 57.72), (61.66, 65.13), (68.02, 72.56)),
+    0.1: ((56.93, 57.51), (73.66, 73.90), (83.39, 83.79), (85.22, 87.22)),
+    1.0: ((72.69, 73.34), (86.49, 87.00), (87.76, 88.14), (88.31, 88.40)),
+    1.5: ((77.11, 75.63), (86.29, 87.04), (87.82, 88.21), (86.96, 88.30)),
+    2.0: ((71.53, 77.59), (82.42, 86.90), (86.93, 87.60), (87.63, 88.10)),
+}
+"""Table B.7 by the server's rate: mean and mask at each of the clients' rates."""
+
+
+def pair(mean: float | None, masked: float | None, places: int = 1) -> str:
+    if pandas.isna(mean):
+        return "diverged"
+    return f"{mean:.{places}f}, {masked:.{places}f}"
+
+
+def one_column(table: pandas.DataFrame, column: str) -> str:
+    """Rows by the number of clients, or of local epochs."""
+    lines = [f"| {column.replace('_', ' ')} | mean, masked | masked − mean | mask's mean | published: mean, masked |",
+             "|---|---|---|---|---|"]  # fmt: skip
+    for row in table.itertuples():
+        number = getattr(row, column)
+        gap = f"{row.masked_mean:.1f}".replace("-", "−")
+        printed = pair(*PRINTED[column][number])
+        lines.append(f"| {number} | {pair(row.mean, row.masked)} | {gap} | {row.mask_mean:.2f} | {printed} |")
+    return "\n".join(lines) + "\n"
+
+
+def grid(table: pandas.DataFrame) -> str:
+    """Rows by the server's rate, columns by the clients' rate: mean and mask here, and as published in brackets."""
+    lines = [f"| server rate | {' | '.join(f'client rate {rate:g}' for rate in RATES)} |", "|---" * 5 + "|"]
+    cells = table.set_index(["server_learning_rate", "learning_rate"])
+    for server, printed in GRID.items():
+        own = [pair(*cells.loc[(server, rate), ["mean", "masked"]]) for rate in RATES]
+        told = [pair(*each) if each[0] else "guessing" for each in printed]
+        lines.append(f"| {server:g} | {' | '.join(f'{one} ({other})' for one, other in zip(own, told))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    for name, column in (("clients", "clients"), ("few_epochs", "local_epochs")):
+        print(one_column(pandas.read_csv(HERE / f"{name}.csv"), column))
+    print(grid(pandas.read_csv(HERE / "grid.csv")))
+
+
+if __name__ == "__main__":
+    main()
