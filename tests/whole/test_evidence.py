@@ -229,3 +229,13 @@ def test_the_page_has_the_reduced_tables_of_appendix_b(script):
     folder = HERE / "results" / "masked_averaging"
     assert reduced.one_column(pandas.read_csv(folder / "clients.csv"), "clients") in text
     assert reduced.one_column(pandas.read_csv(folder / "few_epochs.csv"), "local_epochs") in text
+    table = pandas.read_csv(folder / "grid.csv")
+    assert reduced.grid(table) in text
+    assert (table[table.learning_rate == 1].seeds == 0).all(), "all diverge"
+    learn = table[table[["mean", "masked"]].max(axis=1) > 10.5]
+    ahead = learn[learn.masked > learn["mean"]]
+    assert f"Of the {len(learn)} pairs" in text and f"the mask is ahead at {len(ahead)}, four of them" in text
+    four = ahead[ahead.server_learning_rate > 1].masked_mean
+    assert len(four) == 4 and f"{four.min():.1f} to {four.max():.1f} points; in the thesis at 18 of 19" in text
+    printed = [pair for pairs in reduced.GRID.values() for pair in pairs if pair[0]]
+    assert (sum(masked > mean for mean, masked in printed), len(printed)) == (18, 19)

@@ -133,3 +133,24 @@ def test_the_table_of_dirichlet_clients(played, tmp_path):
     by_seed = found.trained_mean.unstack()
     gap = (by_seed.loc["FedLTN 0.9"] - by_seed.loc["LotteryFL 0.5"]).mean()
     assert gaps.difference["FedLTN 0.9", "trained_mean"] == pytest.approx(gap, abs=2e-3)
+
+
+def test_the_table_of_five_algorithms(played, tmp_path):
+    def small(script):
+        script.CHANGES |= {"learning.model": "logistic", "training.local_steps": "2"}
+        script.DATA, script.PARTITIONS = ("digits",), {"IID": {"learning.partition": "iid"}}
+
+    found = played("masked_averaging/algorithms", ["--rounds", "20"], "algorithms", small).set_index("algorithm")
+    assert found.index.tolist() == ["FedAvg", "FedProx", "SCAFFOLD", "FedAdam", "FedYogi", "FedAvg, no momentum"]
+    results = list(map(simfl.open, (tmp_path / "out" / "masked_averaging").iterdir()))
+    assert len(results) == 12
+    for result in results:
+        training = result.scenario.training
+        if training.client.name == "plain" and training.server_optimiser.name == "sgd" and training.momentum == 0.9:
+            curve = 100 * result.rounds.test_accuracy.dropna()
+            assert curve.index.tolist() == list(range(1, 20, 2))
+            arm = training.aggregate.name
+            assert found[arm]["FedAvg"] == pytest.approx(curve.tail(5).mean(), rel=1e-4)
+            assert found[f"{arm}_half"]["FedAvg"] == pytest.approx(curve[:5].mean(), rel=1e-4)
+    steps = {r.scenario.training.aggregate.masks for r in results if r.scenario.training.aggregate.name == "masked"}
+    assert steps == {"update", "step"} and (found.masked_mean - (found.masked - found["mean"])).abs().max() < 2e-3

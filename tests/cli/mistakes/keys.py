@@ -54,4 +54,6 @@ MISTAKES = [
     given("privacy.epsilon=2", "epsilon", "stages|accountants|stage"),
     given("secagg=true", "secagg", "true", "plain|name"),
     given("random_seed=3", "random_seed", "seed"),
+    given("topk=0.1", "topk", "'compression'"),
+    given("quantization=8", "quantization", "'compression'"),
 ]
