@@ -239,3 +239,27 @@ def test_the_page_has_the_reduced_tables_of_appendix_b(script):
     assert len(four) == 4 and f"{four.min():.1f} to {four.max():.1f} points; in the thesis at 18 of 19" in text
     printed = [pair for pairs in reduced.GRID.values() for pair in pairs if pair[0]]
     assert (sum(masked > mean for mean, masked in printed), len(printed)) == (18, 19)
+
+
+def test_the_page_has_table_4_4_of_the_thesis(script):
+    folder = HERE / "results" / "fedltn"
+    text = re.sub(r"\s+", " ", (page := (HERE / "docs" / "how-to" / "personal.md").read_text()))
+    dirichlet, table = script("fedltn/dirichlet.py"), pandas.read_csv(folder / "dirichlet.csv")
+    assert dirichlet.markdown(table) in page
+    paired = pandas.read_csv(folder / "dirichlet_paired.csv")
+    for gap in paired.itertuples():
+        runs = table[table.alpha == gap.alpha].pivot(index="seed", columns="arm", values=gap.measure)
+        difference = runs[gap.arm] - runs["LotteryFL 0.5"]
+        half = stats.t.ppf(0.975, 4) * difference.sem()
+        middle = difference.mean()
+        assert (gap.difference, gap.low, gap.high) == pytest.approx((middle, middle - half, middle + half), abs=2e-3)
+    assert ((paired.low < 0) & (paired.high > 0)).all()
+    best, last = (paired[paired.measure == name].difference for name in ("best_mean", "trained_mean"))
+    assert f"{-best.min():.1f} points below to {best.max():.1f} above LotteryFL by the best accuracies" in text
+    assert f"{-last.min():.1f} below to {last.max():.1f} above by those after the last job" in text
+    means = table.groupby(["alpha", "arm"]).mean()
+    share = means.megabytes / means.megabytes.xs("FedAvg", level="arm")
+    sparse = share[share.index.get_level_values("arm") != "FedAvg"]
+    assert f"{100 * sparse.min():.0f} to {100 * sparse.max():.0f} % of FedAvg's megabytes" in text
+    behind = [float(text.split(",")[0]) - means.best_mean[key] for key, text in dirichlet.PRINTED.items()]
+    assert f"{min(behind):.0f} to {max(behind):.0f} points below the published ones" in text
