@@ -37,7 +37,7 @@ command computes it, and whether the numbers agree.
 
 * *Reproduced*: what is claimed holds here, and printed numbers agree as far as simfl's intervals can tell.
 * *Differs*: it was computed, and does not agree; the reason is given as far as it is known.
-* *Not played*: not computed, with the reason.
+* *Not played*: not computed, or in a reduced form only, with the reason.
 
 ± and brackets are 95 % intervals over the seeds. The page is made by `python results/items/items.py` from
 `results/items/items.csv`, in which numbers are places in the tables of `results/` and not typed.

@@ -263,3 +263,17 @@ def test_the_page_has_table_4_4_of_the_thesis(script):
     assert f"{100 * sparse.min():.0f} to {100 * sparse.max():.0f} % of FedAvg's megabytes" in text
     behind = [float(text.split(",")[0]) - means.best_mean[key] for key, text in dirichlet.PRINTED.items()]
     assert f"{min(behind):.0f} to {max(behind):.0f} points below the published ones" in text
+
+
+def test_the_page_has_five_algorithms_of_the_thesis(script):
+    table = pandas.read_csv(HERE / "results" / "masked_averaging" / "algorithms.csv")
+    text = re.sub(r"\s+", " ", (page := (HERE / "docs" / "how-to" / "learning.md").read_text()))
+    assert script("masked_averaging/algorithms.py").markdown(table) in page
+    rise, ahead = table["mean"] - table.mean_half, table[table.masked > table["mean"]]
+    assert f"still rises by {rise.min():.0f} to {rise.max():.0f} points" in text
+    assert f"ahead in {len(ahead)} of the {len(table)} rows, all of them IID" in text and set(ahead.partition) == {
+        "IID"
+    }
+    gap = table.masked - table["mean"]
+    assert f"by {gap.max():.1f} points at most (FedYogi and FedAdam" in text and f"up to {-gap.min():.1f}." in text
+    assert table[gap > 0.1].algorithm.isin(["FedAdam", "FedYogi"]).all()
