@@ -70,8 +70,9 @@ def rows(folders: dict[tuple[int, int | None], Path]) -> Iterator[dict[str, obje
 def differences(table: pandas.DataFrame) -> pandas.DataFrame:
     """BASecAgg less FedBuff in points, paired by seed, with its 95 % interval: a row for each c_l."""
     accuracy = table.pivot(index="seed", columns="exponent", values="test_accuracy")
-    plain = accuracy.pop(np.nan).to_numpy()
-    intervals = {exponent: paired_difference(runs.to_numpy(), plain) for exponent, runs in accuracy.items()}
+    plain = accuracy[np.nan]
+    pairs = {exponent: pandas.concat([runs, plain], axis=1).dropna() for exponent, runs in accuracy.items()}
+    intervals = {e: paired_difference(*both.to_numpy().T) for e, both in pairs.items() if not pandas.isna(e)}
     return pandas.DataFrame(
         [(round(e), i.count, i.estimate, i.lower, i.upper) for e, i in intervals.items()],
         columns=["exponent", "seeds", "difference", "low", "high"],
@@ -94,7 +95,8 @@ def markdown(table: pandas.DataFrame) -> str:
         mean, gap = runs.drop(columns="secagg").mean(), gaps.loc[exponent]
         c_l = "2" + f"{exponent:.0f}".translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
         units = f"{mean.first_units:.2g}, {mean.last_units:.2g}"
-        less = f"{gap.difference:.2f} ({gap.low:.2f} to {gap.high:.2f})".replace("-", "−")
+        less = f"{gap.difference:.2f}" + ("" if pandas.isna(gap.low) else f" ({gap.low:.2f} to {gap.high:.2f})")
+        less = less.replace("-", "−")
         lines.append(f"| BASecAgg | {c_l} | {units} | {mean.test_accuracy:.2f} | {less} | {mean.wrapped:,.0f} |")
     plain = table.test_accuracy[table.exponent.isna()].mean()
     lines.append(f"| FedBuff |  |  | {plain:.2f} |  |  |")

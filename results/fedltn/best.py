@@ -3,7 +3,7 @@
     python results/fedltn/best.py [--seeds 5] [--arms ARM ...] [--rounds 2000] [--finished] [--out results]
 
 Runs arms of ``fedltn.py high_lenet`` (a hundred clients, LeNet-5) with ``learning.evaluate.best``, seed after seed
-(finished runs are reused), and writes beside this file
+(finished runs are reused), and writes beside this file, of the arms that are named and the seeds that did not diverge,
 
     high_lenet_best.csv    one row an arm, seed and measured round: each client's best accuracy so far, of the models
                            that its local trainings left; what the last training left; the model before training; means
@@ -91,8 +91,6 @@ PUBLISHED = {
 
 def of_seeds(values: pandas.Series) -> str:
     """Mean over the seeds; with three or more half of its 95 % interval, too."""
-    if values.isna().any():
-        return "diverged"
     told = mean(values.tolist())
     return f"{told.estimate:.1f}" + (f" ± {told.half_width:.1f}" if told.count > 2 else "")
 
@@ -133,10 +131,16 @@ def main() -> None:
         (name, seed): scenario(name, seed, options.rounds) for seed in range(options.seeds) for name in options.arms
     }
     folders = runner.run_all(runs, options, seconds=0.4 * (options.rounds or 2000))
-    frames = [measured(name, seed, folder) for (name, seed), folder in folders.items()]
-    print(pandas.concat(frame.tail(1) for frame in frames).to_string())
+    frames = []
+    for (name, seed), folder in folders.items():
+        if (diverged := simfl.open(folder).summary.get("diverged_round")) is None:
+            frames.append(measured(name, seed, folder))
+        else:
+            print(f"{name}, seed {seed}, diverged in round {diverged} and is left out")
+    table = pandas.concat(frames)
     stem = "high_lenet_best" + (f"_{options.rounds}_rounds" if options.rounds else "")
-    pandas.concat(frames).to_csv(HERE / f"{stem}.csv", index=False, float_format="%.5g")
+    table.to_csv(HERE / f"{stem}.csv", index=False, float_format="%.5g")
+    print(markdown(table))
 
 
 if __name__ == "__main__":

@@ -49,9 +49,7 @@ def row(folder: Path) -> dict[str, float]:
     result = simfl.open(folder)
     rounds = result.rounds
     sent = rounds.published_mb if "published_mb" in rounds else rounds.bytes_up / 1e6
-    whole = result.summary.get("diverged_round") is None
-    last = {measure: 100 * result.summary[column] if whole else float("nan") for measure, column in MEASURES.items()}
-    return last | {"megabytes": sent.sum()}
+    return {name: 100 * result.summary[column] for name, column in MEASURES.items()} | {"megabytes": sent.sum()}
 
 
 def differences(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -61,7 +59,10 @@ def differences(table: pandas.DataFrame) -> pandas.DataFrame:
         for measure in ("best_mean", "trained_mean", "before_mean"):
             accuracy = runs.pivot(index="seed", columns="arm", values=measure)
             for arm in ("FedLTN 0.5", "FedLTN 0.9"):
-                gap = paired_difference(accuracy[arm].to_numpy(), accuracy["LotteryFL 0.5"].to_numpy())
+                both = accuracy.reindex(columns=[arm, "LotteryFL 0.5"]).dropna()
+                if both.empty:
+                    continue
+                gap = paired_difference(both[arm].to_numpy(), both["LotteryFL 0.5"].to_numpy())
                 rows.append({"alpha": alpha, "arm": arm, "measure": measure, "seeds": gap.count,
                              "difference": gap.estimate, "low": gap.lower, "high": gap.upper})  # fmt: skip
     return pandas.DataFrame(rows)
@@ -90,7 +91,11 @@ def main() -> None:
         for arm in CHOSEN
     }
     folders = runner.run_all(runs, options, seconds=20)
-    rows = [dict(zip(("alpha", "arm", "seed"), key, strict=True)) | row(folder) for key, folder in folders.items()]
+    rows = [
+        dict(zip(("alpha", "arm", "seed"), key, strict=True)) | row(folder)
+        for key, folder in folders.items()
+        if simfl.open(folder).summary.get("diverged_round") is None
+    ]
     table = pandas.DataFrame(sorted(rows, key=lambda told: (told["alpha"], CHOSEN.index(told["arm"]))))
     table.to_csv(HERE / "dirichlet.csv", index=False, float_format="%.5g")
     differences(table).to_csv(HERE / "dirichlet_paired.csv", index=False, float_format="%.4f")

@@ -3,11 +3,11 @@
     python results/masked_averaging/algorithms.py [--rounds 30] [--seeds 1] [--out results]
 
 Runs scenarios/masked_averaging.yaml (ten clients, all of them in every round) with 20 local steps a round and the
-rates of the thesis' Tables B.5 and B.6; SCAFFOLD without momentum, which simfl refuses there, and FedAvg without
-momentum, too (Table B.3). Finished runs are reused. Writes algorithms.csv beside this file: one row for data, partition
-and algorithm, with the test accuracy in per cent of both arms, mean over the seeds of the mean over the last five
-evaluations (of every second round), the same after half of the rounds, and the paired difference with its 95 %
-interval.
+rates of the thesis' Table B.5; SCAFFOLD without momentum, which simfl refuses there, and FedAvg without momentum, too
+(Table B.3, for which no rate is printed: 0.01). Finished runs are reused. Writes algorithms.csv beside this file: one
+row for data, partition and algorithm, with the test accuracy in per cent of both arms, mean over the seeds in which
+neither diverged of the mean over the last five evaluations (of every second round), the same after half of the rounds,
+and the paired difference with its 95 % interval.
 """
 
 import math
@@ -88,7 +88,7 @@ def row(found: pandas.DataFrame) -> dict[str, Any]:
 
 def markdown(table: pandas.DataFrame) -> str:
     """The table of docs/how-to/learning.md."""
-    lines = ["| data, clients | algorithm | mean, masked | half of the rounds before | published: mean, masked |",
+    lines = ["| data, clients | algorithm | mean, masked | after half of the rounds | published: mean, masked |",
              "|---|---|---|---|---|"]  # fmt: skip
     for told in table.itertuples():
         printed = dict(zip(ALGORITHMS, PRINTED[told.data, told.partition]))[told.algorithm]
@@ -121,7 +121,8 @@ def main() -> None:
         for key, cell in found.groupby(names[:3], sort=False)
         if set(cell.arm) == {"mean", "masked"}
     ]
-    pandas.DataFrame(rows).to_csv(HERE / "algorithms.csv", index=False, float_format="%.5g")
+    table = pandas.DataFrame(rows)
+    table.to_csv(HERE / "algorithms.csv", index=False, float_format="%.5g")
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ GRID = {
 """Table B.7 by the server's rate: mean and mask at each of the clients' rates."""
 
 
-def pair(mean: float | None, masked: float | None, places: int = 1) -> str:
+def pair(mean: float | None, masked: float | None) -> str:
     if pandas.isna(mean):
         return "diverged"
-    return f"{mean:.{places}f}, {masked:.{places}f}"
+    return f"{mean:.1f}, {masked:.1f}"
 
 
 def one_column(table: pandas.DataFrame, column: str) -> str:

@@ -137,11 +137,19 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     names = ("FedLTN 0.1", "LotteryFL 0.1, step 0.1", "FedLTN 0.9", "FedLTN 0.5", "FedAvg")
     slow = {name: last.trained_mean[name + ", rate 0.002"] for name in names}
     told = (
-        "FedLTN 0.1 {:.1f} (published 77.9), LotteryFL 0.1 {:.1f} (75.1), FedLTN 0.9 {:.1f} (75.4), FedLTN 0.5 {:.1f}"
+        "FedLTN 0.1 {:.1f} (published 77.9), LotteryFL 0.1 {:.1f} (75.1), FedLTN 0.9 {:.1f} (75.4), FedLTN 0.5 {:.1f} "
     )
     assert told.format(*slow.values()) in text
+    assert all(
+        1 <= round(slow[name] - float(best.PUBLISHED[name.split(",")[0]].split(",")[0])) <= 3 for name in names[:4]
+    )
     ahead = slow["FedLTN 0.1"] - slow["LotteryFL 0.1, step 0.1"]
-    assert f"is ahead of LotteryFL 0.1 there, by {ahead:.1f} points (published: 2.8)" in text
+    assert f"is ahead of LotteryFL 0.1 there, by {ahead:.1f} points (published: 2.8;" in text
+    late, dense = last.loc["LotteryFL 0.5, step 0.1, rate 0.002"], last.megabytes["FedAvg"]
+    assert f"at {late.trained_mean:.1f} (74.9) and still sends {late.megabytes / dense:.2f} of FedAvg's" in text
+    assert f"FedLTN 0.9 sends {last.megabytes['FedLTN 0.9, rate 0.002'] / dense:.2f} (published 0.20" in text
+    before = last.before_mean["FedAvg, rate 0.002"]
+    assert f"FedAvg is at {slow['FedAvg']:.1f} after a job and at {before:.1f} before one (published 50.6)" in text
     reached = last.best_mean.drop("LotteryFL 0.5, step 0.1, rate 0.002")
     assert f"lie between {reached.min():.1f} and {reached.max():.1f} %" in text
     assert reached.min() > max(float(cells.split(",")[0]) for cells in best.PUBLISHED.values())
@@ -205,7 +213,8 @@ def test_the_page_has_basecagg_on_cifar10(script):
         middle, half = by_hand[row.exponent]
         assert (row.difference, row.low, row.high) == pytest.approx((middle, middle - half, middle + half), abs=1e-4)
     usual, half = by_hand[16]
-    assert f"differ by {-usual:.2f} points and by no more than {abs(usual) + half:.2f}" in words("paper003.md")
+    interval = f"an interval of −{half - usual:.2f} to {half + usual:.2f}."
+    assert f"differ by {-usual:.2f} points, with {interval}" in words("paper003.md")
     assert f"that costs {-by_hand[0][0]:.1f} points, and 2² costs {-by_hand[2][0]:.1f}" in words("paper003.md")
 
 
