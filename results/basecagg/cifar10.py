@@ -114,6 +114,7 @@ def main() -> None:
         HERE / "cifar10.csv", index=False, lineterminator="\n", float_format="%.6g"
     )
     differences(table).to_csv(HERE / "cifar10_differences.csv", index=False, float_format="%.4f")
+    print(markdown(table))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,15 @@ BRIEF = {"learning.evaluate.samples": "100", "learning.evaluate.every": "50"}
 AVERAGED = {"training.server_optimiser": "{name: sgd, momentum: 0}"}
 """The bare name would keep the momentum of the scenario's look-ahead."""
 LOTTERY = "{name: lotteryfl, target: %s, step: 0.2, threshold: 0.5}"
+PUBLISHED = {
+    "FedAvg": (50.6, 42.0, 1.00),
+    "LotteryFL 0.1": (75.1, 47.5, 0.91),
+    "LotteryFL 0.5": (74.9, 51.3, 0.54),
+    "FedLTN 0.1": (77.9, 50.5, 0.90),
+    "FedLTN 0.5": (76.3, 54.3, 0.52),
+    "FedLTN 0.9": (75.4, 50.5, 0.20),
+}
+"""Table 4.3: mean over the clients and lowest client, per cent, and the share of FedAvg's megabytes."""
 ARMS = {
     "FedAvg": AVERAGED | {"training.personal": "none"},
     "FedBN": AVERAGED | {"training.personal": "fedbn"},

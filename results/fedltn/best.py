@@ -13,7 +13,8 @@ Runs arms of ``fedltn.py high_lenet`` (a hundred clients, LeNet-5) with ``learni
 from pathlib import Path
 
 import pandas
-from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
+from arms import ARMS, BRIEF, HERE, PUBLISHED, SCENARIO, TABLES
+from tabulated import sent_mb
 
 import simfl
 from simfl.experiments import runner
@@ -69,24 +70,12 @@ def scenario(name: str, seed: int, total: int | None) -> Scenario:
 def measured(name: str, seed: int, folder: Path) -> pandas.DataFrame:
     """The measured rounds of one run."""
     rounds = simfl.open(folder).rounds
-    sent = rounds.published_mb if "published_mb" in rounds else rounds.bytes_up / 1e6
     table = pandas.DataFrame({measure: 100 * rounds[column] for measure, column in MEASURES.items()})
-    table = table.assign(rounds=rounds["round"] + 1, megabytes=sent.cumsum(), train_loss=rounds.train_loss)
+    table = table.assign(rounds=rounds["round"] + 1, megabytes=sent_mb(rounds).cumsum(), train_loss=rounds.train_loss)
     table.insert(0, "arm", name)
     table.insert(1, "seed", seed)
     table.insert(2, "rounds", table.pop("rounds"))
     return table[rounds.client_accuracy_mean.notna()]
-
-
-PUBLISHED = {
-    "FedAvg": "50.6, 42.0, 1.00",
-    "LotteryFL 0.1": "75.1, 47.5, 0.91",
-    "LotteryFL 0.5": "74.9, 51.3, 0.54",
-    "FedLTN 0.1": "77.9, 50.5, 0.90",
-    "FedLTN 0.5": "76.3, 54.3, 0.52",
-    "FedLTN 0.9": "75.4, 50.5, 0.20",
-}
-"""Table 4.3: mean, lowest, share of FedAvg's megabytes."""
 
 
 def of_seeds(values: pandas.Series) -> str:
@@ -95,18 +84,32 @@ def of_seeds(values: pandas.Series) -> str:
     return f"{told.estimate:.1f}" + (f" ± {told.half_width:.1f}" if told.count > 2 else "")
 
 
+def heading(*first: str, published: str) -> list[str]:
+    """The first two lines of a table whose others :func:`line` makes."""
+    heads = (*first, "best so far: mean", "lowest", "after the last job: mean", "lowest", "before a job: mean",
+             "of FedAvg's MB", f"published: {published}")  # fmt: skip
+    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+
+
+def line(*first: str, runs: pandas.DataFrame, dense_mb: float, published: str) -> str:
+    """A line: one row of ``runs`` a seed, and FedAvg's megabytes."""
+    columns = ("best_mean", "best_min", "trained_mean", "trained_min", "before_mean")
+    cells = [
+        *first,
+        *(of_seeds(runs[column]) for column in columns),
+        f"{runs.megabytes.mean() / dense_mb:.2f}",
+        published,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
 def markdown(table: pandas.DataFrame) -> str:
     """A table of docs/how-to/personal.md: every arm after the last round, by both rules."""
-    heads = ("arm", "seeds", "best so far: mean", "lowest", "after the last job: mean", "lowest", "before a job: mean",
-             "of FedAvg's MB", "published: mean, lowest, share")  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    last = table[table.rounds == table.rounds.max()]
+    lines = heading("arm", "seeds", published="mean, lowest, share")
     dense = pandas.read_csv(HERE / "high_lenet.csv").set_index("arm").megabytes["FedAvg"]
-    columns = ["best_mean", "best_min", "trained_mean", "trained_min", "before_mean"]
-    for arm, runs in last.groupby("arm", sort=False):
-        cells = [arm, f"{len(runs)}", *(of_seeds(runs[column]) for column in columns)]
-        cells += [f"{runs.megabytes.mean() / dense:.2f}", PUBLISHED.get(arm.split(",")[0], "")]
-        lines.append(f"| {' | '.join(cells)} |")
+    for arm, runs in table[table.rounds == table.rounds.max()].groupby("arm", sort=False):
+        published = "{:.1f}, {:.1f}, {:.2f}".format(*PUBLISHED[arm.split(",")[0]])
+        lines.append(line(arm, f"{len(runs)}", runs=runs, dense_mb=dense, published=published))
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pandas
 from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
-from best import MEASURES, of_seeds
+from best import MEASURES, heading, line
+from tabulated import sent_mb
 
 import simfl
 from simfl.experiments import runner
@@ -47,9 +48,8 @@ def scenario(alpha: float, arm: str, seed: int) -> Scenario:
 def row(folder: Path) -> dict[str, float]:
     """What one run comes to."""
     result = simfl.open(folder)
-    rounds = result.rounds
-    sent = rounds.published_mb if "published_mb" in rounds else rounds.bytes_up / 1e6
-    return {name: 100 * result.summary[column] for name, column in MEASURES.items()} | {"megabytes": sent.sum()}
+    last = {name: 100 * result.summary[column] for name, column in MEASURES.items()}
+    return last | {"megabytes": sent_mb(result.rounds).sum()}
 
 
 def differences(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -70,15 +70,10 @@ def differences(table: pandas.DataFrame) -> pandas.DataFrame:
 
 def markdown(table: pandas.DataFrame) -> str:
     """The table of docs/how-to/personal.md: means over the seeds, with half of their 95 % intervals."""
-    heads = ("α", "method", "best so far: mean", "lowest", "after the last job: mean", "lowest", "before a job: mean",
-             "of FedAvg's MB", "published: mean, lowest")  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    columns = ["best_mean", "best_min", "trained_mean", "trained_min", "before_mean"]
+    lines = heading("α", "method", published="mean, lowest")
     for (alpha, arm), runs in table.groupby(["alpha", "arm"], sort=False):
         dense = table.megabytes[(table.alpha == alpha) & (table.arm == "FedAvg")].mean()
-        cells = [f"{alpha:g}", arm, *(of_seeds(runs[column]) for column in columns)]
-        cells += [f"{runs.megabytes.mean() / dense:.2f}", PRINTED.get((alpha, arm), "")]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(line(f"{alpha:g}", arm, runs=runs, dense_mb=dense, published=PRINTED.get((alpha, arm), "")))
     return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import pandas
 from arms import ARMS, BRIEF, SCENARIO, TABLES
-from tabulated import MEASURES, draw, write, write_courses
+from tabulated import MEASURES, draw, sent_mb, write, write_courses
 
 import simfl
 from simfl.experiments import runner
@@ -62,9 +62,7 @@ def played(folder: Path) -> Played:
     values = {measure: result.summary[column] for measure, column in MEASURES.items()}
     diverged = result.summary.get("diverged_round") is not None
     row = {measure: float("nan") if diverged else 100 * value for measure, value in values.items()}
-    sent = result.rounds.bytes_up / 1e6  # averages send whole models; sparse ones say what counts: values only
-    if "published_mb" in result.rounds:
-        sent = result.rounds.published_mb
+    sent = sent_mb(result.rounds)
     lately = sent.rolling(AROUND).mean()
     row |= {"megabytes": sent.sum(), "sent_20": lately.iloc[EARLY - 1], "sent_last": lately.iloc[-1]}
     course = result.rounds.assign(

@@ -35,7 +35,7 @@ class FewSamples:
         for label, pool in enumerate(pools):
             if ends[-1, label] > len(pool):
                 problem = f"is too large: clients want {ends[-1, label]} of the {len(pool)} samples of class {label}"
-                raise ScenarioError("samples", problem)
+                raise ScenarioError("samples", f"{problem}; take fewer")
         return Split.of(
             [
                 np.concatenate([pool[end - count : end] for pool, end, count in zip(pools, until, own, strict=True)])

@@ -27,6 +27,11 @@ PAIRS = (
 )
 
 
+def sent_mb(rounds: pandas.DataFrame) -> pandas.Series:
+    """Megabytes sent in each round. Averages send whole models; sparse methods say what counts: values only."""
+    return rounds.published_mb if "published_mb" in rounds else rounds.bytes_up / 1e6
+
+
 def write(found: dict[str, dict[int, dict[str, float]]], diverged: dict[str, int], table: str) -> None:
     """The arms' rows, by seed, as means and as paired differences."""
     whole = pandas.DataFrame(found["FedAvg"].values())

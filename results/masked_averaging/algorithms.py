@@ -10,16 +10,14 @@ neither diverged of the mean over the last five evaluations (of every second rou
 and the paired difference with its 95 % interval.
 """
 
-import math
 from pathlib import Path
 from typing import Any
 
 import pandas
-from masked_averaging import ARMS, LAST, SCENARIO
+from masked_averaging import ARMS, LAST, SCENARIO, measures, row
 
 import simfl
 from simfl.experiments import runner
-from simfl.experiments.compare.intervals import paired_difference
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -38,6 +36,7 @@ FASTER = {("fashion_mnist", "IID", name): {"training.learning_rate": "0.1"} for 
 """Where the thesis has another rate than in its other settings."""
 PARTITIONS = {"IID": {"learning.partition": "iid"}, "two classes, 90 %": {}}
 DATA = ("mnist", "fashion_mnist")
+ARMS_OF_THE_THESIS = ("mean", "masked")
 PRINTED = {
     ("mnist", "IID"): ("99.1, 99.2", "99.1, 99.2", "99.1, 99.2", "98.7, 98.9", "98.7, 98.9", "99.0, 99.0"),
     ("mnist", "two classes, 90 %"): (
@@ -60,30 +59,10 @@ def scenario(data: str, partition: str, name: str, arm: str, seed: int, rounds: 
     return runner.scenario(SCENARIO, changes, seed)
 
 
-def accuracies(folder: Path) -> tuple[float, float]:
-    """Per cent: after half of the rounds, and at the end; both not a number if the run diverged."""
-    result = simfl.open(folder)
-    if result.summary.get("diverged_round") is not None:
-        return math.nan, math.nan
-    measured = 100 * result.rounds.test_accuracy.dropna()
-    half = measured[measured.index < len(result.rounds) / 2]
-    return float(half.tail(LAST).mean()), float(measured.tail(LAST).mean())
-
-
-def row(found: pandas.DataFrame) -> dict[str, Any]:
-    """A row from the accuracies of its runs, by arm, seed, ``half`` and ``end``."""
-    half, end = (found.pivot(index="seed", columns="arm", values=when).dropna() for when in ("half", "end"))
-    gap = paired_difference(end.masked.to_numpy(), end["mean"].to_numpy()) if len(end) else None
-    return {
-        "seeds": len(end),
-        "mean_half": half["mean"].mean(),
-        "masked_half": half.masked.mean(),
-        "mean": end["mean"].mean(),
-        "masked": end.masked.mean(),
-        "masked_mean": gap.estimate if gap else math.nan,
-        "low": gap.lower if gap else math.nan,
-        "high": gap.upper if gap else math.nan,
-    }
+def halfway(folder: Path) -> float:
+    """Test accuracy in per cent after half of the rounds, as :func:`masked_averaging.measures` has it at the end."""
+    rounds = simfl.open(folder).rounds
+    return float(100 * rounds.test_accuracy[: len(rounds) // 2].dropna().tail(LAST).mean())
 
 
 def markdown(table: pandas.DataFrame) -> str:
@@ -91,10 +70,10 @@ def markdown(table: pandas.DataFrame) -> str:
     lines = ["| data, clients | algorithm | mean, masked | after half of the rounds | published: mean, masked |",
              "|---|---|---|---|---|"]  # fmt: skip
     for told in table.itertuples():
-        printed = dict(zip(ALGORITHMS, PRINTED[told.data, told.partition]))[told.algorithm]
+        printed = dict(zip(ALGORITHMS, PRINTED.get((told.data, told.partition), ()))).get(told.algorithm, "")
         end, half = (f"{mean:.1f}, {masked:.1f}" if told.seeds else "diverged"
                      for mean, masked in ((told.mean, told.masked), (told.mean_half, told.masked_half)))  # fmt: skip
-        name = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}[told.data]
+        name = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}.get(told.data, told.data)
         lines.append(f"| {name}, {told.partition} | {told.algorithm} | {end} | {half} | {printed} |")
     return "\n".join(lines) + "\n"
 
@@ -109,20 +88,21 @@ def main() -> None:
         for data in DATA
         for partition in PARTITIONS
         for name in ALGORITHMS
-        for arm in ("mean", "masked")
+        for arm in ARMS_OF_THE_THESIS
     }
-    names = ["data", "partition", "algorithm", "arm", "seed"]
-    found = pandas.DataFrame(
-        [(*key, *accuracies(folder)) for key, folder in runner.run_all(runs, options, options.rounds * 1.0).items()],
-        columns=[*names, "half", "end"],
-    )
-    rows = [
-        dict(zip(names, key, strict=False)) | {"rounds": options.rounds} | row(cell)
-        for key, cell in found.groupby(names[:3], sort=False)
-        if set(cell.arm) == {"mean", "masked"}
-    ]
+    folders = runner.run_all(runs, options, options.rounds * 1.0)
+    rows: list[dict[str, Any]] = []
+    for case in dict.fromkeys(key[:3] for key in runs):
+        seeds = [s for s in range(options.seeds) if all((*case, arm, s) in folders for arm in ARMS_OF_THE_THESIS)]
+        made = {arm: [folders[*case, arm, seed] for seed in seeds] for arm in ARMS_OF_THE_THESIS}
+        if seeds:
+            halves = {f"{arm}_half": pandas.Series(map(halfway, made[arm])).mean() for arm in made}
+            found = {arm: list(map(measures, made[arm])) for arm in made}
+            named = dict(zip(("data", "partition", "algorithm"), case, strict=True))
+            rows.append(named | {"rounds": options.rounds} | halves | row(found))
     table = pandas.DataFrame(rows)
     table.to_csv(HERE / "algorithms.csv", index=False, float_format="%.5g")
+    print(markdown(table))
 
 
 if __name__ == "__main__":
