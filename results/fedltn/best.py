@@ -3,7 +3,7 @@
     python results/fedltn/best.py [--seeds 5] [--arms ARM ...] [--rounds 2000] [--finished] [--out results]
 
 Runs arms of ``fedltn.py high_lenet`` (a hundred clients, LeNet-5) with ``learning.evaluate.best``, seed after seed
-(finished runs are reused), and writes beside this file, of the arms that are named and the seeds that did not diverge,
+(finished runs are reused), and writes beside this file, of all arms and seeds that are finished and did not diverge,
 
     high_lenet_best.csv    one row an arm, seed and measured round: each client's best accuracy so far, of the models
                            that its local trainings left; what the last training left; the model before training; means
@@ -78,12 +78,6 @@ def measured(name: str, seed: int, folder: Path) -> pandas.DataFrame:
     return table[rounds.client_accuracy_mean.notna()]
 
 
-def of_seeds(values: pandas.Series) -> str:
-    """Mean over the seeds; with three or more half of its 95 % interval, too."""
-    told = mean(values.tolist())
-    return f"{told.estimate:.1f}" + (f" ± {told.half_width:.1f}" if told.count > 2 else "")
-
-
 def heading(*first: str, published: str) -> list[str]:
     """The first two lines of a table whose others :func:`line` makes."""
     heads = (*first, "best so far: mean", "lowest", "after the last job: mean", "lowest", "before a job: mean",
@@ -96,7 +90,7 @@ def line(*first: str, runs: pandas.DataFrame, dense_mb: float, published: str) -
     columns = ("best_mean", "best_min", "trained_mean", "trained_min", "before_mean")
     cells = [
         *first,
-        *(of_seeds(runs[column]) for column in columns),
+        *(mean(runs[column].tolist()).text() for column in columns),
         f"{runs.megabytes.mean() / dense_mb:.2f}",
         published,
     ]
@@ -130,10 +124,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="other than the table has")
     parser.add_argument("--arms", nargs="+", choices=CHOSEN, default=list(CHOSEN), metavar="ARM")
     options = parser.parse_args()
-    runs = {
-        (name, seed): scenario(name, seed, options.rounds) for seed in range(options.seeds) for name in options.arms
-    }
-    folders = runner.run_all(runs, options, seconds=0.4 * (options.rounds or 2000))
+    runs = {(name, seed): scenario(name, seed, options.rounds) for seed in range(options.seeds) for name in CHOSEN}
+    wanted = {key: each for key, each in runs.items() if key[0] in options.arms}
+    runner.run_all(wanted, options, seconds=0.4 * (options.rounds or 2000))
+    options.finished = True
+    folders = runner.run_all(runs, options)
     frames = []
     for (name, seed), folder in folders.items():
         if (diverged := simfl.open(folder).summary.get("diverged_round")) is None:

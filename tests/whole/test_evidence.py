@@ -232,6 +232,20 @@ def test_the_page_has_the_recovered_images(script):
     assert f"mean image another {third} below" in text
 
 
+def test_the_page_has_the_errors_after_1460_rounds(script):
+    folder, text = HERE / "results" / "attacks", (HERE / "docs" / "how-to" / "attacks.md").read_text()
+    first, later = (pandas.read_csv(folder / f"{name}.csv") for name in ("figure8", "figure8_1460"))
+    first = first[first.seed.isin(later.seed)]
+    assert script("attacks/figure8_drawing.py").markdown(first, later) in text
+    cells = [each[each["mode"].eq("frozen") & each.window.eq(50)].set_index("policy") for each in (first, later)]
+    assert cells[0].amplification.equals(cells[1].amplification), "the same cohorts"
+    random, pairs = ([each.loc[name] for each in cells] for name in ("random", "pairs of random"))
+    text = re.sub(r"\s+", " ", text)
+    assert f"is {random[1].expected / random[0].expected:.1f} times as large after 1,460 rounds" in text
+    assert f"by {pairs[1].norm_ratio:.2f} on average ({pairs[0].norm_ratio:.2f} after 150 rounds)" in text
+    assert f"which makes {pairs[1].expected:.2f} of pairs" in text
+
+
 def test_the_page_has_the_reduced_tables_of_appendix_b(script):
     reduced = script("masked_averaging/reduced.py")
     text = (HERE / "docs" / "how-to" / "learning.md").read_text()

@@ -31,6 +31,14 @@ class Interval:
         """Half of the interval; NaN where there are fewer than two values."""
         return nan if self.lower is None or self.upper is None else (self.upper - self.lower) / 2
 
+    def text(self, places: int = 1) -> str:
+        """The estimate, with half of the interval where three values or more make it (that of two says nothing).
+
+        >>> mean([1.0, 2.0]).text(), mean([1.0, 2.0, 3.0]).text()
+        ('1.5', '2.0 ± 2.5')
+        """
+        return f"{self.estimate:.{places}f}" + (f" ± {self.half_width:.{places}f}" if self.count > 2 else "")
+
 
 def mean(values: Sequence[float] | NDArray[np.floating]) -> Interval:
     """The mean of independent values, at least one."""
