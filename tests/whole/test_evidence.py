@@ -151,6 +151,22 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     reached = last.best_mean.drop("LotteryFL 0.5, step 0.1, rate 0.002")
     assert f"lie between {reached.min():.1f} and {reached.max():.1f} %" in text
     assert reached.min() > max(mean for mean, *_ in best.PUBLISHED.values())
+    most = {name: last.loc[name] for name in ("FedLTN 0.9", "LotteryFL 0.5")}
+    shares = {name: row.megabytes / dense for name, row in most.items()}
+    told = (
+        f"{most['FedLTN 0.9'].trained_mean:.1f} % with {shares['FedLTN 0.9']:.2f} of the megabytes (published 75.4 and"
+    )
+    assert told in text
+    assert f"{most['LotteryFL 0.5'].trained_mean:.1f} % and {shares['LotteryFL 0.5']:.2f} (74.9 and 0.54)" in text
+    for name, row in most.items():
+        mean, _, share = best.PUBLISHED[name]
+        assert abs(row.trained_mean - mean) < 1.5 and abs(shares[name] - share) < 0.015
+    five = pandas.read_csv(folder / "high_lenet.csv").set_index("arm").trained_mean
+    assert f"have {five['FedLTN 0.9']:.1f} and {five['LotteryFL 0.5']:.1f} %" in text
+    steps = [(last.loc[name], last.loc[f"{name}, step 0.1"]) for name in ("LotteryFL 0.1", "LotteryFL 0.5")]
+    gains = [large.trained_mean - small.trained_mean for large, small in steps]
+    assert f"(published 0.91; {steps[0][0].megabytes / dense:.2f} at 20 %)" in text
+    assert "end higher, by {:.1f} and {:.1f} points".format(*gains) in text
     holders, plain = last.loc["FedLTN 0.1, holders"], last.loc["FedLTN 0.1"]
     assert holders.trained_mean > plain.trained_mean + 20
     assert f"a job with {holders.before_mean:.1f} instead of {plain.before_mean:.1f} %" in text
