@@ -1,21 +1,20 @@
 """Figure 8 of Multi-RoundSecAgg (arXiv 2106.03328, App. G): what least squares recovers, with the policies really run.
 
-    python results/attacks/figure8.py [--seeds 4] [--start 150] [--unshuffled] [--out results]
+    python results/attacks/figure8.py [--seeds 4] [--start 150] [--out results]
 
 40 clients, 8 a round, LeNet-5 on CIFAR-10, every client one class and 200 shared samples. After ``--start`` rounds the
 learning rate stays (``live``) or is divided by 1460 (``frozen``: the published notebooks divide by the number of
 rounds, so that the model stands still). The server combines the sums of the next 40 or 50 rounds. Writes
 figure8.csv and figure8.svg: the clients' mean error beside theory, and beside what the notebooks call "proposed": no
 run of that policy, but the mean of two neighbours' estimates from the *random* run. With another
-``--start`` figure8_START.csv and no figure. With ``--unshuffled`` every local training reads a client's samples in the
-same order (figure8_unshuffled.csv). Seeds that the CSV holds already are not run again.
+``--start`` figure8_START.csv and no figure. Seeds that the CSV holds already are not played again.
 """
 
 from pathlib import Path
 
 import numpy as np
 import pandas
-from figure8_drawing import HERE, POLICIES, draw
+from figure8_drawing import HERE, POLICIES, draw, markdown
 
 import simfl
 from simfl.agents import Components
@@ -130,17 +129,17 @@ def measured(seed: int, start: int, out: Path) -> pandas.DataFrame:
 def main() -> None:
     parser = runner.parser(__doc__, seeds=4, shards=False)
     parser.add_argument("--start", type=int, default=START)
-    parser.add_argument("--unshuffled", action="store_true")
     options = parser.parse_args()
-    BASE["training"]["shuffle"] = not options.unshuffled
-    file = HERE / f"figure8{'_unshuffled' * options.unshuffled}{f'_{options.start}' * (options.start != START)}.csv"
+    file = HERE / ("figure8.csv" if options.start == START else f"figure8_{options.start}.csv")
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame({"seed": []})
     for seed in runner.seeds_left(options, table, seconds=120 + 0.3 * options.start):
         rows = measured(seed, options.start, options.out)
         table = rows if table.empty else pandas.concat([table, rows])
         table.to_csv(file, index=False, float_format="%.5g")
-    if file.name == "figure8.csv":
+    if options.start == START:
         draw(table)
+    else:
+        print(markdown(pandas.read_csv(HERE / "figure8.csv"), table, options.start))
 
 
 if __name__ == "__main__":

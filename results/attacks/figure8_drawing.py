@@ -1,4 +1,4 @@
-"""The picture of figure8.py, and its table of a model trained longer."""
+"""The picture of figure8.py, and the table of a model that was trained for more rounds."""
 
 from pathlib import Path
 
@@ -10,14 +10,22 @@ POLICIES = {"random": "random", "batch T=2": "batch_partition:T=2", "half T=2": 
 PAPER = {"random": 6.715e-3, "batch T=2": 0.7829}
 
 
-def markdown(first: pandas.DataFrame, later: pandas.DataFrame) -> str:
-    """A table of docs/how-to/attacks.md: errors of one seed after few and after many rounds, in brackets theory's."""
-    lines = ["| window | policy | frozen: after 150 rounds | after 1,460 | live: after 150 rounds | after 1,460 |",
-             "|---" * 6 + "|"]  # fmt: skip
-    by_case = [each.set_index(["window", "policy", "mode"])[["error", "expected"]] for each in (first, later)]
+def markdown(first: pandas.DataFrame, later: pandas.DataFrame, start: int) -> str:
+    """A table of docs/how-to/attacks.md: errors, and in brackets theory's, after 150 and after more rounds.
+
+    Geometric means over the seeds of ``later``.
+    """
+    after = ("after 150 rounds", f"after {start:,}")
+    heads = ("window", "policy", *(f"{mode}: {each}" for mode in ("frozen", "live") for each in after))
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    cases = ["window", "policy", "mode"]
+    first = first[first.seed.isin(later.seed)]
+    means = [
+        np.exp(np.log(each.set_index(cases)[["error", "expected"]]).groupby(cases).mean()) for each in (first, later)
+    ]
     for window, policy in ((w, p) for w in (50, 40) for p in (*POLICIES, "pairs of random")):
-        cells = ["{} ({})".format(*(f"{v:,.0f}" if v >= 10 else f"{v:.2f}" for v in each.loc[(window, policy, mode)]))
-                 for mode in ("frozen", "live") for each in by_case]  # fmt: skip
+        pairs = (each.loc[(window, policy, mode)] for mode in ("frozen", "live") for each in means)
+        cells = ("{} ({})".format(*(f"{v:,.0f}" if v >= 10 else f"{v:.2f}" for v in pair)) for pair in pairs)
         lines.append(f"| {window} rounds | {policy} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

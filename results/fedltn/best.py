@@ -10,6 +10,7 @@ Runs arms of ``fedltn.py high_lenet`` (a hundred clients, LeNet-5) with ``learni
                            over the clients and the lowest client, per cent; megabytes so far
 """
 
+import argparse
 from pathlib import Path
 
 import pandas
@@ -23,6 +24,7 @@ from simfl.scenario import Scenario
 
 EVERY = 100
 """Rounds between two measurements."""
+SEEDS = 5
 TENTH = {name: arm | {"training.personal": arm["training.personal"].replace("step: 0.2", "step: 0.1")}
          for name, arm in ARMS.items() if name.startswith("LotteryFL")}  # fmt: skip
 SLOW = {"training.learning_rate": "0.002"}
@@ -120,21 +122,24 @@ def course(table: pandas.DataFrame) -> str:
 
 
 def main() -> None:
-    parser = runner.parser(__doc__, seeds=5)
+    parser = runner.parser(__doc__, seeds=SEEDS)
     parser.add_argument("--rounds", type=int, help="other than the table has")
     parser.add_argument("--arms", nargs="+", choices=CHOSEN, default=list(CHOSEN), metavar="ARM")
     options = parser.parse_args()
-    runs = {(name, seed): scenario(name, seed, options.rounds) for seed in range(options.seeds) for name in CHOSEN}
-    wanted = {key: each for key, each in runs.items() if key[0] in options.arms}
-    runner.run_all(wanted, options, seconds=0.4 * (options.rounds or 2000))
-    options.finished = True
-    folders = runner.run_all(runs, options)
+    seeds = range(max(SEEDS, options.seeds))
+    runs = {(name, seed): scenario(name, seed, options.rounds) for seed in seeds for name in CHOSEN}
+    named = {key: each for key, each in runs.items() if key[0] in options.arms and key[1] < options.seeds}
+    if not options.finished:
+        runner.run_all(named, options, seconds=0.4 * (options.rounds or 2000))
+    folders = runner.run_all(runs, argparse.Namespace(**vars(options) | {"finished": True}))
     frames = []
     for (name, seed), folder in folders.items():
         if (diverged := simfl.open(folder).summary.get("diverged_round")) is None:
             frames.append(measured(name, seed, folder))
         else:
             print(f"{name}, seed {seed}, diverged in round {diverged} and is left out")
+    if not frames:
+        raise SystemExit("every finished run has diverged; no table is written")
     table = pandas.concat(frames)
     stem = "high_lenet_best" + (f"_{options.rounds}_rounds" if options.rounds else "")
     table.to_csv(HERE / f"{stem}.csv", index=False, float_format="%.5g")

@@ -157,7 +157,7 @@ def test_the_page_has_the_best_accuracies_so_far(script):
         f"{most['FedLTN 0.9'].trained_mean:.1f} % with {shares['FedLTN 0.9']:.2f} of the megabytes (published 75.4 and"
     )
     assert told in text
-    assert f"{most['LotteryFL 0.5'].trained_mean:.1f} % and {shares['LotteryFL 0.5']:.2f} (74.9 and 0.54)" in text
+    assert f"{most['LotteryFL 0.5'].trained_mean:.1f} % with {shares['LotteryFL 0.5']:.2f} (74.9 and 0.54)" in text
     for name, row in most.items():
         mean, _, share = best.PUBLISHED[name]
         assert abs(row.trained_mean - mean) < 1.5 and abs(shares[name] - share) < 0.015
@@ -166,7 +166,13 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     steps = [(last.loc[name], last.loc[f"{name}, step 0.1"]) for name in ("LotteryFL 0.1", "LotteryFL 0.5")]
     gains = [large.trained_mean - small.trained_mean for large, small in steps]
     assert f"(published 0.91; {steps[0][0].megabytes / dense:.2f} at 20 %)" in text
-    assert "end higher, by {:.1f} and {:.1f} points".format(*gains) in text
+    assert "are higher with 20 %, by {:.1f} and {:.1f} points".format(*gains) in text
+    earlier = table[table.rounds == 1500].groupby("arm").trained_mean.mean()
+    gains = [earlier[name] - earlier[f"{name}, step 0.1"] for name in ("LotteryFL 0.1", "LotteryFL 0.5")]
+    assert "after round 1,500 it was {:.1f} and {:.1f}".format(*gains).replace("-", "−") in text
+    highest = table[table.arm.isin(list(most))].groupby("arm").trained_mean.max()
+    assert all(round(highest[name] - row.trained_mean) == 3 for name, row in most.items())
+    assert f"as LotteryFL 0.5 and falls to {last.trained_mean['FedLTN 0.5']:.1f} %" in text
     holders, plain = last.loc["FedLTN 0.1, holders"], last.loc["FedLTN 0.1"]
     assert holders.trained_mean > plain.trained_mean + 20
     assert f"a job with {holders.before_mean:.1f} instead of {plain.before_mean:.1f} %" in text
@@ -249,17 +255,34 @@ def test_the_page_has_the_recovered_images(script):
 
 
 def test_the_page_has_the_errors_after_1460_rounds(script):
-    folder, text = HERE / "results" / "attacks", (HERE / "docs" / "how-to" / "attacks.md").read_text()
+    folder, page = HERE / "results" / "attacks", (HERE / "docs" / "how-to" / "attacks.md").read_text()
     first, later = (pandas.read_csv(folder / f"{name}.csv") for name in ("figure8", "figure8_1460"))
-    first = first[first.seed.isin(later.seed)]
-    assert script("attacks/figure8_drawing.py").markdown(first, later) in text
-    cells = [each[each["mode"].eq("frozen") & each.window.eq(50)].set_index("policy") for each in (first, later)]
+    assert script("attacks/figure8_drawing.py").markdown(first, later, 1460) in page
+    text = re.sub(r"\s+", " ", page)
+    cells = [each[(each["mode"] == "frozen") & (each.window == 50)] for each in (first[first.seed == 0], later)]
+    cells = [each.set_index("policy") for each in cells]
     assert cells[0].amplification.equals(cells[1].amplification), "the same cohorts"
     random, pairs = ([each.loc[name] for each in cells] for name in ("random", "pairs of random"))
-    text = re.sub(r"\s+", " ", text)
-    assert f"is {random[1].expected / random[0].expected:.1f} times as large after 1,460 rounds" in text
-    assert f"by {pairs[1].norm_ratio:.2f} on average ({pairs[0].norm_ratio:.2f} after 150 rounds)" in text
-    assert f"which makes {pairs[1].expected:.2f} of pairs" in text
+    assert f"{random[1].error:.2f} instead of 0.0067 ({random[0].error:.2f} after 150)" in text
+    assert f"is {random[1].expected / random[0].expected:.1f} times as large" in text
+    assert f"{pairs[1].error:.2f} ({pairs[0].error:.2f} after 150; published 0.783)" in text
+    assert f"without noise {pairs[1].expected:.2f}, since" in text
+    assert f"by a factor of {pairs[1].norm_ratio:.2f} ({pairs[0].norm_ratio:.2f})" in text
+
+
+def test_errors_after_more_rounds_are_geometric_means_of_the_same_seeds(script):
+    cases = [(window, policy, mode) for window in (40, 50) for mode in ("frozen", "live")
+             for policy in ("random", "batch T=2", "half T=2", "pairs of random")]  # fmt: skip
+    rows = [(seed, *case) for case in cases for seed in (0, 1, 2)]
+    first = pandas.DataFrame(rows, columns=["seed", "window", "policy", "mode"]).assign(error=0.5, expected=0.25)
+    later = first[first.seed < 2].copy()
+    mine = (first.window == 50) & (first.policy == "half T=2") & (first["mode"] == "live")
+    first.loc[mine, "error"] = [1.0, 9.0, 100.0]
+    later.loc[mine & (first.seed < 2), "expected"] = [10.0, 1000.0]
+    table = script("attacks/figure8_drawing.py").markdown(first, later, 1460)
+    usual = "0.50 (0.25)"
+    assert f"| 50 rounds | half T=2 | {usual} | {usual} | 3.00 (0.25) | 0.50 (100) |" in table
+    assert f"| 40 rounds | half T=2 | {' | '.join([usual] * 4)} |" in table
 
 
 def test_the_page_has_the_reduced_tables_of_appendix_b(script):

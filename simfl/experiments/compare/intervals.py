@@ -32,12 +32,13 @@ class Interval:
         return nan if self.lower is None or self.upper is None else (self.upper - self.lower) / 2
 
     def text(self, places: int = 1) -> str:
-        """The estimate, with half of the interval where three values or more make it (that of two says nothing).
+        """The estimate and half of its interval; of fewer than three values it is too wide to be of use, and left out.
 
-        >>> mean([1.0, 2.0]).text(), mean([1.0, 2.0, 3.0]).text()
-        ('1.5', '2.0 ± 2.5')
+        >>> mean([1.0, 2.0]).text(), mean([-1.0, -2.0, -3.0]).text(), unpaired_difference([3.0], [1.0, 2.0]).text()
+        ('1.5', '−2.0 ± 2.5', '1.5')
         """
-        return f"{self.estimate:.{places}f}" + (f" ± {self.half_width:.{places}f}" if self.count > 2 else "")
+        half = "" if self.lower is None or self.count < 3 else f" ± {self.half_width:.{places}f}"
+        return f"{self.estimate:.{places}f}".replace("-", "−") + half
 
 
 def mean(values: Sequence[float] | NDArray[np.floating]) -> Interval:
