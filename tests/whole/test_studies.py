@@ -9,6 +9,9 @@ import pytest
 
 import simfl
 from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
+from simfl.experiments import runner
+from simfl.learning.data.digits import Digits
 from tests.whole.test_scripts import HERE, imported
 
 
@@ -137,20 +140,100 @@ def test_the_table_of_dirichlet_clients(played, tmp_path):
 
 def test_the_table_of_five_algorithms(played, tmp_path):
     def small(script):
-        script.CHANGES |= {"learning.model": "logistic", "training.local_steps": "2"}
+        script.CHANGES |= {"learning.model": "logistic", "training.local_steps": "2", "learning.evaluate": "1"}
         script.DATA, script.PARTITIONS = ("digits",), {"IID": {"learning.partition": "iid"}}
 
-    found = played("masked_averaging/algorithms", ["--rounds", "20"], "algorithms", small).set_index("algorithm")
-    assert found.index.tolist() == ["FedAvg", "FedProx", "SCAFFOLD", "FedAdam", "FedYogi", "FedAvg, no momentum"]
+    words = ["--rounds", "20", "--seeds", "2"]
+    found = played("masked_averaging/algorithms", words, "algorithms", small).set_index("algorithm")
+    curves = pandas.read_csv(tmp_path / "algorithms_curves.csv")
+    names = ["FedAvg", "FedProx", "SCAFFOLD", "FedAdam", "FedYogi", "FedAvg, no momentum", "SCAFFOLD, rate 0.1"]
+    assert found.index.tolist() == names and (found.seeds == 2).all()
     results = list(map(simfl.open, (tmp_path / "out" / "masked_averaging").iterdir()))
-    assert len(results) == 12
+    assert len(results) == 28
+    ours = {"mean": [], "masked": []}
     for result in results:
         training = result.scenario.training
         if training.client.name == "plain" and training.server_optimiser.name == "sgd" and training.momentum == 0.9:
-            curve = 100 * result.rounds.test_accuracy.dropna()
-            assert curve.index.tolist() == list(range(1, 20, 2))
-            arm = training.aggregate.name
-            assert found[arm]["FedAvg"] == pytest.approx(curve.tail(5).mean(), rel=1e-4)
-            assert found[f"{arm}_half"]["FedAvg"] == pytest.approx(curve[:5].mean(), rel=1e-4)
+            ours[training.aggregate.name].append(100 * result.rounds.test_accuracy)
+    for arm, of_seeds in ours.items():
+        curve = sum(of_seeds) / 2
+        assert len(of_seeds) == 2 and found[arm]["FedAvg"] == pytest.approx(curve[15:].mean(), rel=1e-4)
+        assert found[f"{arm}_half"]["FedAvg"] == pytest.approx(curve[5:10].mean(), rel=1e-4)
+        stored = curves[(curves.algorithm == "FedAvg") & (curves.arm == arm)]
+        assert stored["round"].tolist() == list(range(1, 21))
+        assert stored.accuracy.tolist() == pytest.approx(curve.tolist(), rel=1e-4)
+    picture = (tmp_path / "algorithms.svg").read_text()
+    assert len(curves) == 7 * 2 * 20 and all(f"<!-- {name} -->" in picture for name in names)
     steps = {r.scenario.training.aggregate.masks for r in results if r.scenario.training.aggregate.name == "masked"}
     assert steps == {"update", "step"} and (found.masked_mean - (found.masked - found["mean"])).abs().max() < 2e-3
+
+
+def test_a_seed_of_which_one_arm_diverged_is_left_out_of_both(monkeypatch, tmp_path):
+    algorithms = imported(HERE / "results" / "masked_averaging" / "algorithms.py", monkeypatch)
+    small = {"learning.data": "digits", "learning.model": "logistic", "learning.evaluate": "1",
+             "training.rounds": "3", "training.local_steps": "4"}  # fmt: skip
+    made = {"mean": [{}, {}, {}], "masked": [{}, {"training.learning_rate": "1e6", "training.weight_decay": "1"}, {}]}
+    for arm, changes in made.items():
+        scenarios = [runner.scenario(algorithms.SCENARIO, small | {"training.aggregate": arm} | each, seed)
+                     for seed, each in enumerate(changes)]  # fmt: skip
+        made[arm] = [simfl.run(each, out=tmp_path).path for each in scenarios]
+    named = {"data": "digits", "partition": "IID", "algorithm": "FedAvg"}
+    row, curves = algorithms.rows_of(named, made, 3)
+    assert (row["seeds"], row["diverged"]) == (2, "masked 1")
+    for arm, curve in zip(("mean", "masked"), curves, strict=True):
+        accuracies = [100 * simfl.open(made[arm][seed]).rounds.test_accuracy for seed in (0, 2)]
+        assert curve.accuracy.tolist() == pytest.approx((sum(accuracies) / 2).tolist())
+        assert row[arm] == pytest.approx(curve.accuracy.mean()) and row[f"{arm}_half"] == curve.accuracy[0]
+    row, curves = algorithms.rows_of(named, {arm: paths[1:2] for arm, paths in made.items()}, 3)
+    told = algorithms.markdown(pandas.DataFrame([row]))
+    assert not curves and "| digits, IID | FedAvg | 0 (diverged: masked 1) |  |  |  |  |" in told
+
+
+def test_membership_against_the_mean_and_the_masked_mean(played, tmp_path):
+    """Accuracies by the final models on all samples, the attack's from the runs' own summaries."""
+
+    def small(script):
+        script.CHANGES |= {"learning.data": "digits", "learning.model": "logistic"}
+
+    found = played("masked_averaging/membership", ["--rounds", "2", "--seeds", "2"], "membership", small)
+    assert found[["arm", "seed"]].values.tolist() == [[arm, s] for arm in ("mean", "masked", "shrunk") for s in (0, 1)]
+    for folder in (tmp_path / "out" / "masked_averaging").iterdir():
+        result = simfl.open(folder)
+        view = result.scenario
+        row = found[(found.arm == view.training.aggregate.name) & (found.seed == view.seed)].iloc[0]
+        weights, data = np.load(folder / "model.npy"), Digits().load(view, Streams(view.seed))
+        for x, y, accuracy in ((data.x_train, data.y_train, row.training_accuracy),
+                               (data.x_test, data.y_test, row.test_accuracy)):  # fmt: skip
+            logits = x.reshape(len(x), -1) @ weights[:640].reshape(10, 64).T + weights[640:]
+            assert accuracy == pytest.approx(100 * (logits.argmax(1) == y).mean(), abs=0.2)
+        assert row.attack_accuracy == pytest.approx(100 * result.summary["membership_balanced_accuracy"], rel=1e-4)
+
+
+def test_the_table_of_membership_pairs_the_seeds(monkeypatch):
+    """57, 59, 58 against 60, 61, 62: 3, 2 and 4 points more, 3 ± 4.303 / 3 ** 0.5 by Student's t."""
+    membership = imported(HERE / "results" / "masked_averaging" / "membership.py", monkeypatch)
+    rows = [{"arm": arm, "seed": seed, "training_accuracy": 70.0, "test_accuracy": 50.0, "attack_accuracy": value}
+            for arm, values in (("mean", (57.0, 59.0, 58.0)), ("masked", (60.0, 61.0, 62.0)))
+            for seed, value in enumerate(values)]  # fmt: skip
+    told = membership.markdown(pandas.DataFrame(rows))
+    assert "| masked | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 61.0 ± 2.5 | 3.0 ± 2.5 | 55 |" in told
+    assert "| mean | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 58.0 ± 2.5 |  | 57 |" in told
+
+
+def test_some_arms_of_fedltn_leave_the_rows_of_the_others(played, tmp_path):
+    (tmp_path / "high_lenet.csv").write_text("arm,megabytes\nFedAvg,1.0\n")
+
+    def small(script):
+        few = {"learning.holdout": "{validation: 0.5, test: 0.2}", "learning.evaluate.samples": "10"}
+        script.BRIEF |= few | {"learning.data": "digits", "learning.model": "{name: mlp, hidden: [8]}"}
+        script.TABLES = {"high_lenet": {"clients": "6", "selection.k": "5"}}
+        script.CHOSEN = {name: script.CHOSEN[name] for name in ("FedLTN 0.5", "FedAvg", "LotteryFL 0.5")}
+
+    words = ["--rounds", "4", "--arms"]
+    first = played("fedltn/best", [*words, "FedAvg", "--seeds", "2"], "high_lenet_best_4_rounds", small)
+    assert first[["arm", "seed", "rounds"]].values.tolist() == [["FedAvg", 0, 4], ["FedAvg", 1, 4]]
+    both = played("fedltn/best", [*words, "FedLTN 0.5", "--seeds", "1"], "high_lenet_best_4_rounds", small)
+    assert both[["arm", "seed"]].values.tolist() == [["FedLTN 0.5", 0], ["FedAvg", 0], ["FedAvg", 1]]
+    assert both[both.arm == "FedAvg"].reset_index(drop=True).equals(first)
+    again = [*words, "LotteryFL 0.5", "--finished"]
+    assert played("fedltn/best", again, "high_lenet_best_4_rounds", small).equals(both)
