@@ -55,7 +55,7 @@ def row(folder: Path) -> dict[str, float]:
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """The table of docs/how-to/learning.md."""
+    """A line for each arm: means over the seeds with their 95 % intervals, and the attack's difference by seed."""
     heads = ("arm", "seeds", "accuracy on training samples", "on test samples", "attack's balanced accuracy",
              "minus that on the mean", "published attack accuracy")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]

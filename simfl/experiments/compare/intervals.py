@@ -34,6 +34,9 @@ class Interval:
     def text(self, places: int = 1) -> str:
         """The estimate and half of its interval; of fewer than three values it is too wide to be of use, and left out.
 
+        Args:
+            places: digits after the point, of both.
+
         >>> mean([1.0, 2.0]).text(), mean([-1.0, -2.0, -3.0]).text(), unpaired_difference([3.0], [1.0, 2.0]).text()
         ('1.5', '−2.0 ± 2.5', '1.5')
         """
