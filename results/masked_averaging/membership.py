@@ -1,34 +1,42 @@
 """Membership inference against the mean and the masked mean (MIT thesis 2022, appendix B.4.3), with LeNet-5.
 
-    python results/masked_averaging/membership.py [--rounds 40] [--seeds 3] [--out results]
+    python results/masked_averaging/membership.py 200 --seeds 3 [--out results]
+    python results/masked_averaging/membership.py 5000 --seeds 1 [--out results]
 
-Ten clients of scenarios/masked_averaging.yaml share CIFAR-10 (5,000 samples each, 90 % of two classes); all of them
-take part in every round, with one local epoch at a rate of 0.01 with momentum 0.9. Updates are averaged (mean), masked
-(masked), or shortened by the mask's mean and not masked (shrunk: the control). After the last round a logistic
-regression is trained on the logits of half of 10,000 training and 10,000 test samples, and tested on the other half.
-Finished runs are reused. Writes beside this file
+Ten clients of scenarios/masked_averaging.yaml share CIFAR-10, or its first 2,000 training samples only, on which the
+model overfits within hours (5,000 or 200 samples a client, 90 % of two classes); all of them take part in every round,
+with one local epoch at a rate of 0.01 with momentum 0.9. Updates are averaged (mean), masked (masked), or shortened by
+the mask's mean and not masked (shrunk: the control). After the last round a logistic regression is trained on the
+logits of half of the training samples (10,000 of them at most) and as many test samples, and tested on the other half.
+Runs of several lengths let the arms be compared where they fit the training samples alike. Finished runs are reused.
+Writes beside this file, leaving the rows of the other number of samples as they are,
 
-    membership.csv    one row an arm and seed, after the last round, per cent: the model's accuracy on the training and
-                      on the test samples, and the attack's balanced accuracy and area under the ROC curve; seeds in
-                      which an arm diverged are left out
+    membership.csv    one row for samples, rounds, arm and seed, per cent: the model's accuracy on the training and on
+                      the test samples, and the attack's balanced accuracy and area under the ROC curve; seeds in which
+                      an arm diverged are left out
 """
 
 from pathlib import Path
 
+import numpy as np
 import pandas
 from masked_averaging import ARMS, HERE, SCENARIO
 
 import simfl
 from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean, paired_difference
+from simfl.learning.data.cifar import Cifar10
 from simfl.scenario import Scenario
 
+CLIENTS = 10
 CHANGES = {
-    "learning.data": "cifar10",
-    "learning.backend": "grouped",
+    "clients": str(CLIENTS),
     "training.learning_rate": "0.01",
     "attacks": "[{name: membership, game: in_federation, statistic: logits, candidates: 10000}]",
 }
+WHOLE = "cifar10"
+ROUNDS = {200: (100, 200, 400), 5000: (40,)}
+"""Lengths of the runs, by the training samples of a client; 5,000 are all."""
 CHOSEN = ("mean", "masked", "shrunk")
 PRINTED = {"mean": "57", "masked": "55", "shrunk": ""}
 MEASURES = {
@@ -37,15 +45,29 @@ MEASURES = {
     "attack_accuracy": "membership_balanced_accuracy",
     "attack_auc": "membership_auc",
 }
-SECONDS = 10
-"""Processor seconds of a round, about."""
+SECONDS = 0.0015
+"""Processor seconds of a training sample, about."""
 
 
-def scenario(arm: str, seed: int, rounds: int) -> Scenario:
+def few(samples: int, folder: Path) -> Path:
+    """A data file with the first training samples of CIFAR-10 and all test samples."""
+    file = folder / f"cifar10_{samples}.npz"
+    if not file.exists():
+        whole = Cifar10().load(Scenario.load(SCENARIO, [f"learning.data={WHOLE}"]), None)
+        folder.mkdir(parents=True, exist_ok=True)
+        images = {"x_train": whole.x_train[:samples], "x_test": whole.x_test}
+        labels = {"y_train": whole.y_train[:samples], "y_test": whole.y_test}
+        part = folder / f"part_of_{file.name}"
+        np.savez(part, **{name: np.moveaxis(image, 1, -1) for name, image in images.items()}, **labels)
+        part.rename(file)
+    return file.resolve()
+
+
+def scenario(arm: str, seed: int, rounds: int, data: str) -> Scenario:
     """One run; without clients' own test samples a client's accuracy is that on its training samples."""
     evaluate = f"{{every: {rounds}, per_client: true}}"
     changes = {"training.aggregate": ARMS[arm], "training.rounds": str(rounds), "learning.evaluate": evaluate}
-    return runner.scenario(SCENARIO, CHANGES | changes, seed)
+    return runner.scenario(SCENARIO, CHANGES | changes | {"learning.data": data}, seed)
 
 
 def row(folder: Path) -> dict[str, float]:
@@ -55,34 +77,55 @@ def row(folder: Path) -> dict[str, float]:
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """A line for each arm: means over the seeds with their 95 % intervals, and the attack's difference by seed."""
-    heads = ("arm", "seeds", "accuracy on training samples", "on test samples", "attack's balanced accuracy",
-             "minus that on the mean", "published attack accuracy")  # fmt: skip
+    """A line for each length and arm: means over the seeds with 95 % intervals, and the attack's difference by seed."""
+    heads = ("samples of a client", "rounds", "arm", "seeds", "accuracy on training samples", "on test samples",
+             "attack's balanced accuracy", "minus that on the mean", "published attack accuracy")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    attacked = table.pivot(index="seed", columns="arm", values="attack_accuracy")
-    for arm, runs in table.groupby("arm", sort=False):
-        measures = (runs.training_accuracy, runs.test_accuracy, runs.attack_accuracy)
-        gap = paired_difference(attacked[arm].tolist(), attacked["mean"].tolist())
-        less = "" if arm == "mean" else gap.text()
-        cells = (arm, f"{len(runs)}", *(mean(each.tolist()).text() for each in measures), less, PRINTED[arm])
-        lines.append(f"| {' | '.join(cells)} |")
+    for (samples, rounds), group in table.groupby(["samples", "rounds"]):
+        attacked = group.pivot(index="seed", columns="arm", values="attack_accuracy")
+        for arm, runs in group.groupby("arm", sort=False):
+            measures = (runs.training_accuracy, runs.test_accuracy, runs.attack_accuracy)
+            less = "" if arm == "mean" else paired_difference(attacked[arm].tolist(), attacked["mean"].tolist()).text()
+            cells = (f"{samples:,}", f"{rounds}", arm, f"{len(runs)}",
+                     *(mean(each.tolist()).text() for each in measures), less, PRINTED[arm])  # fmt: skip
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def complete(runs: pandas.DataFrame) -> pandas.DataFrame:
+    """The rows of the lengths and seeds that have all arms, none of them diverged."""
+    usable = runs[runs.diverged_round.isna()]
+    return usable[usable.groupby(["rounds", "seed"]).arm.transform("size") == len(CHOSEN)].drop(
+        columns="diverged_round"
+    )
 
 
 def main() -> None:
     parser = runner.parser(__doc__, seeds=3)
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("samples", type=int, choices=ROUNDS, help="training samples of a client")
     options = parser.parse_args()
-    runs = {(arm, seed): scenario(arm, seed, options.rounds) for seed in range(options.seeds) for arm in CHOSEN}
-    folders = runner.run_all(runs, options, options.rounds * SECONDS)
-    ends = {key: simfl.open(folder).summary.get("diverged_round") for key, folder in folders.items()}
-    diverged = {seed for (_, seed), end in ends.items() if end is not None}
-    seeds = [s for s in range(options.seeds) if s not in diverged and all((arm, s) in folders for arm in CHOSEN)]
-    if not seeds:
+    samples = options.samples
+    data = WHOLE if samples == 5000 else f"{{name: npz, path: {few(CLIENTS * samples, options.out)}}}"
+    keys = [(rounds, arm, seed) for seed in range(options.seeds) for rounds in ROUNDS[samples] for arm in CHOSEN]
+    runs = {(rounds, arm, seed): scenario(arm, seed, rounds, data) for rounds, arm, seed in keys}
+    folders = runner.run_all(runs, options, np.mean(ROUNDS[samples]) * samples * CLIENTS * SECONDS)
+    rows = [
+        {"samples": samples, "rounds": rounds, "arm": arm, "seed": seed}
+        | row(folder)
+        | {"diverged_round": simfl.open(folder).summary.get("diverged_round")}
+        for (rounds, arm, seed), folder in folders.items()
+    ]
+    table = complete(pandas.DataFrame(rows))
+    if table.empty:
         raise SystemExit("no seed has all its runs, or all have diverged; no table is written")
-    table = pandas.DataFrame([{"arm": arm, "seed": s} | row(folders[arm, s]) for arm in CHOSEN for s in seeds])
-    table.to_csv(HERE / "membership.csv", index=False, float_format="%.5g")
-    print(markdown(table))
+    file = HERE / "membership.csv"
+    if file.exists():
+        before = pandas.read_csv(file)
+        table = pandas.concat([before[before.samples != samples], table])
+    rank = table.arm.map(CHOSEN.index)
+    table = table.assign(rank=rank).sort_values(["samples", "rounds", "rank", "seed"]).drop(columns="rank")
+    table.to_csv(file, index=False, float_format="%.5g")
+    print(markdown(pandas.read_csv(file)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Tables 2, 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 7 and 6), beside this file.
 
     python results/paper001/tables.py --settings authors [--table 4] [--seeds 5] [--rounds 50] [--jobs 2] [--out DIR]
+    python results/paper001/tables.py --settings more_seeds --first-seed 5 --seeds 10
     python results/paper001/tables.py --settings ablation --rounds 200
     python results/paper001/tables.py --settings tuned
     python results/paper001/tables.py --settings reduced
@@ -11,7 +12,8 @@ goes on; ``--shard 1/4`` to ``--shard 4/4`` share the runs between four machines
 table, runs3_authors.csv (one row a run) and curves3_authors.csv (one row an evaluation), both beside the rows that
 they have of other settings and seeds (``--setting IID``, ``--first-seed 3``), so that a table may grow by and by; and
 from them table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 %
-intervals, and paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``ablation`` is Table 3,
+intervals, and paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``more_seeds``
+is Table 3, IID, random only, for seeds that had no part in choosing its settings; ``ablation`` is Table 3,
 IID, with other N and K than 120 and 12; ``reduced`` is Table 2 with a quarter of VGG-11's channels on CIFAR-10.
 ``--cost`` says how long that takes.
 

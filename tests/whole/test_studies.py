@@ -1,6 +1,7 @@
 """Studies on a small size: their tables are what the runs' own files say."""
 
 import sys
+from dataclasses import replace
 from runpy import run_path
 
 import numpy as np
@@ -12,6 +13,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.experiments import runner
 from simfl.learning.data.digits import Digits
+from simfl.scenario import Scenario
 from tests.whole.test_scripts import HERE, imported
 
 
@@ -193,13 +195,29 @@ def test_membership_against_the_mean_and_the_masked_mean(played, tmp_path):
     """Accuracies by the final models on all samples, the attack's from the runs' own summaries."""
 
     def small(script):
-        script.CHANGES |= {"learning.data": "digits", "learning.model": "logistic"}
+        script.CHANGES |= {"learning.model": "logistic"}
+        script.WHOLE, script.ROUNDS = "digits", {5000: (2,), 30: (1, 2)}
+        script.Cifar10 = Pictures
 
-    found = played("masked_averaging/membership", ["--rounds", "2", "--seeds", "2"], "membership", small)
+    class Pictures:
+        def load(self, setting, streams):
+            whole = Digits().load(setting, Streams(0))
+            return replace(whole, x_train=whole.x_train.reshape(-1, 1, 8, 8), x_test=whole.x_test.reshape(-1, 1, 8, 8))
+
+    found = played("masked_averaging/membership", ["5000", "--seeds", "2"], "membership", small)
     assert found[["arm", "seed"]].values.tolist() == [[arm, s] for arm in ("mean", "masked", "shrunk") for s in (0, 1)]
+    both = played("masked_averaging/membership", ["30", "--seeds", "1"], "membership", small)
+    assert both[both.samples == 5000].reset_index(drop=True).equals(found), "the other number of samples stays"
+    assert both[["rounds", "arm"]].values.tolist()[:6] == [[n, a] for n in (1, 2) for a in ("mean", "masked", "shrunk")]
+    whole = Pictures().load(Scenario.load(HERE / "scenarios" / "masked_averaging.yaml"), None)
+    with np.load(tmp_path / "out" / "cifar10_300.npz") as few:
+        assert np.array_equal(few["x_train"][..., 0], whole.x_train[:300, 0])
+        assert np.array_equal(few["y_train"], whole.y_train[:300]) and len(few["y_test"]) == len(whole.x_test)
     for folder in (tmp_path / "out" / "masked_averaging").iterdir():
         result = simfl.open(folder)
         view = result.scenario
+        if view.learning.data.name != "digits":
+            continue
         row = found[(found.arm == view.training.aggregate.name) & (found.seed == view.seed)].iloc[0]
         weights, data = np.load(folder / "model.npy"), Digits().load(view, Streams(view.seed))
         for x, y, accuracy in ((data.x_train, data.y_train, row.training_accuracy),
@@ -212,12 +230,13 @@ def test_membership_against_the_mean_and_the_masked_mean(played, tmp_path):
 def test_the_table_of_membership_pairs_the_seeds(monkeypatch):
     """57, 59, 58 against 60, 61, 62: 3, 2 and 4 points more, 3 ± 4.303 / 3 ** 0.5 by Student's t."""
     membership = imported(HERE / "results" / "masked_averaging" / "membership.py", monkeypatch)
-    rows = [{"arm": arm, "seed": seed, "training_accuracy": 70.0, "test_accuracy": 50.0, "attack_accuracy": value}
+    fixed = {"samples": 500, "rounds": 50, "training_accuracy": 70.0, "test_accuracy": 50.0}
+    rows = [{**fixed, "arm": arm, "seed": seed, "attack_accuracy": value}
             for arm, values in (("mean", (57.0, 59.0, 58.0)), ("masked", (60.0, 61.0, 62.0)))
             for seed, value in enumerate(values)]  # fmt: skip
     told = membership.markdown(pandas.DataFrame(rows))
-    assert "| masked | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 61.0 ± 2.5 | 3.0 ± 2.5 | 55 |" in told
-    assert "| mean | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 58.0 ± 2.5 |  | 57 |" in told
+    assert "| 500 | 50 | masked | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 61.0 ± 2.5 | 3.0 ± 2.5 | 55 |" in told
+    assert "| 500 | 50 | mean | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 58.0 ± 2.5 |  | 57 |" in told
 
 
 def test_some_arms_of_fedltn_leave_the_rows_of_the_others(played, tmp_path):
