@@ -143,7 +143,8 @@ def test_the_table_of_dirichlet_clients(played, tmp_path):
 def test_the_table_of_five_algorithms(played, tmp_path):
     def small(script):
         script.CHANGES |= {"learning.model": "logistic", "training.local_steps": "2", "learning.evaluate": "1"}
-        script.DATA, script.PARTITIONS = ("digits",), {"IID": {"learning.partition": "iid"}}
+        script.DATA = {"digits": {"learning.data": "digits"}}
+        script.TABLES = {"algorithms": (("digits",), ("IID",), tuple(script.ALGORITHMS))}
 
     words = ["--rounds", "20", "--seeds", "2"]
     found = played("masked_averaging/algorithms", words, "algorithms", small).set_index("algorithm")
@@ -168,6 +169,28 @@ def test_the_table_of_five_algorithms(played, tmp_path):
     assert len(curves) == 7 * 2 * 20 and all(f"<!-- {name} -->" in picture for name in names)
     steps = {r.scenario.training.aggregate.masks for r in results if r.scenario.training.aggregate.name == "masked"}
     assert steps == {"update", "step"} and (found.masked_mean - (found.masked - found["mean"])).abs().max() < 2e-3
+
+
+def test_coloured_digits_are_told_on_training_samples_too(played, tmp_path):
+    """The accuracy on training samples is that of the clients, of each run; the picture has a panel of it."""
+
+    def small(script):
+        script.CHANGES |= {"learning.model": "logistic", "training.local_steps": "2"}
+        script.COLOURED |= {"learning.data": "digits", "learning.transform": "none",
+                            "learning.evaluate": "{every: 1, per_client: true, samples: 20}"}  # fmt: skip
+        script.TABLES = {"algorithms_colours": (("colours",), ("IID",), ("FedAvg",))}
+
+    words = ["algorithms_colours", "--rounds", "3", "--seeds", "1"]
+    found = played("masked_averaging/algorithms", words, "algorithms_colours_curves", small).set_index("arm")
+    for folder in (tmp_path / "out" / "masked_averaging").iterdir():
+        result = simfl.open(folder)
+        rows = found.loc[result.scenario.training.aggregate.name]
+        assert rows.training_accuracy.tolist() == pytest.approx(
+            (100 * result.rounds.client_accuracy_mean).tolist(), rel=1e-4
+        )
+        assert rows.accuracy.tolist() == pytest.approx((100 * result.rounds.test_accuracy).tolist(), rel=1e-4)
+    picture = (tmp_path / "algorithms_colours.svg").read_text()
+    assert "accuracy on training samples, %" in picture and "test accuracy, %" in picture
 
 
 def test_a_seed_of_which_one_arm_diverged_is_left_out_of_both(monkeypatch, tmp_path):
