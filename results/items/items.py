@@ -9,8 +9,8 @@ table of results/,
 
     {folder/file|column=value;column=value|column|format}
 
-where the column may be ``mean±half`` (a value and half of its interval), ``mean[low,high]``, or ``max column`` and
-``median column`` of all rows that are chosen.
+where the column may be ``mean±half`` (a value and half of its interval), ``mean[low,high]``, or ``max column``,
+``median column`` and ``mean column`` of all rows that are chosen.
 """
 
 import re
@@ -69,7 +69,7 @@ def lookup(place: str) -> str:
     for condition in filter(None, where.split(";")):
         key, value = condition.split("=", 1)
         chosen = chosen.loc[[same(cell, value) for cell in chosen[key]]]
-    if column.startswith(("max ", "median ")):
+    if column.startswith(("max ", "median ", "mean ")):
         statistic, column = column.split()
         return format(chosen[column].astype(float).agg(statistic), form)
     if len(chosen) != 1:

@@ -1,7 +1,7 @@
 """Tables 3.1 and B.3 of the thesis, reduced: five algorithms, with the mean and with the mask, on two data sets.
 
     python results/masked_averaging/algorithms.py [--rounds 120] [--seeds 3] [--out results]
-    python results/masked_averaging/algorithms.py algorithms_colours [--rounds 120] [--seeds 3]
+    python results/masked_averaging/algorithms.py algorithms_colours [--rounds 60] [--seeds 1]
 
 Runs scenarios/masked_averaging.yaml (ten clients, all of them in every round) on MNIST and Fashion-MNIST with 20 local
 steps a round, at the rates of the thesis' Tables B.5 and B.6. Without momentum, which simfl refuses with SCAFFOLD,
@@ -14,8 +14,7 @@ beside this file
                              every fifth round), the same after half of the rounds, and the paired difference with its
                              95 % interval
     algorithms_curves.csv    the test accuracy of both arms after every fifth round, mean over the same seeds, which
-                             algorithms.svg draws; of coloured MNIST also the accuracy on the training samples (500 of
-                             each client)
+                             algorithms.svg draws; of coloured MNIST also the accuracy on the training samples
 
 or algorithms_colours.csv, algorithms_colours_curves.csv and algorithms_colours.svg.
 """
@@ -61,7 +60,7 @@ PARTITIONS = {"IID": {"learning.partition": "iid"}, TWO_CLASSES: {}}
 COLOURED = {
     "learning.data": "mnist",
     "learning.transform": "colours",
-    "learning.evaluate": "{every: 5, per_client: true, samples: 500}",
+    "learning.evaluate": "{every: 5, per_client: true}",
 }
 DATA = {"mnist": {"learning.data": "mnist"}, "fashion_mnist": {"learning.data": "fashion_mnist"}, "colours": COLOURED}
 TABLES = {

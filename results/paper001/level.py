@@ -6,7 +6,8 @@
 One row a sample of seeds and a mark of Table 3. The first seeds (runs3_authors.csv) had a part in forming the question;
 the further ones (runs3_more_seeds.csv) test it, and both together estimate the difference. Columns: seeds, the mean
 accuracy of simfl's runs and of the stored runs in per cent, their difference with its 95 % interval (Welch's, unequal
-variances), and p.
+variances), p, and ``limit``, half of the interval of the stored runs' mean: it would be that of the difference if
+simfl's mean were known exactly.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from cells import MARKS
 from scipy.stats import ttest_ind
 from stored_runs import stored
 
-from simfl.experiments.compare.intervals import Interval, unpaired_difference
+from simfl.experiments.compare.intervals import Interval, mean, unpaired_difference
 
 HERE = Path(__file__).resolve().parent
 SCHEME = "random"
@@ -32,7 +33,7 @@ def level(curves: pandas.DataFrame, theirs: pandas.DataFrame) -> list[dict[str, 
         rows.append({
             "mark": mark, "seeds": len(ours), "simfl": ours.mean(), "stored_runs": len(told), "stored": told.mean(),
             "difference": gap.estimate, "lower": gap.lower, "upper": gap.upper,
-            "p": ttest_ind(ours, told, equal_var=False).pvalue,
+            "p": ttest_ind(ours, told, equal_var=False).pvalue, "limit": mean(told.tolist()).half_width,
         })  # fmt: skip
     return rows
 

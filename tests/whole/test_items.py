@@ -63,6 +63,7 @@ def test_commands_name_scripts_and_scenarios_that_exist(rows):
         ("paper001/table1|scheme=batch T=4|family|,d", "4,060"),
         ("theorems/necessity|clients=12;k=6;T=3|bound|d", "6"),
         ("fedltn/high_lenet_course|arm=FedAvg|max trained_mean|.1f", "75.9"),
+        ("masked_averaging/membership|samples=5000|mean test_accuracy|.1f", "54.1"),
         ("paper001/table4_authors|setting=IID;scheme=partition|minus_random[minus_random_lower,minus_random_upper]|.2f",
          "−3.95 (−5.06 to −2.84)"),
     ],

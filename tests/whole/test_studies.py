@@ -13,6 +13,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.experiments import runner
 from simfl.learning.data.digits import Digits
+from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.whole.test_scripts import HERE, imported
 
@@ -177,7 +178,7 @@ def test_coloured_digits_are_told_on_training_samples_too(played, tmp_path):
     def small(script):
         script.CHANGES |= {"learning.model": "logistic", "training.local_steps": "2"}
         script.COLOURED |= {"learning.data": "digits", "learning.transform": "none",
-                            "learning.evaluate": "{every: 1, per_client: true, samples: 20}"}  # fmt: skip
+                            "learning.evaluate": "{every: 1, per_client: true}"}  # fmt: skip
         script.TABLES = {"algorithms_colours": (("colours",), ("IID",), ("FedAvg",))}
 
     words = ["algorithms_colours", "--rounds", "3", "--seeds", "1"]
@@ -220,6 +221,7 @@ def test_membership_against_the_mean_and_the_masked_mean(played, tmp_path):
     def small(script):
         script.CHANGES |= {"learning.model": "logistic"}
         script.WHOLE, script.ROUNDS = "digits", {5000: (2,), 30: (1, 2)}
+        script.BACKENDS = {5000: "auto", 30: "auto"}
         script.Cifar10 = Pictures
 
     class Pictures:
@@ -248,18 +250,21 @@ def test_membership_against_the_mean_and_the_masked_mean(played, tmp_path):
             logits = x.reshape(len(x), -1) @ weights[:640].reshape(10, 64).T + weights[640:]
             assert accuracy == pytest.approx(100 * (logits.argmax(1) == y).mean(), abs=0.2)
         assert row.attack_accuracy == pytest.approx(100 * result.summary["membership_balanced_accuracy"], rel=1e-4)
+        other = Scenario.load(folder / "scenario.yaml", ["attacks=[{name: membership, candidates: 10000}]"])
+        again = run(other, tmp_path / "threshold").summary["membership_balanced_accuracy"]
+        assert row.threshold_accuracy == pytest.approx(100 * again, rel=1e-4)
 
 
 def test_the_table_of_membership_pairs_the_seeds(monkeypatch):
     """57, 59, 58 against 60, 61, 62: 3, 2 and 4 points more, 3 ± 4.303 / 3 ** 0.5 by Student's t."""
     membership = imported(HERE / "results" / "masked_averaging" / "membership.py", monkeypatch)
-    fixed = {"samples": 500, "rounds": 50, "training_accuracy": 70.0, "test_accuracy": 50.0}
+    fixed = {"samples": 500, "rounds": 50, "training_accuracy": 70.0, "test_accuracy": 50.0, "threshold_accuracy": 66.0}
     rows = [{**fixed, "arm": arm, "seed": seed, "attack_accuracy": value}
             for arm, values in (("mean", (57.0, 59.0, 58.0)), ("masked", (60.0, 61.0, 62.0)))
             for seed, value in enumerate(values)]  # fmt: skip
     told = membership.markdown(pandas.DataFrame(rows))
-    assert "| 500 | 50 | masked | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 61.0 ± 2.5 | 3.0 ± 2.5 | 55 |" in told
-    assert "| 500 | 50 | mean | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 58.0 ± 2.5 |  | 57 |" in told
+    assert "| 500 | 50 | masked | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 61.0 ± 2.5 | 3.0 ± 2.5 | 55 | 66.0 ± 0.0 |" in told
+    assert "| 500 | 50 | mean | 3 | 70.0 ± 0.0 | 50.0 ± 0.0 | 58.0 ± 2.5 |  | 57 | 66.0 ± 0.0 |" in told
 
 
 def test_some_arms_of_fedltn_leave_the_rows_of_the_others(played, tmp_path):
