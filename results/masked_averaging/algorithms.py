@@ -65,7 +65,7 @@ COLOURED = {
 DATA = {"mnist": {"learning.data": "mnist"}, "fashion_mnist": {"learning.data": "fashion_mnist"}, "colours": COLOURED}
 TABLES = {
     "algorithms": (("mnist", "fashion_mnist"), ("IID", TWO_CLASSES), tuple(ALGORITHMS)),
-    "algorithms_colours": (("colours",), (TWO_CLASSES,), tuple(ALGORITHMS)[:5]),
+    "algorithms_colours": (("colours",), (TWO_CLASSES,), ("FedAvg", "FedProx", "SCAFFOLD", "FedAdam", "FedYogi")),
 }
 """The data, partitions and algorithms of a table."""
 ARMS_OF_THE_THESIS = ("mean", "masked")

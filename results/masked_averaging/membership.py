@@ -7,16 +7,18 @@ Ten clients of scenarios/masked_averaging.yaml share CIFAR-10, or its first 2,00
 model overfits within hours (5,000 or 200 samples a client, 90 % of two classes); all of them take part in every round,
 with one local epoch at a rate of 0.01 with momentum 0.9. Updates are averaged (mean), masked (masked), or shortened by
 the mask's mean and not masked (shrunk: the control). After the last round a logistic regression is trained on the
-logits of half of the training samples (10,000 of them at most) and as many test samples, and tested on the other half;
-beside it stands a threshold on the margin of the label, chosen and tested alike.
-Runs of several lengths let the arms be compared where they fit the training samples alike. Finished runs are reused.
-Writes beside this file, leaving the rows of the other number of samples as they are,
+logits of half of at most 10,000 training samples and as many test samples, and tested on the other half. Beside it
+stands an attack that knows the labels: a threshold on the margin, the logit of the label minus the log-sum-exp of the
+others, chosen on each half of the same samples and tested on the other. Finished runs are reused. Writes a data file
+with the first samples into the folder of the runs (150 MB), and beside this file, replacing the rows of this number of
+samples and leaving those of the other one,
 
     membership.csv    one row for samples, rounds, arm and seed, per cent: the model's accuracy on the training and on
                       the test samples, the attack's balanced accuracy and area under the ROC curve, and the
                       threshold's balanced accuracy; seeds in which an arm diverged are left out
 """
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ import simfl
 from simfl.agents import finalise_attacks
 from simfl.attacks.membership import Membership
 from simfl.core.rng import Streams
+from simfl.core.storage.disk import write_atomically
 from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean, paired_difference
 from simfl.learning.data.cifar import Cifar10
@@ -43,6 +46,8 @@ ROUNDS = {200: (200, 400), 5000: (40,)}
 """Lengths of the runs, by the training samples of a client; 5,000 are all."""
 BACKENDS = {200: "auto", 5000: "grouped"}
 """How they are computed; it changes last digits."""
+Key = tuple[int, str, int]
+"""A run: its rounds, arm and seed."""
 CHOSEN = ("mean", "masked", "shrunk")
 PRINTED = {"mean": "57", "masked": "55", "shrunk": ""}
 MEASURES = {
@@ -51,7 +56,7 @@ MEASURES = {
     "attack_accuracy": "membership_balanced_accuracy",
     "attack_auc": "membership_auc",
 }
-SECONDS = 0.0015
+SECONDS = 0.0003
 """Processor seconds of a training sample, about."""
 
 
@@ -63,13 +68,12 @@ def few(samples: int, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         images = {"x_train": whole.x_train[:samples], "x_test": whole.x_test}
         labels = {"y_train": whole.y_train[:samples], "y_test": whole.y_test}
-        part = folder / f"part_of_{file.name}"
-        np.savez(part, **{name: np.moveaxis(image, 1, -1) for name, image in images.items()}, **labels)
-        part.rename(file)
+        np.savez(buffer := BytesIO(), **{name: np.moveaxis(x, 1, -1) for name, x in images.items()}, **labels)
+        write_atomically(file, buffer.getvalue())
     return file.resolve()
 
 
-def scenario(arm: str, seed: int, rounds: int, data: str, backend: str) -> Scenario:
+def scenario(arm: str, seed: int, rounds: int, data: object, backend: str) -> Scenario:
     """One run; without clients' own test samples a client's accuracy is that on its training samples."""
     evaluate = f"{{every: {rounds}, per_client: true}}"
     changes = {"training.aggregate": ARMS[arm], "training.rounds": str(rounds), "learning.evaluate": evaluate}
@@ -95,7 +99,7 @@ def threshold_accuracy(folder: Path) -> float:
 def markdown(table: pandas.DataFrame) -> str:
     """A line for each length and arm: means over the seeds with 95 % intervals, and the attack's difference by seed."""
     heads = ("samples of a client", "rounds", "arm", "seeds", "accuracy on training samples", "on test samples",
-             "regression: balanced accuracy", "minus that on the mean", "published", "threshold")  # fmt: skip
+             "regression: balanced accuracy", "difference from mean", "published", "threshold")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for (samples, rounds), group in table.groupby(["samples", "rounds"]):
         attacked = group.pivot(index="seed", columns="arm", values="attack_accuracy")
@@ -109,12 +113,10 @@ def markdown(table: pandas.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def complete(runs: pandas.DataFrame) -> pandas.DataFrame:
-    """The rows of the lengths and seeds that have all arms, none of them diverged."""
-    usable = runs[runs.diverged_round.isna()]
-    return usable[usable.groupby(["rounds", "seed"]).arm.transform("size") == len(CHOSEN)].drop(
-        columns="diverged_round"
-    )
+def usable(folders: dict[Key, Path]) -> list[Key]:
+    """The runs of the lengths and seeds that have all arms, none of them diverged."""
+    ended = {key for key, folder in folders.items() if simfl.open(folder).summary.get("diverged_round") is None}
+    return [(rounds, arm, seed) for rounds, arm, seed in folders if all((rounds, a, seed) in ended for a in CHOSEN)]
 
 
 def main() -> None:
@@ -122,20 +124,16 @@ def main() -> None:
     parser.add_argument("samples", type=int, choices=ROUNDS, help="training samples of a client")
     options = parser.parse_args()
     samples = options.samples
-    data = WHOLE if samples == 5000 else f"{{name: npz, path: {few(CLIENTS * samples, options.out)}}}"
+    data = WHOLE if samples == 5000 else {"name": "npz", "path": str(few(CLIENTS * samples, options.out))}
     keys = [(rounds, arm, seed) for seed in range(options.seeds) for rounds in ROUNDS[samples] for arm in CHOSEN]
     backend = BACKENDS[samples]
     runs = {(rounds, arm, seed): scenario(arm, seed, rounds, data, backend) for rounds, arm, seed in keys}
     folders = runner.run_all(runs, options, np.mean(ROUNDS[samples]) * samples * CLIENTS * SECONDS)
-    rows = [
-        {"samples": samples, "rounds": rounds, "arm": arm, "seed": seed}
-        | row(folder)
-        | {"diverged_round": simfl.open(folder).summary.get("diverged_round")}
-        for (rounds, arm, seed), folder in folders.items()
-    ]
-    table = complete(pandas.DataFrame(rows))
-    if table.empty:
+    if not (chosen := usable(folders)):
         raise SystemExit("no seed has all its runs, or all have diverged; no table is written")
+    rows = [dict(zip(("rounds", "arm", "seed"), key)) | row(folders[key]) for key in chosen]
+    table = pandas.DataFrame(rows)
+    table.insert(0, "samples", samples)
     file = HERE / "membership.csv"
     if file.exists():
         before = pandas.read_csv(file)

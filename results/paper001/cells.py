@@ -123,7 +123,7 @@ CELLS: dict[str, tuple[Cell, ...]] = {
         ),
     ),
 }  # fmt: skip
-"""What ``tables.py --settings`` runs."""
+"""What ``tables.py --settings`` runs; ``more_seeds`` with the backend ``auto``, which changes last digits."""
 
 CONTROLS = (
     "non-IID, dropout at random", "non-IID, shards in order", "non-IID, shards in order, no dropout layers",

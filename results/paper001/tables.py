@@ -132,7 +132,8 @@ def main() -> None:
             files = (HERE / f"runs{name}.csv", HERE / f"curves{name}.csv")
             runs, curves = (added(rows, file, order) for rows, file in zip(told(cell, played), files, strict=True))
             table(number, runs, curves).to_csv(HERE / f"table{name}.csv", index=False, float_format="%.6g")
-            draw(curves, number, f"table{name}")
+            if len(cell.schemes) > 1:
+                draw(curves, number, f"table{name}")
 
 
 if __name__ == "__main__":

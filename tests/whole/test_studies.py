@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from runpy import run_path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
@@ -238,21 +239,35 @@ def test_membership_against_the_mean_and_the_masked_mean(played, tmp_path):
     with np.load(tmp_path / "out" / "cifar10_300.npz") as few:
         assert np.array_equal(few["x_train"][..., 0], whole.x_train[:300, 0])
         assert np.array_equal(few["y_train"], whole.y_train[:300]) and len(few["y_test"]) == len(whole.x_test)
+    few_rows = both[both.samples == 30].set_index(["rounds", "arm"])
     for folder in (tmp_path / "out" / "masked_averaging").iterdir():
         result = simfl.open(folder)
-        view = result.scenario
-        if view.learning.data.name != "digits":
-            continue
-        row = found[(found.arm == view.training.aggregate.name) & (found.seed == view.seed)].iloc[0]
-        weights, data = np.load(folder / "model.npy"), Digits().load(view, Streams(view.seed))
-        for x, y, accuracy in ((data.x_train, data.y_train, row.training_accuracy),
-                               (data.x_test, data.y_test, row.test_accuracy)):  # fmt: skip
-            logits = x.reshape(len(x), -1) @ weights[:640].reshape(10, 64).T + weights[640:]
-            assert accuracy == pytest.approx(100 * (logits.argmax(1) == y).mean(), abs=0.2)
-        assert row.attack_accuracy == pytest.approx(100 * result.summary["membership_balanced_accuracy"], rel=1e-4)
+        view, summary = result.scenario, result.summary
+        if view.learning.data.name == "npz":
+            row = few_rows.loc[(view.training.rounds, view.training.aggregate.name)]
+            assert summary["clients"] == 10 and row.test_accuracy == pytest.approx(
+                100 * summary["test_accuracy"], rel=1e-4
+            )
+        else:
+            row = found[(found.arm == view.training.aggregate.name) & (found.seed == view.seed)].iloc[0]
+            weights, data = np.load(folder / "model.npy"), Digits().load(view, Streams(view.seed))
+            for x, y, accuracy in ((data.x_train, data.y_train, row.training_accuracy),
+                                   (data.x_test, data.y_test, row.test_accuracy)):  # fmt: skip
+                logits = x.reshape(len(x), -1) @ weights[:640].reshape(10, 64).T + weights[640:]
+                assert accuracy == pytest.approx(100 * (logits.argmax(1) == y).mean(), abs=0.2)
+        assert row.attack_accuracy == pytest.approx(100 * summary["membership_balanced_accuracy"], rel=1e-4)
         other = Scenario.load(folder / "scenario.yaml", ["attacks=[{name: membership, candidates: 10000}]"])
         again = run(other, tmp_path / "threshold").summary["membership_balanced_accuracy"]
         assert row.threshold_accuracy == pytest.approx(100 * again, rel=1e-4)
+
+
+def test_membership_leaves_out_diverged_and_unfinished_seeds(monkeypatch):
+    membership = imported(HERE / "results" / "masked_averaging" / "membership.py", monkeypatch)
+    monkeypatch.setattr(membership, "simfl", SimpleNamespace(open=lambda end: SimpleNamespace(summary=end)))
+    ends = {(9, arm, seed): {"diverged_round": None} for seed in range(3) for arm in ("mean", "masked", "shrunk")}
+    ends[9, "masked", 1] = {"diverged_round": 4}
+    del ends[9, "mean", 2]
+    assert membership.usable(ends) == [(9, arm, 0) for arm in ("mean", "masked", "shrunk")]
 
 
 def test_the_table_of_membership_pairs_the_seeds(monkeypatch):
