@@ -415,6 +415,8 @@ def test_the_sentences_on_the_level_say_what_the_table_says():
     late = table.loc[("all", 1000)]
     told = f"it is {late.difference:.1f} ({late.lower:.1f} to {late.upper:.1f}) after 1,000 rounds".replace("-", "−")
     assert told in text
+    told = f"{len(runs)} further seeds of `random` do not confirm it: they are {further[1000]:.1f} points lower after"
+    assert told in text
     widths = table.stored_half_width["all"]
     assert f"±{widths[500]:.1f} points after 500 rounds and ±{widths[1000]:.1f} after 1,000" in text
 
