@@ -339,7 +339,7 @@ def test_the_page_has_five_algorithms_of_the_thesis(script):
     told = "still rises by {} points on MNIST, by {} on Fashion-MNIST dealt IID and by {} with two classes"
     assert told.format(*spans) in text
     printed = {(*case, name): tuple(map(float, both.split(", "))) for case, cells in shown.PRINTED.items()
-               for name, both in zip(shown.PRINTED_ALGORITHMS, cells, strict=True)}  # fmt: skip
+               if case[0] != "colours" for name, both in zip(shown.PRINTED_ALGORITHMS, cells, strict=True)}  # fmt: skip
     keys = list(table[["data", "partition", "algorithm"]].itertuples(index=False, name=None))
     off = table["mean"] - [printed.get(key, (float("nan"),))[0] for key in keys]
     assert f"at most {off[mnist & ~scaffold].abs().max():.1f} points from the published values on MNIST" in text
