@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.distributions import exponentials
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
@@ -87,4 +88,4 @@ class ProfileTiming:
         if self.work_sigma is None:
             return median_s
         z = self.streams.at("computation", where, lambda rng, size: rng.standard_normal(size))
-        return np.asarray(median_s * np.exp(self.work_sigma[clients] * z))
+        return np.asarray(median_s * exponentials(self.work_sigma[clients] * z))

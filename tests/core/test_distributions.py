@@ -116,3 +116,15 @@ def test_lists_have_one_value_a_client():
 def test_equal_only_where_it_is_certain():
     assert all_equal(0.3) and all_equal((0.1, 0.1)) and all_equal(Choices((0.2, 0.2))) and all_equal(make("constant"))
     assert not all_equal((0.1, 0.2)) and not all_equal(Choices((0.1, 0.2))) and not all_equal(make("uniform"))
+
+
+def test_exponentials_are_those_of_the_c_library():
+    """Not numpy's, whose last bits depend on the processor."""
+    from math import exp
+
+    from simfl.core.distributions import exponentials
+
+    values = np.random.default_rng(0).normal(0, 3, 2000)
+    assert exponentials(values).tolist() == [exp(value) for value in values.tolist()]
+    assert np.isfinite(exponentials(np.array([1e6]))).all() and exponentials(np.array([-1e6])).tolist() == [0.0]
+    assert exponentials(np.zeros(0)).shape == (0,)
