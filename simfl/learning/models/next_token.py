@@ -14,7 +14,7 @@ class NextToken(nn.Module):
         self.output = nn.Linear(hidden, classes)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(tokens.device.type, enabled=False):  # no bfloat16 LSTM on processors without AVX-512
+        with torch.autocast("cpu", enabled=False):  # processors without AVX-512 have no bfloat16 LSTM
             states, _ = self.lstm(self.embedding(tokens))
         logits: torch.Tensor = self.output(states[:, -1])
         return logits
