@@ -3,19 +3,21 @@
     python results/fedltn/best.py [--seeds 5] [--arms ARM ...] [--rounds 2000] [--finished] [--out results]
 
 Runs arms of ``fedltn.py high_lenet`` (a hundred clients, LeNet-5) with ``learning.evaluate.best``, seed after seed
-(finished runs are reused), and writes beside this file, of all arms and seeds that are finished and did not diverge,
+(finished runs are reused; ``--finished``: only they are read), and writes beside this file, of those that did not
+diverge,
 
     high_lenet_best.csv    one row an arm, seed and measured round: each client's best accuracy so far, of the models
                            that its local trainings left; what the last training left; the model before training; means
                            over the clients and the lowest client, per cent; megabytes so far
+
+Rows of other arms and seeds stay in it, so that it may grow by and by.
 """
 
-import argparse
 from pathlib import Path
 
 import pandas
 from arms import ARMS, BRIEF, HERE, PUBLISHED, SCENARIO, TABLES
-from tabulated import sent_mb
+from tabulated import grown, sent_mb
 
 import simfl
 from simfl.experiments import runner
@@ -126,12 +128,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="other than the table has")
     parser.add_argument("--arms", nargs="+", choices=CHOSEN, default=list(CHOSEN), metavar="ARM")
     options = parser.parse_args()
-    seeds = range(max(SEEDS, options.seeds))
-    runs = {(name, seed): scenario(name, seed, options.rounds) for seed in seeds for name in CHOSEN}
-    named = {key: each for key, each in runs.items() if key[0] in options.arms and key[1] < options.seeds}
-    if not options.finished:
-        runner.run_all(named, options, seconds=0.4 * (options.rounds or 2000))
-    folders = runner.run_all(runs, argparse.Namespace(**vars(options) | {"finished": True}))
+    keys = [(name, seed) for seed in range(options.seeds) for name in options.arms]
+    runs = {(name, seed): scenario(name, seed, options.rounds) for name, seed in keys}
+    folders = runner.run_all(runs, options, seconds=0.6 * (options.rounds or 2000))
     frames = []
     for (name, seed), folder in folders.items():
         if (diverged := simfl.open(folder).summary.get("diverged_round")) is None:
@@ -140,10 +139,8 @@ def main() -> None:
             print(f"{name}, seed {seed}, diverged in round {diverged} and is left out")
     if not frames:
         raise SystemExit("every finished run has diverged; no table is written")
-    table = pandas.concat(frames)
     stem = "high_lenet_best" + (f"_{options.rounds}_rounds" if options.rounds else "")
-    table.to_csv(HERE / f"{stem}.csv", index=False, float_format="%.5g")
-    print(markdown(table))
+    print(markdown(grown(HERE / f"{stem}.csv", frames, folders, list(CHOSEN))))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""The files that fedltn.py writes."""
+"""The files that fedltn.py and best.py write."""
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import pandas
@@ -30,6 +32,19 @@ PAIRS = (
 def sent_mb(rounds: pandas.DataFrame) -> pandas.Series:
     """Megabytes sent in each round. Averages send whole models; sparse methods say what counts: values only."""
     return rounds.published_mb if "published_mb" in rounds else rounds.bytes_up / 1e6
+
+
+def grown(
+    file: Path, frames: list[pandas.DataFrame], played: Collection[tuple[str, int]], arms: list[str]
+) -> pandas.DataFrame:
+    """These rows and those that the file has of other arms and seeds than were played, as it has them afterwards."""
+    if file.exists():
+        before = pandas.read_csv(file)
+        frames = [before[~pandas.MultiIndex.from_frame(before[["arm", "seed"]]).isin(list(played))], *frames]
+    table = pandas.concat(frames)
+    table = table.assign(place=table.arm.map(arms.index)).sort_values(["seed", "place"], kind="stable")
+    table.drop(columns="place").to_csv(file, index=False, float_format="%.5g")
+    return pandas.read_csv(file)
 
 
 def write(found: dict[str, dict[int, dict[str, float]]], diverged: dict[str, int], table: str) -> None:

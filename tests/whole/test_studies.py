@@ -291,11 +291,12 @@ def test_some_arms_of_fedltn_leave_the_rows_of_the_others(played, tmp_path):
         script.TABLES = {"high_lenet": {"clients": "6", "selection.k": "5"}}
         script.CHOSEN = {name: script.CHOSEN[name] for name in ("FedLTN 0.5", "FedAvg", "LotteryFL 0.5")}
 
-    words = ["--rounds", "4", "--arms"]
-    first = played("fedltn/best", [*words, "FedAvg", "--seeds", "2"], "high_lenet_best_4_rounds", small)
+    words, file = ["--rounds", "4", "--arms"], "high_lenet_best_4_rounds"
+    first = played("fedltn/best", [*words, "FedAvg", "--seeds", "2"], file, small)
     assert first[["arm", "seed", "rounds"]].values.tolist() == [["FedAvg", 0, 4], ["FedAvg", 1, 4]]
-    both = played("fedltn/best", [*words, "FedLTN 0.5", "--seeds", "1"], "high_lenet_best_4_rounds", small)
+    both = played("fedltn/best", [*words, "FedLTN 0.5", "--seeds", "1"], file, small)
     assert both[["arm", "seed"]].values.tolist() == [["FedLTN 0.5", 0], ["FedAvg", 0], ["FedAvg", 1]]
     assert both[both.arm == "FedAvg"].reset_index(drop=True).equals(first)
-    again = [*words, "LotteryFL 0.5", "--finished"]
-    assert played("fedltn/best", again, "high_lenet_best_4_rounds", small).equals(both)
+    with pytest.raises(SystemExit, match="none of 1 runs is finished in .*; no table is written"):
+        played("fedltn/best", [*words, "LotteryFL 0.5", "--seeds", "1", "--finished"], file, small)
+    assert played("fedltn/best", [*words, "FedAvg", "--seeds", "1", "--finished"], file, small).equals(both)
