@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas
-from algorithms_drawing import draw, markdown
+from algorithms_drawing import compared_markdown, draw, markdown
 from masked_averaging import ARMS, LAST, SCENARIO, measures, row
 
 import simfl
@@ -141,6 +141,8 @@ def main() -> None:
     pandas.concat(curves).to_csv(file := HERE / f"{options.table}_curves.csv", index=False, float_format="%.5g")
     draw(pandas.read_csv(file), HERE / f"{options.table}.svg")
     print(markdown(table))
+    if options.table == "algorithms_colours":
+        print(compared_markdown(pandas.read_csv(file)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The table and the picture of algorithms.py."""
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pandas
 
 COLOURS = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00"]
@@ -43,6 +45,38 @@ def markdown(table: pandas.DataFrame) -> str:
         clients = f"{NAMES.get(case.data, case.data)}, {case.partition}"
         cells = (clients, case.algorithm, seeds, both, gap, half, published.get(case.algorithm, ""))
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def as_accurate(curve: pandas.DataFrame, training_accuracy: float) -> float:
+    """The test accuracy with which a curve first reaches an accuracy on training samples; NaN where it does not."""
+    reached = curve.training_accuracy.cummax().to_numpy()
+    if not reached[0] <= training_accuracy <= reached[-1]:
+        return math.nan
+    return float(np.interp(training_accuracy, reached, curve.accuracy))
+
+
+def compared(curves: pandas.DataFrame) -> pandas.DataFrame:
+    """Of coloured MNIST, by algorithm: both accuracies of both arms in the last round, and the mean's test accuracy
+    when it was as accurate on training samples as the masked mean is then."""
+    rows = {}
+    for name, group in curves.groupby("algorithm", sort=False):
+        mean, masked = (group[group.arm == arm].sort_values("round") for arm in ("mean", "masked"))
+        end = {f"{column}_{arm}": curve[column].iloc[-1]
+               for column in MEASURES for arm, curve in (("mean", mean), ("masked", masked))}  # fmt: skip
+        rows[name] = end | {"as_accurate": as_accurate(mean, end["training_accuracy_masked"])}
+    return pandas.DataFrame.from_dict(rows, orient="index")
+
+
+def compared_markdown(curves: pandas.DataFrame) -> str:
+    """Its table in docs/how-to/learning.md."""
+    heads = ("algorithm", "on training samples: mean, masked", "on test samples: mean, masked",
+             "mean, when as accurate on training samples as masked at the end")  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, row in compared(curves).iterrows():
+        both = [f"{row[f'{column}_mean']:.1f}, {row[f'{column}_masked']:.1f}"
+                for column in ("training_accuracy", "accuracy")]  # fmt: skip
+        lines.append(f"| {name} | {both[0]} | {both[1]} | {row.as_accurate:.1f} |")
     return "\n".join(lines) + "\n"
 
 

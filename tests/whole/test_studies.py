@@ -195,6 +195,18 @@ def test_coloured_digits_are_told_on_training_samples_too(played, tmp_path):
     assert "accuracy on training samples, %" in picture and "test accuracy, %" in picture
 
 
+def test_two_curves_are_compared_at_the_same_accuracy_on_training_samples(monkeypatch):
+    """The masked mean ends at 85 and 75; the mean is at 85 halfway between 80 and 90, where its test accuracy is 65."""
+    drawing = imported(HERE / "results" / "masked_averaging" / "algorithms_drawing.py", monkeypatch)
+    points = {"mean": ((80, 60), (90, 70), (89, 72)), "masked": ((70, 50), (80, 60), (85, 75))}
+    rows = [{"algorithm": "FedAvg", "arm": arm, "round": 5 * (n + 1), "training_accuracy": train, "accuracy": test}
+            for arm, both in points.items() for n, (train, test) in enumerate(both)]  # fmt: skip
+    curves = pandas.DataFrame(rows)
+    assert "| FedAvg | 89.0, 85.0 | 72.0, 75.0 | 65.0 |" in drawing.compared_markdown(curves)
+    curve = curves[curves.arm == "mean"]
+    assert np.isnan(drawing.as_accurate(curve, 79)) and np.isnan(drawing.as_accurate(curve, 91))
+
+
 def test_a_seed_of_which_one_arm_diverged_is_left_out_of_both(monkeypatch, tmp_path):
     algorithms = imported(HERE / "results" / "masked_averaging" / "algorithms.py", monkeypatch)
     small = {"learning.data": "digits", "learning.model": "logistic", "learning.evaluate": "1",
