@@ -41,8 +41,11 @@ def grown(
     if file.exists():
         before = pandas.read_csv(file)
         frames = [before[~pandas.MultiIndex.from_frame(before[["arm", "seed"]]).isin(list(played))], *frames]
+    if not frames:
+        raise SystemExit("every run has diverged; no table is written")
+    rank = {arm: place for place, arm in enumerate(arms)}
     table = pandas.concat(frames)
-    table = table.assign(place=table.arm.map(arms.index)).sort_values(["seed", "place"], kind="stable")
+    table = table.assign(place=table.arm.map(rank).fillna(len(arms))).sort_values(["seed", "place"], kind="stable")
     table.drop(columns="place").to_csv(file, index=False, float_format="%.5g")
     return pandas.read_csv(file)
 

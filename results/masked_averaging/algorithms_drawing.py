@@ -9,6 +9,8 @@ import pandas
 COLOURS = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00"]
 DASHES = {"mean": "-", "masked": "--"}
 MEASURES = {"accuracy": "test accuracy", "training_accuracy": "accuracy on training samples"}
+LAST = 5
+"""Evaluations that the accuracies at the end are means of."""
 NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "colours": "coloured MNIST"}
 
 
@@ -49,29 +51,34 @@ def markdown(table: pandas.DataFrame) -> str:
 
 
 def as_accurate(curve: pandas.DataFrame, training_accuracy: float) -> float:
-    """The test accuracy with which a curve first reaches an accuracy on training samples; NaN where it does not."""
-    reached = curve.training_accuracy.cummax().to_numpy()
+    """The test accuracy with which a curve first reaches an accuracy on training samples; NaN where it does not.
+
+    Between two evaluations that are each more accurate on training samples than all before, it is interpolated.
+    """
+    records = curve[~curve.training_accuracy.cummax().duplicated()]
+    reached = records.training_accuracy.to_numpy()
     if not reached[0] <= training_accuracy <= reached[-1]:
         return math.nan
-    return float(np.interp(training_accuracy, reached, curve.accuracy))
+    return float(np.interp(training_accuracy, reached, records.accuracy))
 
 
 def compared(curves: pandas.DataFrame) -> pandas.DataFrame:
-    """Of coloured MNIST, by algorithm: both accuracies of both arms in the last round, and the mean's test accuracy
-    when it was as accurate on training samples as the masked mean is then."""
+    """Of coloured MNIST, by algorithm, means over the last five evaluations: both accuracies of both arms, and the test
+    accuracy of the mean when it was as accurate on training samples as the masked mean at each of them."""
     rows = {}
     for name, group in curves.groupby("algorithm", sort=False):
-        mean, masked = (group[group.arm == arm].sort_values("round") for arm in ("mean", "masked"))
-        end = {f"{column}_{arm}": curve[column].iloc[-1]
-               for column in MEASURES for arm, curve in (("mean", mean), ("masked", masked))}  # fmt: skip
-        rows[name] = end | {"as_accurate": as_accurate(mean, end["training_accuracy_masked"])}
+        arms = {arm: group[group.arm == arm].sort_values("round") for arm in DASHES}
+        rows[name] = {f"{column}_{arm}": curve[column].tail(LAST).mean()
+                      for column in MEASURES for arm, curve in arms.items()}  # fmt: skip
+        late = [as_accurate(arms["mean"], accuracy) for accuracy in arms["masked"].training_accuracy.tail(LAST)]
+        rows[name]["as_accurate"] = float(np.mean(late))
     return pandas.DataFrame.from_dict(rows, orient="index")
 
 
 def compared_markdown(curves: pandas.DataFrame) -> str:
     """Its table in docs/how-to/learning.md."""
     heads = ("algorithm", "on training samples: mean, masked", "on test samples: mean, masked",
-             "mean, when as accurate on training samples as masked at the end")  # fmt: skip
+             "test accuracy of the mean at the masked mean's accuracy on training samples")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, row in compared(curves).iterrows():
         both = [f"{row[f'{column}_mean']:.1f}, {row[f'{column}_masked']:.1f}"

@@ -102,7 +102,12 @@ CELLS: dict[str, tuple[Cell, ...]] = {
             {scheme: AUTHORS[scheme] for scheme in ("random", "batch T=3")}, 5,
         ),
     ),
-    "more_seeds": (Cell(3, "IID", "paper001_cifar10_authors.yaml", {}, {"random": AUTHORS["random"]}, 19),),
+    "more_seeds": (
+        Cell(
+            3, "IID", "paper001_cifar10_authors.yaml", {},
+            {scheme: AUTHORS[scheme] for scheme in ("random", "batch T=4")}, 38,
+        ),
+    ),
     "ablation": (sized(60, 12, 75), sized(240, 12, 25), sized(120, 6, 25), sized(120, 24, 75)),
     "tuned": (
         Cell(3, "IID", "paper001_cifar10.yaml", GROUPED, PAPER, 75),

@@ -1,7 +1,7 @@
 """Tables 2, 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 7 and 6), beside this file.
 
     python results/paper001/tables.py --settings authors [--table 4] [--seeds 5] [--rounds 50] [--jobs 2] [--out DIR]
-    python results/paper001/tables.py --settings more_seeds --first-seed 5 --seeds 10
+    python results/paper001/tables.py --settings more_seeds --first-seed 5 --seeds 5
     python results/paper001/tables.py --settings ablation --rounds 200
     python results/paper001/tables.py --settings tuned
     python results/paper001/tables.py --settings reduced
@@ -13,9 +13,9 @@ table, runs3_authors.csv (one row a run) and curves3_authors.csv (one row an eva
 they have of other settings and seeds (``--setting IID``, ``--first-seed 3``), so that a table may grow by and by; and
 from them table3_authors.csv (accuracy after 100, 200, 500 and 1,000 rounds, MNIST 50, 100 and 200, with 95 %
 intervals, and paired differences from random) and table3_authors.svg; alike for 4 and tuned. ``more_seeds``
-is Table 3, IID, random only, for seeds that had no part in choosing its settings; ``ablation`` is Table 3,
-IID, with other N and K than 120 and 12; ``reduced`` is Table 2 with a quarter of VGG-11's channels on CIFAR-10.
-``--cost`` says how long that takes.
+is Table 3, IID, random and T = 4 only, without a picture, for seeds that had no part in choosing its settings;
+``ablation`` is Table 3, IID, with other N and K than 120 and 12; ``reduced`` is Table 2 with a quarter of VGG-11's
+channels on CIFAR-10. ``--cost`` says how long that takes.
 
 --tune runs the random scheme only, on a seed of its own, with each learning rate, into tuning.csv. The best
 rate of a setting is used for all its six schemes; MNIST IID takes the rate found for MNIST non-IID.
@@ -132,7 +132,7 @@ def main() -> None:
             files = (HERE / f"runs{name}.csv", HERE / f"curves{name}.csv")
             runs, curves = (added(rows, file, order) for rows, file in zip(told(cell, played), files, strict=True))
             table(number, runs, curves).to_csv(HERE / f"table{name}.csv", index=False, float_format="%.6g")
-            if len(cell.schemes) > 1:
+            if options.settings != "more_seeds":  # level.py compares these runs with the stored ones
                 draw(curves, number, f"table{name}")
 
 

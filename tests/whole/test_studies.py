@@ -196,15 +196,16 @@ def test_coloured_digits_are_told_on_training_samples_too(played, tmp_path):
 
 
 def test_two_curves_are_compared_at_the_same_accuracy_on_training_samples(monkeypatch):
-    """The masked mean ends at 85 and 75; the mean is at 85 halfway between 80 and 90, where its test accuracy is 65."""
+    """The mean is at 85 halfway between 80 and 90, where its test accuracy is 65; its value in a dip does not count."""
     drawing = imported(HERE / "results" / "masked_averaging" / "algorithms_drawing.py", monkeypatch)
-    points = {"mean": ((80, 60), (90, 70), (89, 72)), "masked": ((70, 50), (80, 60), (85, 75))}
+    points = {"mean": ((80, 60), (90, 70), (82, 30), (92, 74), (91, 72)), "masked": ((80, 60), *[(85, 75)] * 5)}
     rows = [{"algorithm": "FedAvg", "arm": arm, "round": 5 * (n + 1), "training_accuracy": train, "accuracy": test}
             for arm, both in points.items() for n, (train, test) in enumerate(both)]  # fmt: skip
     curves = pandas.DataFrame(rows)
-    assert "| FedAvg | 89.0, 85.0 | 72.0, 75.0 | 65.0 |" in drawing.compared_markdown(curves)
+    assert "| FedAvg | 87.0, 85.0 | 61.2, 75.0 | 65.0 |" in drawing.compared_markdown(curves)
     curve = curves[curves.arm == "mean"]
-    assert np.isnan(drawing.as_accurate(curve, 79)) and np.isnan(drawing.as_accurate(curve, 91))
+    told = [drawing.as_accurate(curve, accuracy) for accuracy in (80, 90, 91, 92)]
+    assert told == [60, 70, 72, 74] and np.isnan([drawing.as_accurate(curve, each) for each in (79, 93)]).all()
 
 
 def test_a_seed_of_which_one_arm_diverged_is_left_out_of_both(monkeypatch, tmp_path):
@@ -312,3 +313,14 @@ def test_some_arms_of_fedltn_leave_the_rows_of_the_others(played, tmp_path):
     with pytest.raises(SystemExit, match="none of 1 runs is finished in .*; no table is written"):
         played("fedltn/best", [*words, "LotteryFL 0.5", "--seeds", "1", "--finished"], file, small)
     assert played("fedltn/best", [*words, "FedAvg", "--seeds", "1", "--finished"], file, small).equals(both)
+
+
+def test_rows_of_runs_that_diverged_go_and_those_of_other_arms_stay(monkeypatch, tmp_path):
+    grown = imported(HERE / "results" / "fedltn" / "tabulated.py", monkeypatch).grown
+    rows = pandas.DataFrame({"arm": ["old", "a", "b", "a"], "seed": [0, 0, 0, 1], "value": [0.5, 1.5, 2.5, 3.5]})
+    rows.to_csv(file := tmp_path / "table.csv", index=False)
+    found = grown(file, [], [("a", 0)], ["b", "a"])
+    assert found.values.tolist() == [["b", 0, 2.5], ["old", 0, 0.5], ["a", 1, 3.5]]
+    assert pandas.read_csv(file).equals(found)
+    again = grown(file, [rows[rows.value == 1.5]], [("a", 0)], ["b", "a"])
+    assert again.value.tolist() == [2.5, 1.5, 0.5, 3.5]

@@ -19,9 +19,9 @@ class Colours(Transform):
     """Images of one channel become red, green and blue: the grey level times a hue of their class.
 
     The hues of c classes are equally far apart. A model may read the hue instead of the shape; ``noise`` gives it a
-    reason not to, and the test part shows what it has read. The idea and the noise are those of coloured MNIST
-    (Arjovsky et al. 2019), which has two classes; Mugunthan (MIT thesis, 2022, section 3.5.3) has ten, and names no
-    noise.
+    reason not to, and the test part shows what it has read. The idea is that of coloured MNIST (Arjovsky et al. 2019),
+    which has two classes. Mugunthan (MIT thesis, 2022, section 3.5.3 and appendix B.2) has ten, and names no noise for
+    them.
     """
 
     noise: Annotated[
