@@ -25,7 +25,7 @@ from simfl.learning.device import device
 from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator
 from simfl.learning.holdout import Holdings
 from simfl.learning.local_runner import LocalRunner, TrainedJob, check_declared, sum_arrays, upload_masks
-from simfl.learning.models.build import build, refuse_shared_statistics, refuse_single_samples
+from simfl.learning.models.build import build, check_bf16, refuse_shared_statistics, refuse_single_samples
 from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
 from simfl.learning.partitions.base import Split
@@ -67,6 +67,8 @@ class SupervisedLearner:
         module = build(choice.model, self.data.shape, self.data.classes, self.data.tokens)
         if reason := choice.backend.supports(module, choice.bf16):
             raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
+        if choice.bf16 and self.device.type == "cpu":
+            check_bf16(module, self.data.shape, self.data.tokens)
         self.dimension = size(layout(module))
         self.model_bytes = 4 * self.dimension
         self.parameters = parameters(module)

@@ -7,10 +7,12 @@ import pytest
 import torch
 import yaml
 from click.testing import CliRunner
+from torch import nn
 
 from simfl.cli import simfl
 from simfl.core.processor import CPUINFO, Processor, processor
 from simfl.learning.backends.choices import GROUPED_CAUTION
+from simfl.learning.models.build import check_bf16
 from simfl.scenario import Scenario
 
 SHIPPED = sorted((Path(__file__).resolve().parents[2] / "scenarios").glob("*.yaml"))
@@ -143,3 +145,35 @@ def test_grouped_is_slower_without_avx512_and_that_is_said(monkeypatch, known, s
     }
     assert any(GROUPED_CAUTION in line for line in found["grouped"]) is said
     assert not any("grouped" in line for backend in ("auto", "sequential") for line in found[backend])
+
+
+class SinglePrecision(nn.Module):
+    """A network that cannot be computed in bfloat16, as an LSTM cannot on processors without AVX-512."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        logits = self.layers(x)
+        if logits.dtype is not torch.float32:
+            raise RuntimeError("could not create a primitive. Run it again to learn more.")
+        return logits
+
+
+def test_a_model_that_has_no_bfloat16_is_refused_before_anything_is_written(tmp_path):
+    file = tmp_path / "rough.yaml"
+    file.write_text(ROUGH.replace("logistic", f"{{name: python, object: '{__name__}:SinglePrecision'}}"))
+    refused = CliRunner().invoke(simfl, ["run", str(file), "-q", "--out", str(tmp_path / "out")])
+    assert refused.exit_code == 2 and not (tmp_path / "out").exists()
+    told = "learning.bf16: torch cannot compute this model in bfloat16 on this processor (could not create a primitive)"
+    assert told + "; set bf16 to false" in refused.stderr and refused.stderr.count("\n") == 1
+    full = ["run", str(file), "learning.bf16=false", "--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(simfl, full).exit_code == 0
+
+
+def test_the_trial_in_bfloat16_leaves_the_statistics_of_norm_layers_alone():
+    module = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10)).train()
+    before = [each.clone() for each in module.state_dict().values()]
+    check_bf16(module, (1, 8, 8))
+    assert all(map(torch.equal, before, module.state_dict().values()))

@@ -1,6 +1,7 @@
 """A model choice becomes a module that federated training can use, or is refused. Imported only where torch is."""
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,22 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
         if any(not torch.equal(before[name], buffer) for name, buffer in _own_buffers(module)):
             raise _refusal(model, "changes a buffer in its forward pass; an average of models cannot carry that")
     return module
+
+
+def check_bf16(module: nn.Module, shape: tuple[int, ...], tokens: bool = False) -> None:
+    """Tries a module on two blank samples in bfloat16 on the processor, which has no such LSTM without AVX-512.
+
+    Raises:
+        ScenarioError: torch cannot compute it.
+    """
+    tried = deepcopy(module)  # a pass moves the statistics of norm layers
+    try:
+        with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16), trial_pass(tried):
+            tried(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
+    except Exception as error:  # as above
+        why = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0]
+        text = f"torch cannot compute this model in bfloat16 on this processor ({why}); set bf16 to false"
+        raise ScenarioError("bf16", text) from error
 
 
 def _own_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
