@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas
+from masked_averaging import LAST
 
 COLOURS = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00"]
 DASHES = {"mean": "-", "masked": "--"}
 MEASURES = {"accuracy": "test accuracy", "training_accuracy": "accuracy on training samples"}
-LAST = 5
-"""Evaluations that the accuracies at the end are means of."""
 NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "colours": "coloured MNIST"}
 
 

@@ -4,11 +4,11 @@
     python results/paper001/level.py
 
 One row a scheme, a sample of seeds and a mark of Table 3; ``both`` is the mean of the two schemes of a seed, beside the
-stored runs of both. The first seeds (runs3_authors.csv) had a part in forming the question; the further ones
-(runs3_more_seeds.csv) test it, and both together estimate the difference. Columns: seeds, the mean accuracy of simfl's
-runs and of the stored runs in per cent, their difference with its 95 % interval (Welch's, unequal variances), p, and
-half of the interval of the stored runs' mean, which that of the difference comes near as seeds are added: the degrees
-of freedom fall to those of the stored runs.
+stored runs of both as if these were independent. The first seeds (runs3_authors.csv) had a part in forming the
+question; the further ones (runs3_more_seeds.csv) test it, and both together estimate the difference. Columns: seeds,
+the mean accuracy of simfl's runs and of the stored runs in per cent, their difference with its 95 % interval (Welch's,
+unequal variances), p, and half of the interval of the stored runs' mean, to which that of the difference tends as seeds
+are added: the degrees of freedom fall to those of the stored runs.
 """
 
 from collections.abc import Iterator, Sequence

@@ -39,7 +39,7 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
             with torch.no_grad(), trial_pass(module):
                 out = module(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
         except Exception as error:  # somebody else's module may raise anything
-            why = (str(error).splitlines() or [type(error).__name__])[0]
+            why = _first_line(error)
             flat = "; a linear layer takes flat samples: begin with torch.nn.Flatten()"
             hint = flat if len(shape) > 1 and "mat1 and mat2" in why else ""
             raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}{hint}") from error
@@ -62,7 +62,9 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
 
 
 def check_bf16(module: nn.Module, shape: tuple[int, ...], tokens: bool = False) -> None:
-    """Tries a module on two blank samples in bfloat16 on the processor, which has no such LSTM without AVX-512.
+    """Tries a module in bfloat16 on the CPU, on two blank samples of this shape (of one sample; of tokens if so).
+
+    What torch can compute in bfloat16 depends on the processor: an LSTM, for instance, needs AVX-512.
 
     Raises:
         ScenarioError: torch cannot compute it.
@@ -71,10 +73,15 @@ def check_bf16(module: nn.Module, shape: tuple[int, ...], tokens: bool = False) 
     try:
         with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16), trial_pass(tried):
             tried(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
-    except Exception as error:  # as above
-        why = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0]
+    except Exception as error:  # somebody else's module may raise anything
+        why = _first_line(error).partition(". ")[0]
         text = f"torch cannot compute this model in bfloat16 on this processor ({why}); set bf16 to false"
         raise ScenarioError("bf16", text) from error
+
+
+def _first_line(error: Exception) -> str:
+    """Of its message, or the name of its type where it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _own_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
