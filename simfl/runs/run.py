@@ -79,6 +79,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         observers=scenario.attacks,
         metrics=scenario.metrics,
         records=scenario.trace == "aggregates",
+        counts_change=scenario.learning.counts_change,
     )
 
 

@@ -1,5 +1,6 @@
 """Asynchronous runs from YAML to tables: equal to FedAvg where they must be, the same bytes after any kill."""
 
+import json
 import multiprocessing
 from collections import Counter
 from pathlib import Path
@@ -35,7 +36,7 @@ GROWING = [
     "learning.partition={name: growing, first: 10, new: 5, versions: 9}",
     "devices.computation={name: per_sample, seconds: 0.02}", "training.lookahead=12",
 ]  # fmt: skip
-"""The time of a job's work depends on the version with which it was selected."""
+"""The time of a job's work depends on the version with which it departs."""
 
 
 def tables(folder):
@@ -136,6 +137,54 @@ def test_tables_and_summary_agree(tmp_path, overrides):
         assert used.staleness.max() > 1
     assert set(verify(done.path).values()) == {True}
     assert tables(done.path)["events.jsonl"].decode().count('"kind":"model"') == len(jobs)
+
+
+PER_SAMPLE = """
+clients: 24
+devices: {computation: {name: per_sample, seconds: 0.02}}
+selection: {name: random, k: 6}
+training: {name: fedbuff, concurrency: 6, buffer: 4, lookahead: 12, rounds: 8, batch_size: 20}
+learning: {data: digits, partition: iid, model: mlp}
+privacy: none
+trace: events
+"""
+
+
+def computed(folder):
+    """Client, version of the model (0 in a synchronous round) and seconds of each completed work."""
+    file = folder / "jobs.csv"
+    versions = pandas.read_csv(file).set_index("job").version if file.exists() else {}
+    for record in map(json.loads, (folder / "events.jsonl").read_text().splitlines()):
+        if record["event"] == "compute" and record["completed"]:
+            yield record["client"], versions.get(record["job"], 0), record["end_s"] - record["start_s"]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [[], ["selection={name: half_partition, k: 8, T: 2}"], ["training.weighting=equal", "secagg=basecagg"],
+     ["network={name: star, latency_s: 0.1, server: {down_bytes_per_s: 1.0e+6, up_bytes_per_s: 1.0e+6}}"]],
+    ids=["alone", "units of two", "secure aggregation", "shared link"],
+)  # fmt: skip
+def test_work_takes_as_long_as_the_samples_that_a_client_trains_on(tmp_path, overrides):
+    """Data grow while clients wait in the queue: the version that they depart with counts, not the selection's."""
+    growing = ["learning.partition={name: growing, first: 10, new: 5, versions: 9}", "training.rounds=16"]
+    done = run(Scenario.parse(PER_SAMPLE, "s", [*growing, *overrides]), tmp_path)
+    works = pandas.DataFrame(computed(done.path), columns=["client", "version", "seconds"])
+    assert works.version.nunique() > 6 and works.version.max() > 8
+    np.testing.assert_allclose(works.seconds, 0.02 * (10 + 5 * np.minimum(works.version, 8)))
+
+
+def test_training_once_more_takes_time_with_and_without_a_buffer(tmp_path):
+    """FedLTN trains once more where it prunes, which only training shows."""
+    personal = ["learning.holdout={validation: 0.5}", "training.personal={name: fedltn, threshold: 0.15}"]
+    rules = {"fedbuff": ["training.concurrency=24", "training.lookahead=24"],
+             "fedavg": ["training={name: fedavg, rounds: 1, batch_size: 20}"]}  # fmt: skip
+    took = []
+    for name, rule in rules.items():
+        done = run(Scenario.parse(PER_SAMPLE, "s", [*personal, "selection.k=24", *rule]), tmp_path / name)
+        took.append({client: round(seconds / 0.02) for client, version, seconds in computed(done.path) if not version})
+    assert took[0] == took[1] and len(took[0]) == 24
+    assert 0 < sum(samples > 50 for samples in took[0].values()) < 24, "some have pruned"
 
 
 class Interrupted(Exception):

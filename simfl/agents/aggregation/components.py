@@ -39,6 +39,7 @@ class Components(Generic[R_co]):
     Attributes:
         rule: what its server reads: a synchronous or a buffered rule, or another of the server's own.
         records: rounds carry what the server saw.
+        counts_change: a client's number of samples may depend on the version of the model that it trains on.
     """
 
     clients: int
@@ -57,6 +58,12 @@ class Components(Generic[R_co]):
     observers: tuple[Observer, ...] = ()
     metrics: tuple[Metric, ...] = ()
     records: bool = False
+    counts_change: bool = False
+
+    @property
+    def jobs_vary(self) -> bool:
+        """Whether the sizes of a job's messages, or its work, depend on the model's version that it departs with."""
+        return self.learner.sizes_vary or self.counts_change
 
     @cached_property
     def sharing(self) -> PathLinks | None:

@@ -198,8 +198,8 @@ class Dispatcher:
         """The models leave the server."""
         world, version, deadline_s = self.world, self.global_model.version, self.parts.rule.deadline_s
         unit.departed, now, costs = True, world.now, self.accounts.costs
-        if self.parts.learner.sizes_vary:
-            self._resize(unit, version)
+        if self.parts.jobs_vary:
+            self._replan(unit, version)
         for task in unit.members:
             self.serial += 1
             task.depart(version, now, self.serial)
@@ -223,12 +223,12 @@ class Dispatcher:
         if self.shared is not None:
             self.shared.trips.cancel(task)
 
-    def _resize(self, unit: Unit, version: int) -> None:
-        """Sizes that depend on the version are known only now; the draws stay the same."""
+    def _replan(self, unit: Unit, version: int) -> None:
+        """Sizes and samples that depend on the version are known only now; the draws stay the same."""
         clients = np.array([task.job.client for task in unit.members], dtype=np.int32)
-        sized = schedule(self.parts, unit.selection_id, version, clients, self.world.now, sized=True)
-        for task, fresh in zip(unit.members, sized, strict=True):
-            task.download_s, task.reply_s = fresh.download_s, fresh.reply_s
+        planned = schedule(self.parts, unit.selection_id, version, clients, self.world.now, sized=True)
+        for task, fresh in zip(unit.members, planned, strict=True):
+            task.download_s, task.compute_s, task.reply_s = fresh.download_s, fresh.compute_s, fresh.reply_s
             task.down_bytes, task.up_bytes = fresh.down_bytes, fresh.up_bytes
 
     def _set_deadline(self, task: AsyncJob, deadline_s: float) -> None:
