@@ -153,10 +153,10 @@ trace: events
 def computed(folder):
     """Client, version of the model (0 in a synchronous round) and seconds of each completed work."""
     file = folder / "jobs.csv"
-    versions = pandas.read_csv(file).set_index("job").version if file.exists() else {}
+    versions = pandas.read_csv(file).set_index("job").version if file.exists() else Counter()
     for record in map(json.loads, (folder / "events.jsonl").read_text().splitlines()):
         if record["event"] == "compute" and record["completed"]:
-            yield record["client"], versions.get(record["job"], 0), record["end_s"] - record["start_s"]
+            yield record["client"], versions[record["job"]], record["end_s"] - record["start_s"]
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,18 @@ def computed(folder):
 )  # fmt: skip
 def test_work_takes_as_long_as_the_samples_that_a_client_trains_on(tmp_path, overrides):
     """Data grow while clients wait in the queue: the version that they depart with counts, not the selection's."""
-    growing = ["learning.partition={name: growing, first: 10, new: 5, versions: 9}", "training.rounds=16"]
+    first, speed = np.arange(24) % 5 * 4, 1 + np.arange(24) % 3
+    growing = [
+        f"learning.partition={{name: growing, first: {first.tolist()}, new: 5, versions: 9}}", "training.rounds=16",
+        f"devices.computation.speed={speed.tolist()}",
+    ]  # fmt: skip
     done = run(Scenario.parse(PER_SAMPLE, "s", [*growing, *overrides]), tmp_path)
     works = pandas.DataFrame(computed(done.path), columns=["client", "version", "seconds"])
     assert works.version.nunique() > 6 and works.version.max() > 8
-    np.testing.assert_allclose(works.seconds, 0.02 * (10 + 5 * np.minimum(works.version, 8)))
+    samples = first[works.client] + 5 * np.minimum(works.version, 8)
+    np.testing.assert_allclose(works.seconds, 0.02 * speed[works.client] * samples, atol=1e-9)
+    untraced = tables(run(Scenario.parse(PER_SAMPLE, "s", [*growing, *overrides, "trace=rounds"]), tmp_path).path)
+    assert {name: data for name, data in tables(done.path).items() if name != "events.jsonl"} == untraced
 
 
 def test_training_once_more_takes_time_with_and_without_a_buffer(tmp_path):

@@ -20,7 +20,7 @@ def estimate_job_s(parts: Components[Rule]) -> dict[str, NDArray[np.float64]]:
     """``estimate_s``: seconds of download, work and upload, and ``upload_estimate_s``: of the upload, (clients,).
 
     Means over a few draws; exact where network and computation draw nothing anew in a round. Sizes are those of a dense
-    model where they vary.
+    model where they vary, and the work is then one pass; samples are those of version 0.
     """
     clients, learner = np.arange(parts.clients, dtype=np.int32), parts.learner
     dense = Sizes(learner.model_bytes, learner.model_bytes)

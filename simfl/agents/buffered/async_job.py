@@ -19,7 +19,7 @@ from simfl.training.base import Rule
 
 class AsyncJob(Trip):
     """One job under way: a client as a state machine with absolute times. Its trip's durations were drawn when it was
-    scheduled.
+    scheduled; those that depend on the model's version are replaced when it departs.
 
     Attributes:
         job: what is worked on.
@@ -72,10 +72,10 @@ def schedule(
     Args:
         parts: the built scenario.
         selection_id: number of the selection; with the client it addresses all draws of the job and names it.
-        version: the model version that is downloaded.
+        version: of the global model now.
         clients: who works, shape (n,), distinct.
         now_s: simulated time at which the jobs start, seconds.
-        sized: whether the version is certain, so that sizes which depend on it may be asked for.
+        sized: whether this version is the one that is downloaded, so that sizes which depend on it may be asked for.
     """
     where, learner = Address(selection_id, clients, parts.clients), parts.learner
     jobs = [Job.of(selection_id, client, version, now_s) for client in clients.tolist()]

@@ -2,8 +2,8 @@
 
 It gives the same tables and the same checkpoints as :class:`simfl.agents.buffered.server.BufferedServer`, in a fraction
 of the time. That one has an event for every job, and is needed where something depends on single jobs in the course of
-a round: a trace, a shared link, a deadline, units of several clients, a protocol that prepares them, sizes that depend
-on the version or the client, a policy that reads how long jobs took.
+a round: a trace, a shared link, a deadline, units of several clients, a protocol that prepares them, sizes or passes
+that depend on the version or the client, data that grow, a policy that reads how long jobs took.
 """
 
 from dataclasses import dataclass

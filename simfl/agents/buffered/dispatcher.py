@@ -116,12 +116,13 @@ class Dispatcher:
             self.retry_at = now + rule.retry_s
             self.world.at(self.retry_at, self._refill, phase=REFILL)
             return False
-        self._enqueue(selection_id, self.global_model.version, units)
+        self._enqueue(selection_id, units)
         return True
 
-    def _enqueue(self, selection_id: int, version: int, units: NDArray[np.int32]) -> None:
-        """Draws the trips of selected units; ``version``: of the model that they were selected with."""
-        tasks = schedule(self.parts, selection_id, version, units.ravel(), self.world.now, sized=False)
+    def _enqueue(self, selection_id: int, units: NDArray[np.int32]) -> None:
+        """Draws the trips of selected units."""
+        version, now = self.global_model.version, self.world.now
+        tasks = schedule(self.parts, selection_id, version, units.ravel(), now, sized=False)
         size = units.shape[1]
         self.queue.extend(tasks[first : first + size] for first in range(0, len(tasks), size))
 
@@ -224,7 +225,7 @@ class Dispatcher:
             self.shared.trips.cancel(task)
 
     def _replan(self, unit: Unit, version: int) -> None:
-        """Sizes and samples that depend on the version are known only now; the draws stay the same."""
+        """Sizes, samples and passes may depend on the version, which is known only now; the draws stay the same."""
         clients = np.array([task.job.client for task in unit.members], dtype=np.int32)
         planned = schedule(self.parts, unit.selection_id, version, clients, self.world.now, sized=True)
         for task, fresh in zip(unit.members, planned, strict=True):
@@ -247,7 +248,6 @@ class Dispatcher:
         return {
             "serial": np.int64(self.serial),
             "queue": np.array([job.id for job in queued], dtype=np.int64),
-            "queue_version": np.int64(queued[0].version if queued else 0),
             **prefix_arrays("task", save_jobs(self.live.values())),
             **prefix_arrays("queries", self.queries.state()),
             **(self.shared.state(self.live.values()) if self.shared is not None else {}),
@@ -260,7 +260,7 @@ class Dispatcher:
         if queued := state["queue"].tolist():
             clients = [JobId(job).client for job in queued]
             units = np.array(clients, dtype=np.int32).reshape(-1, self.parts.policy.unit_size)
-            self._enqueue(JobId(queued[0]).selection, int(state["queue_version"]), units)
+            self._enqueue(JobId(queued[0]).selection, units)
         tasks = load_jobs(under("task", state))
         self.live = {task.job.id: task for task in tasks}
         self.free -= sum(isnan(task.ended_s) for task in tasks)

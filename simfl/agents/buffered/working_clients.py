@@ -1,7 +1,8 @@
 """The clients at work for a buffered server where nobody looks at single events: all up to a full buffer in one loop.
 
 The order of things is that of :mod:`simfl.agents.buffered.server`. Here every unit is one client, nothing is prepared,
-no link is shared and nobody is late, so that between two aggregations an arrival changes nothing but who is at work.
+no link is shared, nobody is late and no job depends on the version of the model, so that between two aggregations an
+arrival changes nothing but who is at work.
 The loop knows a job's place in :class:`simfl.agents.buffered.job_columns.JobColumns`, how long it takes, and whether it
 ends as usual; everything else is done with whole columns.
 """
@@ -54,7 +55,6 @@ class WorkingClients:
         self.queries = PolicyQueries(parts, None)
         self.free: int = parts.rule.concurrency
         self.busy = np.zeros(parts.clients, dtype=bool)
-        self.queue_version = 0
         self.jobs = JobColumns()
         self.running: list[tuple[float, int]] = []
         self.buffer: list[int] = []
@@ -141,7 +141,7 @@ class WorkingClients:
             self.retry_at = now_s + rule.retry_s
             return False
         self._forget_ended()
-        self._enqueue(selection_id, model.version, units.ravel())
+        self._enqueue(selection_id, units.ravel())
         return True
 
     def _forget_ended(self) -> None:
@@ -155,11 +155,11 @@ class WorkingClients:
         self.running = [(arrives_s, place) for (arrives_s, _), place in zip(self.running, places, strict=True)]
         self._find_unusual()
 
-    def _enqueue(self, selection_id: int, version: int, clients: NDArray[np.int32]) -> None:
-        """Draws the whole trip of a cohort at once, which was selected at a version of the model."""
-        parts, self.queue_version = self.parts, version
+    def _enqueue(self, selection_id: int, clients: NDArray[np.int32]) -> None:
+        """Draws the whole trip of a selected cohort at once."""
+        parts = self.parts
         where = Address(selection_id, clients, parts.clients)
-        request = work(parts, clients, where, parts.learner.sizes([]), version)
+        request = work(parts, clients, where, parts.learner.sizes([]))
         delays = sample_delays(parts, request, where)
         self.unusual.update((self.jobs.used + np.flatnonzero(~delays.lives)).tolist())
         trip_s = {"download_s": delays.down_s, "compute_s": delays.compute_s, "reply_s": delays.up_s}
@@ -209,7 +209,6 @@ class WorkingClients:
         return {
             "serial": np.int64(self.serial),
             "queue": self.jobs["job"][self.jobs.used - len(self.trips) :].copy(),
-            "queue_version": np.int64(self.queue_version if self.trips else 0),
             **prefix_arrays("task", self.jobs.save(self.at_work())),
             **prefix_arrays("queries", self.queries.state()),
         }
@@ -231,4 +230,4 @@ class WorkingClients:
         self._for_versions(places, self.global_model.hold)
         if queued := state["queue"].tolist():
             clients = np.array([JobId(job).client for job in queued], dtype=np.int32)
-            self._enqueue(JobId(queued[0]).selection, int(state["queue_version"]), clients)
+            self._enqueue(JobId(queued[0]).selection, clients)
