@@ -98,7 +98,8 @@ def escape(text: str) -> str:
 
 def _cell(text: str) -> str:
     """A cell: at the beginning of a row LaTeX would take "[" and "*" for arguments of the row before."""
-    return "{}" * text.startswith(("[", "*")) + escape(text)
+    escaped = escape(text)
+    return "{}" * escaped.startswith(("[", "*")) + escaped
 
 
 def _caption(study: Study) -> str:

@@ -93,6 +93,7 @@ def test_columns_that_do_not_differ_are_left_out_unless_they_are_asked_for():
 @example(r"50 % & a_b^2 \{x} ~ $1 #2 <|>")
 @example("[{name: clipping}]")
 @example("line\nline")
+@example("\r[")
 def test_any_name_stays_one_cell(name):
     study = simulated([Truth(), Truth()], np.random.default_rng(0), seeds=2)
     study = replace(study, title=name, groups=(replace(study.groups[0], label=name), study.groups[1]), baseline=name)
