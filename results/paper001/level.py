@@ -1,6 +1,6 @@
 """How far ``random`` and T = 4 on CIFAR-10, IID, lie from the authors' stored runs after each mark: level.csv.
 
-    python results/paper001/tables.py --settings more_seeds --first-seed 5 --seeds 5
+    python results/paper001/tables.py --settings more_seeds --first-seed 5 --seeds 10
     python results/paper001/level.py
 
 One row a scheme, a sample of seeds and a mark of Table 3; ``both`` is the mean of the two schemes of a seed, beside the

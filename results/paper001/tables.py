@@ -1,7 +1,7 @@
 """Tables 2, 3 and 4 of Multi-RoundSecAgg (arXiv 2106.03328) with their curves (Figures 7 and 6), beside this file.
 
     python results/paper001/tables.py --settings authors [--table 4] [--seeds 5] [--rounds 50] [--jobs 2] [--out DIR]
-    python results/paper001/tables.py --settings more_seeds --first-seed 5 --seeds 5
+    python results/paper001/tables.py --settings more_seeds --first-seed 5 --seeds 10
     python results/paper001/tables.py --settings ablation --rounds 200
     python results/paper001/tables.py --settings tuned
     python results/paper001/tables.py --settings reduced

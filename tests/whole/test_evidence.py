@@ -460,30 +460,26 @@ def test_the_level_with_more_seeds(script, tmp_path, monkeypatch, capsys):
 def test_the_sentences_on_the_level_say_what_the_table_says():
     table, text = pandas.read_csv(PAPER / "level.csv").set_index(["scheme", "sample", "mark"]), words("paper001.md")
     seeds = pandas.read_csv(PAPER / "runs3_more_seeds.csv").groupby("scheme").seed.apply(list)
-    assert all(each == list(range(5, 5 + len(each))) for each in seeds)
-    spans = [f"{seeds[scheme][0]} to {seeds[scheme][-1]} of {name}"
-             for scheme, name in (("random", "`random`"), ("batch T=4", "T = 4"))]  # fmt: skip
-    assert f"seeds {spans[0]} and {spans[1]} test it" in text
-    assert f"--first-seed 5 --seeds {len(seeds['random'])}" in text
+    assert dict(seeds) == {scheme: list(range(5, 15)) for scheme in ("random", "batch T=4")}
+    assert "seeds 5 to 14 of both schemes test it" in text and "--first-seed 5 --seeds 10" in text
     lower = {scheme: [-table.difference[scheme, "further", mark] for mark in (500, 1000)]
              for scheme in ("random", "batch T=4", "both")}  # fmt: skip
     told = [f"{first:.1f} and {second:.1f}".replace("-", "−") for first, second in lower.values()]
     p = [table.p["both", "further", mark] for mark in (500, 1000)]
-    assert f"lie {told[0]} points lower than the stored runs with `random`, {told[1]} with T = 4, and {told[2]}" in text
-    assert "with both (p {:.2g} and {:.2g}). Their 95 % intervals".format(*p) in text
-    for scheme in lower:
-        for mark in (500, 1000):
-            further = table.loc[(scheme, "further", mark)]
-            assert further.p > 0.05 and further.lower < table.difference[scheme, "first", mark] < further.upper
+    assert f"they lie {told[0]} points lower than the stored runs after 500 and 1,000 rounds with `random`" in text
+    assert f"{told[1]} with T = 4, and {told[2]} with both (p {p[0]:.2g} and {p[1]:.2g})" in text
+    assert (table.p.loc[list(lower), "further", [500, 1000]] > 0.05).all(), "they do not confirm it"
+    further = {mark: table.loc[("both", "further", mark)] for mark in (500, 1000)}
+    spans = [f"{each.lower:.1f} to {each.upper:.1f}".replace("-", "−") for each in further.values()]
+    where = "the second contains the difference of the first seeds, the first does not"
+    assert "the 95 % intervals with both schemes are {} and {}; ".format(*spans) + where in text
+    contain = [each.lower < table.difference["both", "first", mark] < each.upper for mark, each in further.items()]
+    assert contain == [False, True]
     late = table.loc[("both", "all", 1000)]
     told = f"is {late.difference:.1f} ({late.lower:.1f} to {late.upper:.1f}) after 1,000 rounds".replace("-", "−")
-    assert f"Over all {late.seeds:.0f} seeds of both schemes the difference " + told in text
-    numbers = {3: "three", 5: "five"}
-    told = f"({numbers[len(seeds['random'])]} of `random`, {numbers[len(seeds['batch T=4'])]} of T = 4) are"
-    told += f" {lower['random'][1]:.1f} and {lower['batch T=4'][1]:.1f} points lower after 1,000 rounds"
-    assert "Further seeds " + told in text
-    lack = [str(seed) for seed in seeds["random"] if seed not in seeds["batch T=4"]]
-    assert f"with the seeds {' and '.join(lack)}, which the stored tables lack" in text
+    assert f"Over all {late.seeds:.0f} seeds of both schemes the difference {told} (p {late.p:.2g})" in text
+    told = f"{lower['random'][1]:.1f} and {lower['batch T=4'][1]:.1f} points lower after 1,000 rounds"
+    assert f"Further seeds (ten of `random`, ten of T = 4) are {told}, which may be chance" in text
 
 
 def test_how_narrow_the_intervals_of_the_level_can_become():
