@@ -471,7 +471,7 @@ def test_the_sentences_on_the_level_say_what_the_table_says():
     assert (table.p.loc[list(lower), "further", [500, 1000]] > 0.05).all(), "they do not confirm it"
     further = {mark: table.loc[("both", "further", mark)] for mark in (500, 1000)}
     spans = [f"{each.lower:.1f} to {each.upper:.1f}".replace("-", "−") for each in further.values()]
-    where = "the second contains the difference of the first seeds, the first does not"
+    where = "the interval after 1,000 rounds contains the difference that seeds 0 to 4 had, the one after 500 does not"
     assert "the 95 % intervals with both schemes are {} and {}; ".format(*spans) + where in text
     contain = [each.lower < table.difference["both", "first", mark] < each.upper for mark, each in further.items()]
     assert contain == [False, True]
