@@ -136,6 +136,7 @@ def main() -> None:
         rows = measured(seed, options.start, options.out)
         table = rows if table.empty else pandas.concat([table, rows])
         table.to_csv(file, index=False, float_format="%.5g")
+    table = pandas.read_csv(file)  # the same figures, whether played now or read
     if options.start == START:
         draw(table)
     else:

@@ -143,7 +143,7 @@ def main() -> None:
             table = table.sort_values(["block", "policy"], key=lambda names: names.map(ORDER), kind="stable")
             table.to_csv(file, index=False, float_format="%.4g")
             print(block, name, {key: found[0][key] for key in ("rank", "error", "auc", "accuracy")}, flush=True)
-    draw(table, options.out / f"{options.data}.svg")
+    draw(pandas.read_csv(file), options.out / f"{options.data}.svg")  # the same, whether played now or read
 
 
 if __name__ == "__main__":

@@ -74,6 +74,8 @@ def solve(gram: Floats, ridge: float = 0.0) -> Solution:
         basis, scale = vectors[:, known], 1 / (values[known] + ridge)
         inverse = (basis * scale) @ basis.T
         miss = np.eye(n) - (basis * (scale * values[known])) @ basis.T
+    if rank == n and not ridge:
+        miss = np.zeros((n, n))  # exactly, not what rounding leaves
     return Solution(rank, inverse, miss, np.square(basis) @ (scale**2 * values[known]))
 
 

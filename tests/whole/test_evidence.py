@@ -122,6 +122,31 @@ def test_the_page_of_paper_003_has_its_theorem():
     assert (masks[(masks.late > 0) & (masks.stale < 10)].uniform_p > 0.05).all()
 
 
+def test_the_page_has_the_differences_at_a_rate_of_0_002(script):
+    paired, folder = script("fedltn/best_paired.py"), HERE / "results" / "fedltn"
+    table = pandas.read_csv(folder / "high_lenet_best_paired.csv")
+    page = (HERE / "docs" / "how-to" / "personal.md").read_text()
+    text = re.sub(r"\s+", " ", page)
+    assert paired.markdown(table) in page
+    runs = pandas.read_csv(folder / "high_lenet_best.csv").query("rounds == 2000").set_index(["arm", "seed"])
+    for row in table.itertuples():
+        gaps = runs.loc[row.arm][row.measure] - runs.loc[row.against][row.measure]
+        gaps = gaps[gaps.index > 0] if row.seeds == "after seed 0" else gaps
+        low, high = stats.t.interval(0.95, len(gaps) - 1, gaps.mean(), stats.sem(gaps))
+        assert (row.count, row.difference, row.low, row.high) == pytest.approx(
+            (len(gaps), gaps.mean(), low, high), abs=1e-4
+        )
+    whole = table[(table.seeds == "all") & (table.measure == "trained_mean")]
+    low, lottery, *dense = whole.set_index(["arm", "against"]).itertuples()
+    assert len(dense) == 3 and all(row.low > 0 for row in (low, lottery, dense[0])) and dense[2].high < 0
+    assert f"LotteryFL 0.1 there, by {low.difference:.1f} points (published: 2.8)" in text
+    assert f"FedLTN 0.5 is ahead of it by {lottery.difference:.1f} points (published: 1.4)" in text
+    told = "between {:.1f} behind (FedLTN 0.9) and {:.1f} ahead (FedLTN 0.1)"
+    assert told.format(-dense[2].difference, dense[0].difference) in text
+    cells = [f"{row.difference:.1f} points ({row.low:.1f} to {row.high:.1f})" for row in (lottery, low)]
+    assert f"FedLTN is ahead, by {cells[0].replace(' points', '')} and {cells[1]}" in text
+
+
 def test_the_page_has_the_best_accuracies_so_far(script):
     best, folder = script("fedltn/best.py"), HERE / "results" / "fedltn"
     table = pandas.read_csv(folder / "high_lenet_best.csv")
@@ -146,31 +171,33 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     over = [slow[name] - best.PUBLISHED[name.split(",")[0]][0] for name in names[:4]]
     assert f"the last round is {min(over):.0f} to {max(over):.0f} points above the thesis" in text and min(over) > 0.5
     pair = [f"{name}, rate 0.002" for name in names[:2]]
-    by_seed = table[table.arm.isin(pair)].pivot(index=["seed", "rounds"], columns="arm", values="trained_mean")
-    leads = by_seed[pair[0]] - by_seed[pair[1]]
-    ends = leads.xs(2000, level="rounds")
-    assert leads.notna().all() and len(ends) == 5 and "five seeds, paired;" in text
-    told = []
-    for each in (ends, ends[ends.index > 0]):
-        half = stats.t.ppf(0.975, len(each) - 1) * each.std() / len(each) ** 0.5
-        told.append(f"{each.mean():.1f} points ({each.mean() - half:.1f} to {each.mean() + half:.1f}")
-        assert each.mean() > half
-    assert f"is ahead of LotteryFL 0.1 there, by {told[0]}, " in text
-    assert f"which had a part in choosing the rate, by {told[1].replace(' points', '')})" in text
-    way = leads.groupby("rounds").mean()
-    assert f"lead is {way[1000]:.1f} points after round 1,000 and {way[1500]:.1f} after 1,500" in text
-    assert way[1000] > way[1500] > way[2000]
-    first = table[(table.arm == pair[0]) & (table.seed == 0)].set_index("rounds").trained_mean
-    assert f"at 0.002 it has {first[1700]:.1f} at round 1,700" in text and first.idxmax() == 1700
-    dense = table[table.arm == "FedAvg, rate 0.002"].set_index("rounds").trained_mean
-    assert f"FedAvg has {dense[1000]:.1f} at round 1,000 and {dense[2000]:.1f} at the end" in text
+    by_seed = table[table.arm.str.endswith("rate 0.002")].pivot(
+        index=["rounds", "seed"], columns="arm", values="trained_mean"
+    )
+    assert by_seed.notna().all(axis=None) and len(by_seed) == 20 * 5 and "81.7 over five seeds" in text
+    way = by_seed.groupby("rounds").mean()
+    leads = way[pair[0]] - way[pair[1]]
+    assert f"lead is {leads[1000]:.1f} points after round 1,000 and {leads[1500]:.1f} after 1,500" in text
+    assert leads[1000] > leads[1500] > leads[2000]
+    dense = by_seed["FedAvg, rate 0.002"].unstack()
+    assert (
+        dense.idxmax().between(1000, 1500).all() and (dense.idxmax() == 1000).any() and (dense.idxmax() == 1500).any()
+    )
+    below = (by_seed.groupby("seed").max() - by_seed.loc[2000]).agg(["min", "max"])
+    assert "ends {:.1f} to {:.1f} points below that".format(*below["FedAvg, rate 0.002"]) in text
+    assert "FedLTN 0.1 ends {:.1f} to {:.1f} below its highest".format(*below[pair[0]]) in text
+    assert (below["FedLTN 0.5, rate 0.002"] == 0).all()
+    assert f"after round 1,000 FedAvg was {way['FedAvg, rate 0.002'][1000] - way[pair[0]][1000]:.1f} ahead" in text
     late, dense = last.loc["LotteryFL 0.5, step 0.1, rate 0.002"], last.megabytes["FedAvg"]
     assert f"at {late.trained_mean:.1f} (74.9) and still sends {late.megabytes / dense:.2f} of FedAvg's" in text
     assert f"FedLTN 0.9 sends {last.megabytes['FedLTN 0.9, rate 0.002'] / dense:.2f} (published 0.20" in text
     before = last.before_mean["FedAvg, rate 0.002"]
     assert f"FedAvg is at {slow['FedAvg']:.1f} after a job and at {before:.1f} before one (published 50.6)" in text
+    gap = "fall and is at {:.1f} %, FedLTN 0.1 is at {:.1f} and FedLTN 0.9 at {:.1f} (five seeds)"
+    assert gap.format(slow["FedAvg"], slow["FedLTN 0.1"], slow["FedLTN 0.9"]) in text
     reached = last.best_mean.drop("LotteryFL 0.5, step 0.1, rate 0.002")
-    assert f"lie between {reached.min():.1f} and {reached.max():.1f} %" in text
+    assert f"lie between {reached.min():.1f} and {reached.max():.1f} %, which is FedAvg's at 0.002" in text
+    assert reached.idxmax() == "FedAvg, rate 0.002"
     assert reached.min() > max(mean for mean, *_ in best.PUBLISHED.values())
     most = {name: last.loc[name] for name in ("FedLTN 0.9", "LotteryFL 0.5")}
     shares = {name: row.megabytes / dense for name, row in most.items()}
