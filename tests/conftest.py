@@ -1,6 +1,7 @@
 """What several test modules share: a small comparison and a single run, played once."""
 
 import signal
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -73,6 +74,19 @@ def one_worker():
         patch.setattr("simfl.experiments.sweep.processes.Slot", lambda time_limit_s: slot)
         yield
     Slot.close(slot)
+
+
+@pytest.fixture
+def no_plugins():
+    """What plugin files register during the test is forgotten, and executed again where it is named again."""
+    from simfl.core.errors import PLUGIN_FILE
+    from simfl.core.registration.family_index import undone
+
+    before = set(sys.modules)
+    with undone():
+        yield
+    for name in [name for name in sys.modules if name.startswith(PLUGIN_FILE) and name not in before]:
+        del sys.modules[name]
 
 
 @pytest.fixture

@@ -73,9 +73,10 @@ def solve(gram: Floats, ridge: float = 0.0) -> Solution:
             values, known = np.maximum(values, 0.0), np.ones(n, dtype=bool)
         basis, scale = vectors[:, known], 1 / (values[known] + ridge)
         inverse = (basis * scale) @ basis.T
-        miss = np.eye(n) - (basis * (scale * values[known])) @ basis.T
-    if rank == n and not ridge:
-        miss = np.zeros((n, n))  # exactly, not what rounding leaves
+        if rank == n and not ridge:
+            miss = np.zeros((n, n))  # exactly, not what rounding leaves
+        else:
+            miss = np.eye(n) - (basis * (scale * values[known])) @ basis.T
     return Solution(rank, inverse, miss, np.square(basis) @ (scale**2 * values[known]))
 
 

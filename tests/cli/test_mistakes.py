@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from click.testing import CliRunner
 
 import simfl
 from simfl.cli import simfl as command
-from simfl.core.errors import PLUGIN_FILE
-from simfl.core.registration.family_index import undone
 from tests.cli.mistakes import (
     BASE,
     Mistake,
@@ -52,15 +49,6 @@ def results(tmp_path_factory):
     with open(made / "DAMAGED" / "rounds.csv", "a") as table:
         table.write("1,2,3\n")
     return folder / "results"
-
-
-@pytest.fixture
-def no_plugins():
-    """What plugin files register is forgotten."""
-    with undone():
-        yield
-    for name in [name for name in sys.modules if name.startswith(PLUGIN_FILE)]:
-        del sys.modules[name]
 
 
 @pytest.fixture

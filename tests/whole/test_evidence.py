@@ -159,8 +159,8 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     last = table[table.rounds == 2000].groupby("arm").mean(numeric_only=True)
     zero = table[(table.rounds == 2000) & (table.seed == 0)].set_index("arm").trained_mean
     falls = [zero[f"FedLTN 0.1{rate}"] for rate in ("", *(f", rate {r}" for r in (0.01, 0.005, 0.002)))]
-    falls.append(last.trained_mean["FedLTN 0.1, rate 0.002"])
-    told = "in seed 0, {:.1f} % at the rate 0.02, {:.1f} at 0.01, {:.1f} at 0.005 and {:.1f} at 0.002 (there {:.1f}"
+    falls += [last.trained_mean[f"FedLTN 0.1, rate {rate}"] for rate in (0.005, 0.002)]
+    told = "{:.1f} % at the rate 0.02, {:.1f} at 0.01, {:.1f} at 0.005 and {:.1f} at 0.002 ({:.1f} and {:.1f}"
     assert told.format(*falls) in text
     names = ("FedLTN 0.1", "LotteryFL 0.1, step 0.1", "FedLTN 0.9", "FedLTN 0.5", "FedAvg")
     slow = {name: last.trained_mean[name + ", rate 0.002"] for name in names}
@@ -174,7 +174,7 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     by_seed = table[table.arm.str.endswith("rate 0.002")].pivot(
         index=["rounds", "seed"], columns="arm", values="trained_mean"
     )
-    assert by_seed.notna().all(axis=None) and len(by_seed) == 20 * 5 and "81.7 over five seeds" in text
+    assert by_seed.notna().all(axis=None) and len(by_seed) == 20 * 5
     way = by_seed.groupby("rounds").mean()
     leads = way[pair[0]] - way[pair[1]]
     assert f"lead is {leads[1000]:.1f} points after round 1,000 and {leads[1500]:.1f} after 1,500" in text

@@ -20,7 +20,7 @@ from tests.whole.test_scripts import HERE, imported
 
 
 @pytest.fixture
-def played(monkeypatch, tmp_path):
+def played(monkeypatch, tmp_path, no_plugins):
     """The CSV of a script that runs with these words; ``change`` is given the script first."""
 
     def play(name, words, table, change):
