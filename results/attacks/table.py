@@ -1,11 +1,11 @@
 """What an honest-but-curious server recovers under twelve policies and eight settings: digits.csv and digits.svg.
 
-    python results/attacks/table.py [--data digits] [--rounds 120] [--out DIR]
+    python results/attacks/table.py [--data digits] [--rounds ROUNDS] [--out DIR]
 
 48 clients, 12 a round (every unit divides both), one step of batch 20; four clients hold one sample each, which
 inversion looks for; membership is asked of every client's samples, beside any others and beside others of the same
-classes. A perceptron on the digits, or LeNet-5 on MNIST (``--data mnist --rounds 300``, more than an hour; no inversion
-where clients fail or buffer). The same draws for all. Rows that the CSV holds already are not played again.
+classes. A perceptron on the digits, 120 rounds, or LeNet-5 on MNIST, 300 rounds (``--data mnist``, more than an hour;
+no inversion where clients fail or buffer). The same draws for all. Rows that the CSV has already are not run again.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from table_scenarios import (
     MEMBERSHIP,
     ORDER,
     POLICIES,
+    ROUNDS,
     N,
 )
 
@@ -95,24 +96,21 @@ def cells(scenario: Scenario, played: RunInMemory, block: str) -> list[dict]:
 
 def draw(table: pandas.DataFrame, path: Path) -> None:
     import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "simfl", "svg.fonttype": "none", "font.size": 8})
-    from matplotlib import pyplot
-
     table = table.assign(column=table.block + np.where(table.view == "public", ", public", ""))
     names = list(dict.fromkeys(table.column))
     shown = {"error": ("Recovery error", (0, 1)), "psnr_over_guess": ("Samples, dB above the mean", (0, 20)),
              "auc": ("Members among any, AUC", (0.5, 0.8)), "alike_auc": ("Members among alike, AUC", (0.5, 0.8)),
              "accuracy": ("Test accuracy", (0, 1))}  # fmt: skip
-    figure, axes = pyplot.subplots(1, len(shown), figsize=(17, 4.2), layout="constrained", sharey=True)
-    for axis, (key, (title, limits)) in zip(axes, shown.items()):
+    figure = Figure(figsize=(17, 4.2), layout="constrained")
+    for axis, (key, (title, limits)) in zip(figure.subplots(1, len(shown), sharey=True), shown.items()):
         grid = table.pivot(index="policy", columns="column", values=key).reindex(index=list(POLICIES), columns=names)
         axis.imshow(grid, aspect="auto", cmap="cividis", vmin=limits[0], vmax=limits[1])
         for (row, column), value in np.ndenumerate(grid.to_numpy(dtype=float)):
             if np.isfinite(value):
-                colour = "white" if value < sum(limits) / 2 else "black"
-                text = f"{value:.2f}" if value < 99 else "≫1"
+                text, colour = f"{value:.2f}" if value < 99 else "≫1", "white" if value < sum(limits) / 2 else "black"
                 axis.text(column, row, text, ha="center", va="center", fontsize=6, color=colour)
         axis.set_title(title)
         axis.set_xticks(range(len(names)), names, rotation=55, ha="right")
@@ -123,10 +121,12 @@ def draw(table: pandas.DataFrame, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=DATA, default="digits")
-    parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--rounds", type=int, help="other than the table has; files are named for them")
     parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()
-    file = options.out / f"{options.data}.csv"
+    stem = options.data + (f"_{options.rounds}_rounds" if options.rounds else "")
+    options.rounds, file = options.rounds or ROUNDS[options.data], options.out / f"{stem}.csv"
+    options.out.mkdir(parents=True, exist_ok=True)
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame(columns=["policy", "block"])
     for block, changes in BLOCKS.items():
         for name, policy in POLICIES.items():
@@ -143,7 +143,7 @@ def main() -> None:
             table = table.sort_values(["block", "policy"], key=lambda names: names.map(ORDER), kind="stable")
             table.to_csv(file, index=False, float_format="%.4g")
             print(block, name, {key: found[0][key] for key in ("rank", "error", "auc", "accuracy")}, flush=True)
-    draw(pandas.read_csv(file), options.out / f"{options.data}.svg")  # the same, whether played now or read
+    draw(pandas.read_csv(file), file.with_suffix(".svg"))  # the same, whether played now or read
 
 
 if __name__ == "__main__":

@@ -61,3 +61,4 @@ DATA = {
         {"name": "inversion", "method": "cosine", "steps": 300, "restarts": 1, "window": 20},
     ),
 }
+ROUNDS = {"digits": 120, "mnist": 300}

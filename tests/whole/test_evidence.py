@@ -318,6 +318,95 @@ def test_the_page_has_the_errors_after_1460_rounds(script):
     assert f"by a factor of {pairs[1].norm_ratio:.2f} ({pairs[0].norm_ratio:.2f})" in text
 
 
+@pytest.fixture(scope="module")
+def recovered():
+    """Of digits and MNIST: the table, and each column by policy and block as the server sees it."""
+    tables = {data: pandas.read_csv(HERE / "results" / "attacks" / f"{data}.csv") for data in ("digits", "mnist")}
+    seen = {data: table[table["view"] == "server"].set_index(["policy", "block"]) for data, table in tables.items()}
+    return tables, lambda data, column: seen[data][column].unstack("block")
+
+
+UNITS = [f"batch T={size}" for size in (2, 3, 4, 6)]
+HALVES = [f"half T={size}" for size in (2, 4, 6)]
+FREE = ["random", "weighted", "bernoulli"]
+
+
+def test_the_page_has_twelve_policies_under_eight_settings(script, recovered):
+    pages, page = script("attacks/table_pages.py"), (HERE / "docs" / "how-to" / "attacks.md").read_text()
+    tables, column = recovered
+    assert pages.markdown(tables["digits"], pages.DIGITS) in page
+    assert pages.markdown(tables["mnist"], pages.MNIST) in page
+    for data in tables:
+        assert column(data, "rank").shape == (12, 8) and column(data, "rank").notna().all(axis=None)
+
+
+def test_the_sentences_on_twelve_policies_and_the_digits(recovered):
+    text, (tables, column) = re.sub(r"\s+", " ", (HERE / "docs" / "how-to" / "attacks.md").read_text()), recovered
+    alike, rank, error = (column("digits", name) for name in ("alike_auc", "rank", "error"))
+    assert f"its AUC is {alike.min(axis=None):.2f} to {alike.max(axis=None):.2f} everywhere" in text
+    partial = "secagg, 1 % fail, partial"
+    broken = "ranks {}, {}, {}, {} to {}, {}, {}, {},".format(*rank.secagg[UNITS], *rank[partial][UNITS])
+    assert f"Under `partial` units of 2, 3, 4 and 6 rise from {broken}" in text
+    assert (column("digits", "weak")[partial][UNITS + HALVES] == 1).all()
+    assert (error[partial][UNITS + HALVES] > 1).all() and "amplified drift (errors above 1)" in text
+    assert (rank.secagg["half T=2"], round(error.secagg["half T=2"], 1)) == (47, 2.3)
+    psnr, gain = column("digits", "psnr").plain, column("digits", "psnr_over_guess")
+    assert f"at {psnr.min():.0f} to {psnr.max():.0f} dB under `plain`" in text
+    spans = [span for some in (FREE, UNITS, HALVES) for span in (gain.secagg[some].min(), gain.secagg[some].max())]
+    free, units, halves = (f"{low:.0f} to {high:.0f}" for low, high in zip(spans[::2], spans[1::2], strict=True))
+    said = f"{free} dB above the mean sample under random selection, {units} under batches, {halves} under half-batches"
+    assert said in text
+    noise = error["central noise z=0.3"] / error.secagg - 1
+    public = tables["digits"].query("view == 'public'").set_index("policy").error / error["distributed noise z=0.3"] - 1
+    assert f"within {100 * noise.abs().max():.0f} % of that of `secagg`" in text
+    assert f"within {100 * public.abs().max():.0f} % of that with the clients' own noise" in text
+    weak, strong = (f"distributed noise z={z}" for z in (0.03, 0.3))
+    random = error.loc["random"]
+    assert (
+        f"by {random[weak] / random.secagg:.0f} (z = 0.03) and {random[strong] / random.secagg:.0f} (z = 0.3)" in text
+    )
+    assert f"better than the mean (at most {gain[[weak, strong]].max(axis=None):.1f} dB)" in text
+    accuracy, auc = (column("digits", name) for name in ("accuracy", "auc"))
+    fall = (accuracy.plain - accuracy[strong]).max()
+    assert f"accuracy falls by at most {100 * fall:.1f} points" in text
+    assert f"AUCs change by at most {auc[[weak, strong]].sub(auc.secagg, axis=0).abs().max(axis=None):.2f}" in text
+    epsilon = column("digits", "epsilon")[[weak, strong]]
+    assert epsilon.loc["random"].round(-1).tolist() == [45570, 470] and "(46,000 and 470;" in text
+    assert epsilon.loc["all"].round(-2).tolist() == [133300, 1300] and "`all`: 133,000 and 1,300)" in text
+
+
+def test_the_sentences_on_twelve_policies_and_mnist(recovered):
+    text, (tables, column) = re.sub(r"\s+", " ", (HERE / "docs" / "how-to" / "attacks.md").read_text()), recovered
+    gain, rank, error, alike, epsilon = (
+        column("mnist", name) for name in ("psnr_over_guess", "rank", "error", "alike_auc", "epsilon")
+    )
+    assert (gain.plain > 0).all() and (gain.secagg < 0).all() and "recovers no image under any policy" in text
+    partial = rank["secagg, 1 % fail, partial"]
+    assert "up to ranks {}, {}, {} and {}.".format(*partial[UNITS]) in text
+    assert f"the AUCs are {alike.min(axis=None):.2f} to {alike.max(axis=None):.2f} in every cell" in text
+    ours, servers = "distributed noise z=0.3", "central noise z=0.3"
+    accuracy = column("mnist", "accuracy")
+    costs = [100 * (accuracy.secagg - accuracy[block]) for block in (ours, servers)]
+    low, high, server_low, server_high = (f"{value:.0f}" for cost in costs for value in (cost.min(), cost.max()))
+    said = (
+        f"costs {low} to {high} points of accuracy here if it is the clients' noise and {server_low} to {server_high}"
+    )
+    assert said in text
+    others = epsilon.drop("all")
+    assert others[ours].between(800, 1050).all() and others[servers].between(530, 650).all()
+    assert epsilon.loc["all", [ours, servers]].round(-2).tolist() == [3300, 1900] and "(`all`: 3,300 and 1,900)" in text
+    assert error[servers].max() < 1.6 and "whose errors stay below 1.6" in text
+    ratio = tables["mnist"].query("view == 'public'").set_index("policy").error / error[ours]
+    assert f"the public's are {ratio.min():.1f} to {ratio.max():.1f} times as high" in text
+    whole = UNITS + HALVES + ["partition"]
+    for data in ("digits", "mnist"):
+        ranks = column(data, "rank")
+        for block in ("secagg, 1 % fail, drop_unit", "fedbuff, basecagg"):
+            assert (ranks[block][whole] == ranks.secagg[whole]).all()
+        assert ranks["fedbuff, basecagg"]["all"] == 48
+    assert partial["all"] == 47 and "and 47 where a failing client is left out" in text
+
+
 def test_errors_after_more_rounds_are_geometric_means_of_the_same_seeds(script):
     cases = [(window, policy, mode) for window in (40, 50) for mode in ("frozen", "live")
              for policy in ("random", "batch T=2", "half T=2", "pairs of random")]  # fmt: skip
