@@ -88,7 +88,7 @@ def cells(scenario: Scenario, played: RunInMemory, block: str) -> list[dict]:
                 "weak": 1 if single else private.weak_lower,
                 **(exploited if view == "server" else {}),
                 "accuracy": played.last("test_accuracy"),
-                "epsilon": epsilon(scenario, played) if scenario.privacy.stages else None,
+                "epsilon": epsilon(scenario, played) if scenario.privacy.stages else np.nan,
             }
         )
     return rows

@@ -1,0 +1,266 @@
+"""Tables that pages show are those of the stored results, number by number.
+
+Tables of scripts that write them as text are compared in test_evidence.py and test_scripts.py.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from scipy import stats
+
+from tests.whole.test_scripts import imported
+
+HERE = Path(__file__).resolve().parents[2]
+RESULTS = HERE / "results"
+NUMBER = re.compile(r"[−+]?\d[\d,]*(?:\.\d+)?(?<!,)")
+
+
+def shown(page, head, number=0):
+    """The rows below the page's tables with this beginning of a head, of that with this number, cell by cell."""
+    text = (HERE / "docs" / f"{page}.md").read_text()
+    tables = re.findall(r"^\|.*\n\|[ \-|:]+\n((?:\|.*\n)+)", text, re.M)
+    heads = re.findall(r"^(\|.*)\n\|[ \-|:]+\n", text, re.M)
+    found = [table for first, table in zip(heads, tables, strict=True) if first.startswith(head)]
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in found[number].splitlines()]
+
+
+def same(text, *values):
+    """Whether a cell's numbers are these, each as far as its last digit."""
+    numbers = NUMBER.findall(text)
+    values = [value for value in values if value is not None and not pandas.isna(value)]
+    if len(numbers) != len(values):
+        return False
+    for number, value in zip(numbers, values, strict=True):
+        digits = len(number.partition(".")[2])
+        told = float(number.replace("−", "-").replace(",", ""))
+        if abs(told - value) > 0.5501 * 10**-digits:  # stored values are rounded, too
+            return False
+    return True
+
+
+def assert_same(cells, *values):
+    """Of one row: cells and, for each, its values; None is a cell that is not compared."""
+    assert len(cells) == len(values), cells
+    for cell, expected in zip(cells, values, strict=True):
+        if expected is not None:
+            expected = expected if isinstance(expected, tuple) else (expected,)
+            assert same(cell, *expected), f"{cells}: {cell} is not {expected}"
+
+
+def csv(name, *index):
+    table = pandas.read_csv(RESULTS / f"{name}.csv")
+    return table.set_index(list(index)) if index else table
+
+
+def spread(row, name):
+    """Mean and half of its interval."""
+    return row[name], row[f"{name}_high"] - row[name]
+
+
+def interval(row, name):
+    """Estimate and interval."""
+    return row[name], row[f"{name}_low"], row[f"{name}_high"]
+
+
+ARMS = "| method | after: mean"
+
+
+@pytest.mark.parametrize(("name", "head", "number"), [
+    ("low_resnet8", ARMS, 0), ("low_lenet", ARMS, 1), ("high_lenet", "| method | seeds", 0),
+    ("high_lenet_400_rounds", ARMS, 2),
+])  # fmt: skip
+def test_arms_of_fedltn(name, head, number):
+    table, rows = csv(f"fedltn/{name}", "arm"), shown("how-to/personal", head, number)
+    assert {cells[0] for cells in rows} == set(table.index)
+    for arm, *cells in rows:
+        row = table.loc[arm]
+        seeds = [int(row.seeds)] if "seeds" in head else []
+        means = [spread(row, measure) for measure in ("trained_mean", "trained_min", "before_mean")]
+        assert_same(cells, *seeds, *means, (row.pruned_20, row.pruned_last), row.megabytes, row.share, None)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), list(enumerate(["low_resnet8", "low_lenet", "high_lenet", "high_lenet_400_rounds"]))
+)
+def test_paired_differences_of_fedltn(number, name):
+    table = csv(f"fedltn/{name}_paired", "arm", "against")
+    for difference, *cells in shown("how-to/personal", "| difference | after: mean", number):
+        if difference.startswith("the same"):
+            difference = "FedLTN 0.9, no threshold − FedLTN 0.9, rewinding, no threshold"
+        row = table.loc[tuple(difference.split(" − "))]
+        assert_same(cells, *(interval(row, measure) for measure in ("trained_mean", "trained_min", "before_mean")))
+
+
+def test_course_of_fedltn():
+    table = csv("fedltn/high_lenet_course", "arm", "rounds")
+    for arm, *cells in shown("how-to/personal", "| after training, mean (training loss)"):
+        rows = [table.loc[arm, rounds] for rounds in (500, 1000, 1500, 2000)]
+        assert_same(cells, *((row.trained_mean, row.train_loss) for row in rows))
+
+
+PRINTED = [
+    *(("3_ablation_200_rounds", f"N={n},K={k}") for n, k in ((60, 12), (240, 12), (120, 6), (120, 24))),
+    *(("3_authors", setting) for setting in ("IID", "non-IID, shared")), ("3_more_seeds", "IID"),
+    *(("4_authors", setting) for setting in ("IID", "non-IID, dropout by label")),
+    *(("2_reduced", setting) for setting in ("IID", "non-IID")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "setting"), PRINTED)
+def test_tables_of_paper_001(name, setting, monkeypatch):
+    table = csv(f"paper001/table{name}")
+    printed = imported(RESULTS / "paper001" / "printed.py", monkeypatch)
+    lines = printed.markdown(int(name[0]), table[table.setting == setting])
+    assert "\n".join(lines) in (HERE / "docs" / "papers" / "paper001.md").read_text()
+
+
+def test_cardinality_by_T_of_paper_001():
+    table = csv("paper001/tradeoff").set_index(["family", "T"])
+    for T, *cells in shown("papers/paper001", "| T | batch: theory"):
+        T = int(NUMBER.findall(T)[0])
+        for family, (theory, simulated) in zip(("batch", "half"), (cells[:2], cells[2:]), strict=True):
+            if (family, T) in table.index and theory:
+                row = table.loc[(family, T)]
+                error = 2 * row.standard_error if "±" in simulated else None
+                assert_same([theory, simulated], row.expected_cardinality, (row.simulated_cardinality, error))
+            else:
+                assert not theory and not simulated
+
+
+@pytest.mark.parametrize("data", ["mnist", "cifar10"])
+def test_compression(data, monkeypatch):
+    written = imported(RESULTS / "compression" / "compression.py", monkeypatch).markdown(csv(f"compression/{data}"))
+    assert written in (HERE / "docs" / "how-to" / "compression.md").read_text()
+
+
+def test_quorum():
+    table, count = csv("quorum/quorum", "policy", "selected"), 0
+    for policy, selected, *cells in shown("how-to/quorum", "| policy | selected"):
+        row, count = table.loc[(policy.replace("`", "").replace("T = ", "T="), int(selected))], count + 1
+        assert_same(cells, row.time_s, row.time_to_target_s, row.test_accuracy, row.fairness_gap, row.late,
+                    row.never_summed, row.privacy_semi_strong)  # fmt: skip
+        assert row.reached == row.seeds == 5
+    assert count == len(table)
+
+
+def test_shared_links():
+    table = csv("links/links").drop_duplicates(["way", "link"]).set_index(["way", "link"])
+    rows = shown("how-to/network-sharing", "| way | own links")
+    assert {cells[0] for cells in rows} == set(table.index.unique("way")) - {"plain"}
+    for way, *cells in rows:
+        seconds = [table.s_per_100_updates[way, link] for link in ("own", "10 Gbit/s", "1 Gbit/s", "0.3 Gbit/s")]
+        assert_same(cells, *seconds, 100 * table.use_down[way, "1 Gbit/s"])
+
+
+def test_oblivious_attack_and_costs():
+    table = csv("oblivious/attack", "strategy")
+    rows = shown("how-to/oblivious", "| strategy | Laplaces left")
+    assert [cells[0] for cells in rows] == list(table.index)
+    for strategy, *cells in rows:
+        row = table.loc[strategy]
+        assert_same(cells, row.laplaces_predicted, row.laplaces_measured, row.r2_measured, row.r2_predicted)
+    table = csv("oblivious/costs", "users")
+    for users, *cells in shown("how-to/oblivious", "| users | server"):
+        row = table.loc[users.replace(",", "")]
+        assert_same(cells, *((row[part], row[f"{part}_printed"]) for part in ("server", "setup", "encryption")))
+
+
+def test_fedbuff_against_fedavg():
+    table = csv("fedbuff/targets", "algorithm", "target").xs(0.95, level="target")
+    rows = shown("how-to/fedbuff", "| | client updates")
+    assert {cells[0].replace("K = ", "K=") for cells in rows} == set(table.index)
+    for algorithm, *cells in rows:
+        row = table.loc[algorithm.replace("K = ", "K=")]
+        updates, seconds = (row.client_updates, row.client_updates_sd), (row.time_s, row.time_s_sd)
+        assert_same(cells, updates, seconds, (row.learning_rate, row.server_learning_rate))
+        assert row.seeds_that_reached == row.seeds == 3
+    ratio = table.client_updates / table.client_updates["FedBuff, 100 at a time, K=10"]
+    for (_, _, here), way in zip(shown("how-to/fedbuff", "| | paper | simfl"), ("FedAvg", "FedAsync"), strict=True):
+        assert same(here, ratio[f"{way}, 100 at a time"])
+
+
+def test_fedbuff_of_paper_003():
+    table = csv("fedbuff/paper003").groupby(["staleness", "round"]).test_accuracy.agg(["mean", "min", "max", "size"])
+    rows = shown("how-to/fedbuff", "| aggregations | 20")
+    assert {cells[0] for cells in rows} == set(table.index.unique("staleness")) and (table["size"] == 3).all()
+    for staleness, *cells in rows:
+        found = [table.loc[(staleness, after - 1)] for after in (20, 40, 60, 80, 100)]
+        assert_same(cells, *((row["mean"], row["min"], row["max"]) for row in found))
+
+
+@pytest.mark.parametrize(("name", "number"), [("summary", 0), ("shared/summary", 1)])
+def test_reality(name, number):
+    table = csv(f"reality/{name}", "rule", "repeat")
+    rows = shown("how-to/calibrate", "| rule | repeat | real mean", number)
+    assert len(rows) == len(table)
+    for rule, repeat, *cells in rows:
+        row = table.loc[(rule.lower(), int(repeat) - 1)]
+        taus = row.kendall_tau, row.tau_of_two_simulations
+        unaware = [100 * row[column] for column in ("unaware_mean_error", "unaware_p90_error") if column in row]
+        assert_same(cells, row.real_mean_s, row.simulated_mean_s, 100 * row.mean_error, row.real_p90_s,
+                    row.simulated_p90_s, 100 * row.p90_error, *taus, *unaware)  # fmt: skip
+
+
+def test_epsilon_and_the_guarantee_of_each_policy():
+    def named(policy):
+        return policy.replace("half-batches, T = ", "half T=").replace("batches, T = ", "batch T=").removesuffix(", 24")
+
+    table, rows = csv("dp/policies", "policy"), shown("how-to/differential-privacy", "| 96 clients, 100 rounds")
+    assert {named(cells[0]) for cells in rows} == set(table.index)
+    for policy, *cells in rows:
+        row = table.loc[named(policy)]
+        cells = [cell.replace("± .", "± 0.") for cell in cells]
+        pairs = [(row[name], row[f"{name}_half_width"] if "±" in cell else None) for name, cell in
+                 zip(("epsilon_max", "epsilon_median", "mean_cardinality"), cells[1:], strict=True)]  # fmt: skip
+        assert_same(cells, row.privacy_weak_lower, *pairs)
+
+
+def test_errors_of_figure_8():
+    table = csv("attacks/figure8")
+    rows = shown("how-to/attacks", "| window | policy | frozen (rate")
+    for window, policy, *cells in rows:
+        name = policy.removeprefix('"proposed" of the notebooks: ').replace("_partition, T = ", " T=")
+        for cell, mode in zip(cells, ("frozen", "live"), strict=True):
+            case = (table.window == int(window.split()[0])) & (table.policy == name) & (table["mode"] == mode)
+            logs, expected = np.log(table[case].error), np.exp(np.log(table[case].expected).mean())
+            half = stats.t.ppf(0.975, len(logs) - 1) * logs.std() / len(logs) ** 0.5
+            values = np.exp([logs.mean(), logs.mean() - half, logs.mean() + half])
+            if (window, name) == ("40 rounds", "random"):
+                values = sorted(np.exp(logs))
+            told = [float(number.replace(",", "")) for number in NUMBER.findall(cell)]
+            expected = [] if len(told) == 3 else [expected]
+            assert len(logs) == 3 and told == pytest.approx([*values, *expected], rel=0.05, abs=0.0051), (cell, values)
+
+
+def test_seconds_of_the_aggregation_server():
+    table = csv("secagg/server", "protocol", "dropped")
+    for protocol, *cells in shown("how-to/secure-aggregation", "| | 0 | 10 | 20 | 30 |"):
+        name = protocol.replace("`", "")
+        assert_same(cells, *(table.seconds[name, dropped] for dropped in (0, 10, 20, 30)))
+
+
+def test_coverage_of_the_forecasts():
+    coverage = json.loads((RESULTS / "forecast" / "coverage.json").read_text())
+    rows = shown("how-to/forecast", "| quantity | 80 % intervals")
+    for (_, *cells), shares in zip(rows, [coverage["all"], *coverage["each"].values()], strict=True):
+        assert_same(cells, 100 * shares["80"], 100 * shares["95"])
+
+
+def test_masked_averaging():
+    files = ["published"] * 4 + ["epochs", "colours", "rotation"]
+    rows = shown("how-to/learning", "| data, client rate, server rate")
+    for (case, sizes, *cells), name in zip(rows, files, strict=True):
+        table = csv(f"masked_averaging/{name}", "learning_rate", "server_learning_rate")
+        row = table.loc[tuple(map(float, NUMBER.findall(case)[:2]))]
+        lost = 0 if pandas.isna(row.diverged) else int(NUMBER.findall(str(row.diverged))[0])
+        assert NUMBER.findall(sizes)[0] == str(int(row.rounds))
+        if cells[0] == "diverged":
+            assert lost or row.seeds == 0
+            continue
+        assert NUMBER.findall(sizes)[1] == str(int(row.seeds))
+        differences = [interval(row, name) for name in ("masked_mean", "shrunk_mean", "masked_shrunk")]
+        assert_same(cells, row["mean"], row.shrunk, row.masked, row.rescaled, row.mask_mean, *differences, None)
