@@ -192,6 +192,22 @@ def test_fedbuff_of_paper_003():
         assert_same(cells, *((row["mean"], row["min"], row["max"]) for row in found))
 
 
+def test_guarantees_of_fedbuff():
+    table = csv("fedbuff/privacy", "rule", "setting", "policy")
+    columns = [["random", "weighted"], ["partition"], ["batch T=3"], ["half T=4"]]
+    settings = [("FedAvg", "drop_unit"), ("FedAvg", "partial"), ("FedBuff", "drop_unit, common weights"),
+                ("FedBuff", "drop_unit, own weights, constant staleness"), ("FedBuff", "drop_unit, own weights"),
+                ("FedBuff", "partial"), ("FedBuff", "partial, constant staleness"),
+                ("FedBuff", "partial, no failures")]  # fmt: skip
+    assert set(settings) == set(table.index.droplevel("policy"))
+    for (_, *cells), setting in zip(shown("how-to/fedbuff", "| | random, weighted"), settings, strict=True):
+        for cell, policies in zip(cells, columns, strict=True):
+            for policy in policies:
+                row = table.loc[(*setting, policy)]
+                assert row.privacy_weak_lower == row.privacy_weak_upper
+                assert same(cell, row.privacy_strong, row.privacy_semi_strong, row.privacy_weak_lower)
+
+
 @pytest.mark.parametrize(("name", "number"), [("summary", 0), ("shared/summary", 1)])
 def test_reality(name, number):
     table = csv(f"reality/{name}", "rule", "repeat")
@@ -264,3 +280,82 @@ def test_masked_averaging():
         assert NUMBER.findall(sizes)[1] == str(int(row.seeds))
         differences = [interval(row, name) for name in ("masked_mean", "shrunk_mean", "masked_shrunk")]
         assert_same(cells, row["mean"], row.shrunk, row.masked, row.rescaled, row.mask_mean, *differences, None)
+
+
+SCHEMES = "papers/paper001"
+
+
+def scheme(cell):
+    return cell.replace("*", "").replace("T = ", "T=")
+
+
+def test_fairness_by_two_rules_of_paper_001():
+    table = csv("paper001/fairness", "rules", "scheme")
+    gaps = ("fairness_gap", "fairness_gap_unskipped")
+    for name, skipped, *cells in shown(SCHEMES, "| | skipped rounds"):
+        rows = [table.loc[rules, scheme(name)] for rules in ("paper", "authors")]
+        half = rows[0].skipped_half_interval if "±" in skipped else None
+        assert same(skipped, rows[0].skipped, half)
+        if cells[2:] == ["the same", "the same"]:
+            assert rows[0].equals(rows[1])
+            cells, rows = cells[:2], rows[:1]
+        assert_same(cells, *((row[gap], row[f"{gap}_half_interval"]) for row in rows for gap in gaps))
+
+
+@pytest.mark.parametrize(("name", "data", "last"), [("3", "CIFAR-10", 1000), ("4", "MNIST", 200)])
+def test_tuned_tables_of_paper_001(name, data, last):
+    table, printed = (
+        csv(f"paper001/table{name}_tuned", "setting", "scheme"),
+        csv("paper001/published", "data", "setting", "scheme").printed[data],
+    )
+    rows = shown(SCHEMES, f"| Table {name}, ")
+    assert len(rows) == 6
+    for name, *cells in rows:
+        of = [(table.loc[setting, scheme(name)], printed[setting, scheme(name)]) for setting in ("IID", "non-IID")]
+        values = [value for row, paper in of for value in (paper, (row[f"after_{last}"], row.mean_of_last_5))]
+        assert_same(cells, *values)
+
+
+def test_skipped_rounds_of_paper_001():
+    table = csv("paper001/skipped")
+    rows = shown(SCHEMES, "| rounds skipped (`skipped.csv`)")
+    assert len(rows) == 10
+    for case, *cells in rows:
+        data, middle, name = (scheme(part).replace("`", "") for part in case.split(", "))
+        setting = middle.replace("not IID", "non-IID") if "IID" in middle else "IID"
+        n, k = (int(middle.partition(f"{letter} = ")[2] or usual) for letter, usual in (("N", 120), ("K", 12)))
+        name = f"batch {name}" if name.startswith("T=") else name
+        found = table[(table.data == data) & (table.setting == setting) & (table.clients == n) & (table.k == k)]
+        (row,) = found[found.scheme == name].itertuples()
+        runs = [(row.lowest, row.highest), (row.expected, row.expected_lower, row.expected_upper),
+                (row.simfl_lowest, row.simfl_highest)]  # fmt: skip
+        cells = [cell.replace("*", "").partition(" of ")[0] for cell in cells]
+        runs = [
+            values if len(NUMBER.findall(cell)) > 1 else values[:1] for cell, values in zip(cells, runs, strict=True)
+        ]
+        assert_same(cells, *runs)
+
+
+def test_bound_of_paper_001():
+    table = csv("paper001/convergence", "split", "scheme", "rounds")
+    rows = shown(SCHEMES, "| | IID: bound")
+    splits = table.index.unique("split")
+    for name, *cells in rows:
+        for split, (bound, measured) in zip(splits, (cells[:2], cells[2:]), strict=True):
+            both = [table.loc[split, scheme(name), after] for after in (100, 1000)]
+            assert same(bound, *(row.bound for row in both))
+            assert same(measured, *(value for row in both for value in (row.measured, row.half_interval)))
+
+
+def test_accuracy_of_basecagg():
+    table = csv("basecagg/differences", "setting")
+    rows = shown("papers/paper003", "| | seeds | FedBuff")
+    for (case, *cells), setting in zip(rows, ("polynomial", "constant", "LeNet, polynomial"), strict=True):
+        row = table.loc[setting]
+        assert setting.rpartition(", ")[2] in case and case.startswith("LeNet" if "LeNet" in setting else "perceptron")
+        assert_same(cells, row.seeds, row.FedBuff, row.BASecAgg, (row.difference, row.lower, row.upper), row.largest)
+    scales = csv("basecagg/scales").query("network == 'perceptron'").groupby("exponent")[["test_accuracy", "wrapped"]]
+    accuracy, wrapped = shown("papers/paper003", "| c_l | 2")
+    means = scales.mean()
+    assert_same(accuracy[1:], *means.test_accuracy)
+    assert_same(wrapped[1:], *means.wrapped)
