@@ -359,3 +359,75 @@ def test_accuracy_of_basecagg():
     means = scales.mean()
     assert_same(accuracy[1:], *means.test_accuracy)
     assert_same(wrapped[1:], *means.wrapped)
+
+
+USUAL, GENTLE = "5 passes, rate 1", "50 passes, rate 0.1"
+NOISES = {"printed": (USUAL, 0.02, "published"), "published": (USUAL, 0.02, "published"),
+          "α = 0.015": (USUAL, 0.015, "published"), "α = 0.03": (USUAL, 0.03, "published"),
+          "α = 0.02, 50": (GENTLE, 0.02, "published"), "calibrated": (USUAL, 0.02, "calibrated")}  # fmt: skip
+FRACTION = re.compile(r"(?<![\d.])(?=\.\d)")
+"""Where a leading 0 is missing."""
+
+
+def test_table_52_of_privacyfl():
+    table = csv("privacyfl/table52")
+    rows = shown("papers/privacyfl", "| | S1 | S2")
+    for (name, *cells), (start, (training, alpha, noise)) in zip(rows, sorted_as(rows, NOISES), strict=True):
+        for row, cell in zip(("S1", "S2", "S3", "S4"), cells, strict=True):
+            case = (table.training == training) & (table.row == row) & (table.client != "none")
+            if row != "S1":  # where each trains alone there is no noise
+                case &= (table.alpha == alpha) & (table.noise == noise)
+            found = table[case].sort_values("client")
+            column = "printed" if start == "printed" else "accuracy"
+            assert not cell or same(FRACTION.sub("0", cell), *found[column]), (name, row, cell)
+
+
+def sorted_as(rows, cases):
+    """The case of each row, by how its name begins."""
+    return [next((start, case) for start, case in cases.items() if cells[0].startswith(start)) for cells in rows]
+
+
+def test_paired_differences_of_privacyfl():
+    table = csv("privacyfl/table52_paired").query("training == '5 passes, rate 1' and noise == 'published'")
+    table = table.set_index(["alpha", "difference", "client"])
+    rows = shown("papers/privacyfl", "| | α = 0.015")
+    assert len(rows) == 5
+    for name, *cells in rows:
+        difference, _, clients = name.partition(", ")
+        for alpha, cell in zip((0.015, 0.02, 0.03), cells, strict=True):
+            of = [table.loc[(alpha, difference, client)] for client in NUMBER.findall(clients)]
+            cell = FRACTION.sub("0", cell).replace("-", "−")
+            assert same(cell, *(value for row in of for value in (row.accuracy, row.half_width))), (name, cell)
+
+
+def test_what_policies_claim_and_what_is_seen():
+    tables = [csv(f"selection/{data}", "policy") for data in ("mnist", "cifar10")]
+    for policy, _, *cells in shown("papers/selection", "| policy | its paper"):
+        for table, cell in zip(tables, cells, strict=True):
+            names = [name for name in table.index if name.startswith(policy.strip("`"))]
+            row, random = table.loc[names[0]], table.loc["random"]
+            shorter, rounds = (
+                random.time_to_target_s / row.time_to_target_s,
+                (row.rounds_to_target, random.rounds_to_target),
+            )
+            assert same(cell, *(rounds if "rounds" in cell else ()), 1 / shorter if "rounds" in cell else shorter)
+
+
+def test_figure_3_of_paper_001():
+    (table, shown_) = csv("paper001/figure3", "scheme", "round"), shown(SCHEMES, "| | paper, Figure 3")
+    text = {name: cells[-1] for name, *cells in shown_}
+    weak = table.privacy_weak_upper
+    random = [value for after in (109, 111, 116) for value in (weak["random", after - 1], after)]
+    assert same(text["random: multi-round privacy (weak)"], *random, weak["random", 119], 120)
+    assert same(text["weighted"], weak["weighted", 100], 101, weak["weighted", 119], 120)
+    assert same(text["partition"], 12) and (weak["partition"] == 12).all()
+    batches = [f"batch T={size}" for size in (6, 4, 3)]
+    assert [weak[name].min() for name in batches] == [weak[name, 199] for name in batches] == [6, 4, 3]
+    last = table.xs(199, level="round")
+    theory = csv("paper001/tradeoff", "scheme").expected_cardinality
+    schemes = ["partition", *batches]
+    here, there = text["cardinality: partition, T=6, T=4, T=3"].split("; theory ")
+    assert same(here, *last.mean_cardinality[schemes]) and same(there, *theory[schemes])
+    gaps, batch = last.fairness_gap, last.fairness_gap[batches]
+    assert same(text["fairness gap after 200 rounds"], gaps["random"], batch.min(), batch.max(), gaps["partition"],
+                gaps["weighted"])  # fmt: skip
