@@ -47,7 +47,7 @@ def assert_same(cells, *values):
     assert len(cells) == len(values), cells
     for cell, expected in zip(cells, values, strict=True):
         if expected is not None:
-            expected = expected if isinstance(expected, tuple) else (expected,)
+            expected = expected if isinstance(expected, tuple | list) else (expected,)
             assert same(cell, *expected), f"{cells}: {cell} is not {expected}"
 
 
@@ -257,6 +257,37 @@ def test_seconds_of_the_aggregation_server():
     for protocol, *cells in shown("how-to/secure-aggregation", "| | 0 | 10 | 20 | 30 |"):
         name = protocol.replace("`", "")
         assert_same(cells, *(table.seconds[name, dropped] for dropped in (0, 10, 20, 30)))
+
+
+def test_what_common_random_numbers_are_worth():
+    table = csv("policies/common_random_numbers").set_index(["choice", "metric"])
+    keys = [("half_partition:T=4", "mean_cardinality"), ("weighted", "test_accuracy"), ("weighted", "time_to_target_s"),
+            ("weighted", "fairness_gap")]  # fmt: skip
+    for (_, *cells), key in zip(shown("how-to/compare", "| what | difference | paired"), keys, strict=True):
+        row = table.loc[key]
+        paired, unpaired = ((row[f"{kind}upper"] - row[f"{kind}lower"]) / 2 for kind in ("", "unpaired_"))
+        assert_same(cells, row.difference, paired, unpaired, row.width_ratio)
+    assert (table.pairs == 20).all()
+    text = (HERE / "docs" / "how-to" / "compare.md").read_text()
+    ratio = table.width_ratio["half_partition:T=4", "fairness_gap"]
+    assert f"it is {ratio:.2f} for the fairness gap of half against batch partition" in text
+
+
+def test_five_policies_with_four_protocols():
+    table = csv("secagg/protocols").pivot(index="choice", columns="metric", values="mean")
+    protocols = "plain", "secagg", "lightsecagg", "pairwise_ratchet"
+    rows = shown("how-to/secure-aggregation", "| policy | T | accuracy: plain")
+    assert len(rows) * len(protocols) == len(table)
+    lost = set()
+    for policy, *cells in rows:
+        name = policy.replace("`", "").replace(", T = 4", ":k=8,T=4")
+        of = [table.loc[f"{protocol} / {name if ':' in name else f'{name}:k=8'}"] for protocol in protocols]
+        plain, ratchet = of[0], of[-1]
+        accuracy = 100 * plain.test_accuracy, 100 * ratchet.test_accuracy
+        assert_same(cells, plain.guarantee_weak, accuracy, [row.bytes / 1e6 for row in of], [row.time_s for row in of])
+        assert all(abs(row.test_accuracy - plain.test_accuracy) < 0.0015 for row in of[:-1])
+        lost.add(round(ratchet.skipped - plain.skipped))
+    assert lost == {0, 7, 8, 9}
 
 
 def test_coverage_of_the_forecasts():
