@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 from scipy.sparse import csr_array
+from table_drawing import draw
 from table_scenarios import (
     ALIKE,
     BASE,
@@ -94,39 +95,19 @@ def cells(scenario: Scenario, played: RunInMemory, block: str) -> list[dict]:
     return rows
 
 
-def draw(table: pandas.DataFrame, path: Path) -> None:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    matplotlib.rcParams.update({"svg.hashsalt": "simfl", "svg.fonttype": "none", "font.size": 8})
-    table = table.assign(column=table.block + np.where(table.view == "public", ", public", ""))
-    names = list(dict.fromkeys(table.column))
-    shown = {"error": ("Recovery error", (0, 1)), "psnr_over_guess": ("Samples, dB above the mean", (0, 20)),
-             "auc": ("Members among any, AUC", (0.5, 0.8)), "alike_auc": ("Members among alike, AUC", (0.5, 0.8)),
-             "accuracy": ("Test accuracy", (0, 1))}  # fmt: skip
-    figure = Figure(figsize=(17, 4.2), layout="constrained")
-    for axis, (key, (title, limits)) in zip(figure.subplots(1, len(shown), sharey=True), shown.items()):
-        grid = table.pivot(index="policy", columns="column", values=key).reindex(index=list(POLICIES), columns=names)
-        axis.imshow(grid, aspect="auto", cmap="cividis", vmin=limits[0], vmax=limits[1])
-        for (row, column), value in np.ndenumerate(grid.to_numpy(dtype=float)):
-            if np.isfinite(value):
-                text, colour = f"{value:.2f}" if value < 99 else "≫1", "white" if value < sum(limits) / 2 else "black"
-                axis.text(column, row, text, ha="center", va="center", fontsize=6, color=colour)
-        axis.set_title(title)
-        axis.set_xticks(range(len(names)), names, rotation=55, ha="right")
-        axis.set_yticks(range(len(POLICIES)), list(POLICIES))
-    figure.savefig(path, metadata={"Date": None})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=DATA, default="digits")
-    parser.add_argument("--rounds", type=int, help="other than the table has; files are named for them")
+    parser.add_argument(
+        "--rounds", type=int, help="number of rounds; if not the table's own, the files' names contain it"
+    )
     parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()
-    stem = options.data + (f"_{options.rounds}_rounds" if options.rounds else "")
-    options.rounds, file = options.rounds or ROUNDS[options.data], options.out / f"{stem}.csv"
+    usual = ROUNDS[options.data]
+    options.rounds = options.rounds or usual
+    stem = options.data if options.rounds == usual else f"{options.data}_{options.rounds}_rounds"
     options.out.mkdir(parents=True, exist_ok=True)
+    file = options.out / f"{stem}.csv"
     table = pandas.read_csv(file) if file.exists() else pandas.DataFrame(columns=["policy", "block"])
     for block, changes in BLOCKS.items():
         for name, policy in POLICIES.items():

@@ -11,7 +11,7 @@ from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
 
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
-Final = Literal["last", "sum", "max", "min", "count"]
+Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]
 
 FILE = "columns.json"
 """Describes the columns of a finished run, in its results folder."""
@@ -26,7 +26,10 @@ class Column(NamedTuple):
         unit: how its values are shown.
         sentence: what it means, one sentence.
         better: 1 if more is better, -1 if less is, 0 if neither.
-        final: how a run's summary sums it up; None leaves it out.
+        final: how a run's summary sums it up; None leaves it out. ``last`` is the last value that there is, of what is
+            not measured in every round, and ``end`` the value of the last round; ``sum`` is over the values that there
+            are, and ``whole_sum`` over the rounds that aggregated something. ``end`` and ``whole_sum`` are for values
+            such as epsilons, whose empty cells mean infinity: where one counts, the summary has none.
         source: the column of rounds.csv that ``final`` sums up, where it has another name.
         shown: whether comparisons, reports and the live page show it unasked.
         words: what a sentence calls it, if not by its heading.

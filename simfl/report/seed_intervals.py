@@ -49,14 +49,17 @@ def over_rounds(group: "Group", column: str) -> "DataFrame":
     """A column of ``rounds.csv`` against the round, from 0 as there; rows: round, mean, low, high, runs and, of few
     seeds, ``seed_0`` and so on.
 
-    Of every round in which some run of the group has a value; the others' last values hold. Empty if there are none.
+    Of every round in which some run of the group has a value; the others' last values hold, but not after a run's last
+    one where that means that the value has become infinite (``end`` in :class:`simfl.core.columns.Column`). Empty if
+    there are none.
     """
     from pandas import concat
 
     series = concat(
         [run.rounds.set_index("round").reindex(columns=[column]) for run in group.runs], axis=1, join="inner"
     )
-    series = series.dropna(how="all").ffill().dropna()
+    ends = {run.columns[column].final == "end" for run in group.runs if column in run.columns}
+    series = series.dropna(how="all").ffill(limit_area="inside" if ends == {True} else None).dropna()
     series = series.iloc[_evenly_spread(len(series))]
     return _table(group, "round", series.index.to_numpy(), series.to_numpy(dtype=np.float64).T)
 

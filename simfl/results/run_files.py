@@ -100,8 +100,8 @@ def summarise(rows: Sequence[Mapping[str, object]], columns: Sequence[Column] = 
     """Final values of a run from the rows of its ``rounds.csv``, each as its column's ``final`` says.
 
     Cells are text or numbers. Where a loss was not finite, ``diverged_round`` is the first such round; a final loss or
-    accuracy that there is not is NaN, whatever went before. None where no round has a value; sums of whole numbers are
-    whole.
+    accuracy that there is not is NaN, whatever went before. None where no round has a value, and where an empty cell
+    means that the value is infinite; sums of whole numbers are whole.
     """
     finals = [column for column in (*columns, *SUMMARY_COLUMNS) if column.final]
     finals.sort(key=lambda column: column.final != "count")  # what says how many rounds there were comes first
@@ -118,12 +118,21 @@ def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | N
     values = [value for value in cells if value not in ("", None)]
     if column.final == "count":
         return len(values)
-    if column.final == "sum":
+    if column.final == "end":
+        values = values[-1:] if cells and cells[-1] not in ("", None) else []
+    if column.final == "whole_sum" and _infinite(cells, rows):
+        return None
+    if column.final in ("sum", "whole_sum"):
         return sum(_number(value) for value in values)
     numbers = [float(value) for value in values]
     if not numbers:
         return None
-    return {"last": numbers[-1], "max": max(numbers), "min": min(numbers)}[str(column.final)]
+    return {"max": max(numbers), "min": min(numbers)}.get(str(column.final), numbers[-1])
+
+
+def _infinite(cells: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a round that aggregated something has no value."""
+    return any(value in ("", None) and float(row["cardinality"] or 0) for value, row in zip(cells, rows, strict=True))
 
 
 def _number(value: object) -> float | int:

@@ -108,6 +108,15 @@ def test_finals_of_every_kind():
     assert "a" not in summarise(rows, [made[0]._replace(final=None)])
 
 
+def test_finals_of_what_may_be_infinite():
+    """An empty cell of a round that aggregated something is infinite."""
+    rows = [{"a": "2", "cardinality": "3"}, {"a": "", "cardinality": "0"}, {"a": "1.5", "cardinality": "1"},
+            {"a": "", "cardinality": "2"}]  # fmt: skip
+    end, whole = (Column("a", "A", "number", "A.", -1, final) for final in ("end", "whole_sum"))
+    assert [summarise(rows[:count], [end])["a"] for count in (1, 2, 3, 4)] == [2.0, None, 1.5, None]
+    assert [summarise(rows[:count], [whole])["a"] for count in (0, 1, 2, 3, 4)] == [0, 2, 2, 3.5, None]
+
+
 # -- a plugin's columns --------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from scipy.stats import t
 
 from simfl.cli import simfl
+from simfl.core.columns import Column
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.report import draw, read_study, style
 from simfl.report.axes import labels, varying, words
@@ -152,6 +153,7 @@ class FakeRun:
     def __init__(self, seed=0, **columns):
         self.seed = seed
         self.rounds = pandas.DataFrame(columns)
+        self.columns = {}
 
 
 class FakeGroup:
@@ -168,6 +170,15 @@ def test_over_rounds_holds_the_last_value_and_starts_where_all_have_one():
     table = over_rounds(group, "loss")
     assert list(table["round"]) == [1, 2, 3] and list(table["mean"]) == [1.5, 2.5, 3.5]
     assert list(table["seed_0"]) == [2, 2, 4] and list(table["seed_7"]) == [1, 3, 3]
+
+
+def test_over_rounds_ends_where_a_value_becomes_infinite():
+    nan = float("nan")
+    runs = FakeRun(round=range(4), a=[1.0, nan, 2.0, nan]), FakeRun(7, round=range(4), a=[5.0, 6.0, 7.0, 8.0])
+    for run in runs:
+        run.columns = {"a": Column("a", "A", "number", "A.", -1, "end")}
+    table = over_rounds(FakeGroup(*runs), "a")
+    assert list(table["round"]) == [0, 1, 2] and list(table["mean"]) == [3.0, 3.5, 4.5]
 
 
 def test_over_time_reads_steps_at_common_times():

@@ -70,6 +70,13 @@ def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
             said = [name for name in said if name != "epsilon_median"]
         if crossed and any(float(row[name]) == 0 for name in said) and not scenario.privacy.protects and members:
             wrong.append(f"round {row['round']}: an epsilon of 0 without noise")
+    for name in (name for name in EPSILONS if name in rows[-1]):
+        if summary[name] != (float(rows[-1][name]) if rows[-1][name] else None):
+            wrong.append(f"the summary says {name} {summary[name]}, the last round {rows[-1][name]}")
+    for name in (name for name in OWN_EPSILONS if name in rows[-1]):
+        said = [row[name] for row in rows if float(row["cardinality"])]
+        if "" in said and summary[name] is not None:
+            wrong.append(f"the summary says {name} {summary[name]}, the rounds {said}")
     return wrong + unequal_bytes(scenario, folder, tape, rows)
 
 

@@ -328,11 +328,22 @@ def recovered():
 
 UNITS = [f"batch T={size}" for size in (2, 3, 4, 6)]
 HALVES = [f"half T={size}" for size in (2, 4, 6)]
-FREE = ["random", "weighted", "bernoulli"]
+WITHOUT_UNITS = ["random", "weighted", "bernoulli"]
+WEAK, STRONG, SERVERS = "distributed noise z=0.03", "distributed noise z=0.3", "central noise z=0.3"
+PARTIAL, DROPPED = "secagg, 1 % fail, partial", "secagg, 1 % fail, drop_unit"
+
+
+def attacks_page():
+    return re.sub(r"\s+", " ", (HERE / "docs" / "how-to" / "attacks.md").read_text())
+
+
+def at_most(value, digits=0):
+    """A bound: the value, rounded up."""
+    return f"{np.ceil(value * 10**digits) / 10**digits:.{digits}f}"
 
 
 def test_the_page_has_twelve_policies_under_eight_settings(script, recovered):
-    pages, page = script("attacks/table_pages.py"), (HERE / "docs" / "how-to" / "attacks.md").read_text()
+    pages, page = script("attacks/table_drawing.py"), (HERE / "docs" / "how-to" / "attacks.md").read_text()
     tables, column = recovered
     assert pages.markdown(tables["digits"], pages.DIGITS) in page
     assert pages.markdown(tables["mnist"], pages.MNIST) in page
@@ -340,71 +351,77 @@ def test_the_page_has_twelve_policies_under_eight_settings(script, recovered):
         assert column(data, "rank").shape == (12, 8) and column(data, "rank").notna().all(axis=None)
 
 
-def test_the_sentences_on_twelve_policies_and_the_digits(recovered):
-    text, (tables, column) = re.sub(r"\s+", " ", (HERE / "docs" / "how-to" / "attacks.md").read_text()), recovered
+def test_the_sentences_on_what_the_server_recovers_of_digits(recovered):
+    text, (_, column) = attacks_page(), recovered
     alike, rank, error = (column("digits", name) for name in ("alike_auc", "rank", "error"))
     assert f"its AUC is {alike.min(axis=None):.2f} to {alike.max(axis=None):.2f} everywhere" in text
-    partial = "secagg, 1 % fail, partial"
-    broken = "ranks {}, {}, {}, {} to {}, {}, {}, {},".format(*rank.secagg[UNITS], *rank[partial][UNITS])
+    broken = "ranks {}, {}, {}, {} to {}, {}, {}, {},".format(*rank.secagg[UNITS], *rank[PARTIAL][UNITS])
     assert f"Under `partial` units of 2, 3, 4 and 6 rise from {broken}" in text
-    assert (column("digits", "weak")[partial][UNITS + HALVES] == 1).all()
-    assert (error[partial][UNITS + HALVES] > 1).all() and "amplified drift (errors above 1)" in text
-    assert (rank.secagg["half T=2"], round(error.secagg["half T=2"], 1)) == (47, 2.3)
-    psnr, gain = column("digits", "psnr").plain, column("digits", "psnr_over_guess")
+    assert (column("digits", "weak")[PARTIAL][UNITS + HALVES] == 1).all()
+    assert (error[PARTIAL][UNITS + HALVES] > 1).all() and "amplified drift (errors above 1)" in text
+    half = rank.secagg["half T=2"], error.secagg["half T=2"]
+    assert f"rank is {half[0]} of 48" in text and f"drift is amplified (error {half[1]:.1f})" in text
+    assert "T = 4 and 6 has the ranks of batches of about 2 and 3" in text
+    batches = rank.secagg[["batch T=2", "batch T=3"]].to_numpy()
+    assert (np.abs(rank.secagg[["half T=4", "half T=6"]].to_numpy() - batches) == 1).all()
+    psnr, gain = column("digits", "psnr").plain, column("digits", "psnr_over_guess").secagg
     assert f"at {psnr.min():.0f} to {psnr.max():.0f} dB under `plain`" in text
-    spans = [span for some in (FREE, UNITS, HALVES) for span in (gain.secagg[some].min(), gain.secagg[some].max())]
-    free, units, halves = (f"{low:.0f} to {high:.0f}" for low, high in zip(spans[::2], spans[1::2], strict=True))
+    free, units, halves = (
+        f"{gain[some].min():.0f} to {gain[some].max():.0f}" for some in (WITHOUT_UNITS, UNITS, HALVES)
+    )
     said = f"{free} dB above the mean sample under random selection, {units} under batches, {halves} under half-batches"
     assert said in text
-    noise = error["central noise z=0.3"] / error.secagg - 1
-    public = tables["digits"].query("view == 'public'").set_index("policy").error / error["distributed noise z=0.3"] - 1
-    assert f"within {100 * noise.abs().max():.0f} % of that of `secagg`" in text
-    assert f"within {100 * public.abs().max():.0f} % of that with the clients' own noise" in text
-    weak, strong = (f"distributed noise z={z}" for z in (0.03, 0.3))
-    random = error.loc["random"]
-    assert (
-        f"by {random[weak] / random.secagg:.0f} (z = 0.03) and {random[strong] / random.secagg:.0f} (z = 0.3)" in text
+
+
+def test_the_sentences_on_noise_and_the_digits(recovered):
+    text, (tables, column) = attacks_page(), recovered
+    error, gain, accuracy, auc, epsilon = (
+        column("digits", name) for name in ("error", "psnr_over_guess", "accuracy", "auc", "epsilon")
     )
-    assert f"better than the mean (at most {gain[[weak, strong]].max(axis=None):.1f} dB)" in text
-    accuracy, auc = (column("digits", name) for name in ("accuracy", "auc"))
-    fall = (accuracy.plain - accuracy[strong]).max()
-    assert f"accuracy falls by at most {100 * fall:.1f} points" in text
-    assert f"AUCs change by at most {auc[[weak, strong]].sub(auc.secagg, axis=0).abs().max(axis=None):.2f}" in text
-    epsilon = column("digits", "epsilon")[[weak, strong]]
-    assert epsilon.loc["random"].round(-1).tolist() == [45570, 470] and "(46,000 and 470;" in text
-    assert epsilon.loc["all"].round(-2).tolist() == [133300, 1300] and "`all`: 133,000 and 1,300)" in text
+    own = (error[SERVERS] / error.secagg - 1).abs().max()
+    public = tables["digits"].query("view == 'public'").set_index("policy").error
+    assert f"within {at_most(100 * own)} % of that of `secagg`" in text
+    differs = (public / error[STRONG] - 1).abs().max()
+    assert f"within {at_most(100 * differs)} % of that with the clients' own noise" in text
+    factors = (error.loc["random", [WEAK, STRONG]] / error.secagg["random"]).map("{:.0f}".format)
+    assert f"by {factors[WEAK]} (z = 0.03) and {factors[STRONG]} (z = 0.3)" in text
+    assert f"better than the mean (at most {at_most(gain[[WEAK, STRONG]].max(axis=None), 1)} dB)" in text
+    fall = -accuracy[[WEAK, STRONG]].sub(accuracy.plain, axis=0).min(axis=None)
+    assert f"accuracy is at most {at_most(100 * fall, 1)} points below that of `plain`" in text
+    moved = auc[[WEAK, STRONG]].sub(auc.secagg, axis=0).abs().max(axis=None)
+    assert f"differ by at most {at_most(moved, 2)} from those with `secagg`" in text
+    others = epsilon.drop("all")
+    assert others[WEAK].between(33_000, 48_000).all() and others[STRONG].between(340, 490).all()
+    assert epsilon.loc["all", [WEAK, STRONG]].round(-2).tolist() == [133300, 1300]
+    assert "ε is 33,000 to 48,000 and 340 to 490 (`all`: 133,000 and 1,300)" in text
 
 
 def test_the_sentences_on_twelve_policies_and_mnist(recovered):
-    text, (tables, column) = re.sub(r"\s+", " ", (HERE / "docs" / "how-to" / "attacks.md").read_text()), recovered
-    gain, rank, error, alike, epsilon = (
-        column("mnist", name) for name in ("psnr_over_guess", "rank", "error", "alike_auc", "epsilon")
+    text, (tables, column) = attacks_page(), recovered
+    gain, rank, error, alike, epsilon, accuracy = (
+        column("mnist", name) for name in ("psnr_over_guess", "rank", "error", "alike_auc", "epsilon", "accuracy")
     )
     assert (gain.plain > 0).all() and (gain.secagg < 0).all() and "recovers no image under any policy" in text
-    partial = rank["secagg, 1 % fail, partial"]
-    assert "up to ranks {}, {}, {} and {}.".format(*partial[UNITS]) in text
+    assert "up to ranks {}, {}, {} and {}.".format(*rank[PARTIAL][UNITS]) in text
     assert f"the AUCs are {alike.min(axis=None):.2f} to {alike.max(axis=None):.2f} in every cell" in text
-    ours, servers = "distributed noise z=0.3", "central noise z=0.3"
-    accuracy = column("mnist", "accuracy")
-    costs = [100 * (accuracy.secagg - accuracy[block]) for block in (ours, servers)]
-    low, high, server_low, server_high = (f"{value:.0f}" for cost in costs for value in (cost.min(), cost.max()))
-    said = (
-        f"costs {low} to {high} points of accuracy here if it is the clients' noise and {server_low} to {server_high}"
-    )
-    assert said in text
+    costs = [100 * (accuracy.secagg - accuracy[block]) for block in (STRONG, SERVERS)]
+    clients, server = (f"{cost.min():.0f} to {cost.max():.0f}" for cost in costs)
+    assert f"costs {clients} points of accuracy here if it is the clients' noise and {server} if it is" in text
     others = epsilon.drop("all")
-    assert others[ours].between(800, 1050).all() and others[servers].between(530, 650).all()
-    assert epsilon.loc["all", [ours, servers]].round(-2).tolist() == [3300, 1900] and "(`all`: 3,300 and 1,900)" in text
-    assert error[servers].max() < 1.6 and "whose errors stay below 1.6" in text
-    ratio = tables["mnist"].query("view == 'public'").set_index("policy").error / error[ours]
+    assert others[STRONG].between(800, 1050).all() and others[SERVERS].between(530, 650).all()
+    assert epsilon.loc["all", [STRONG, SERVERS]].round(-2).tolist() == [3300, 1900]
+    assert "at an ε of about 1,000 and 600 (`all`: 3,300 and 1,900)" in text
+    assert error[SERVERS].max() < 1.6 and "whose errors stay below 1.6" in text
+    ratio = tables["mnist"].query("view == 'public'").set_index("policy").error / error[STRONG]
     assert f"the public's are {ratio.min():.1f} to {ratio.max():.1f} times as high" in text
-    whole = UNITS + HALVES + ["partition"]
-    for data in ("digits", "mnist"):
+    for data in tables:
         ranks = column(data, "rank")
-        for block in ("secagg, 1 % fail, drop_unit", "fedbuff, basecagg"):
-            assert (ranks[block][whole] == ranks.secagg[whole]).all()
-        assert ranks["fedbuff, basecagg"]["all"] == 48
-    assert partial["all"] == 47 and "and 47 where a failing client is left out" in text
+        for block in (DROPPED, "fedbuff, basecagg"):
+            kept = [*UNITS, *HALVES, "partition"]
+            assert (ranks[block][kept] == ranks.secagg[kept]).all()
+        assert f"except that `all` has {ranks['fedbuff, basecagg']['all']}: it hides nobody" in text
+        assert ranks.secagg["all"] == 1 and ranks[DROPPED]["all"] == ranks[PARTIAL]["all"]
+    assert f"rises to {rank[DROPPED]['all']} ({column('digits', 'rank')[DROPPED]['all']} on the digits)" in text
 
 
 def test_errors_after_more_rounds_are_geometric_means_of_the_same_seeds(script):

@@ -1,0 +1,60 @@
+"""An epsilon, or a signal to noise, that has become infinite: nothing shows the finite one from before."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simfl.experiments.compare.budgets import Course
+from simfl.results.folder import ResultsFolder
+from simfl.runs.run import run
+from simfl.scenario import Scenario
+from tests.support.judge import table
+
+BASE = {
+    "name": "infinite",
+    "clients": 12,
+    "selection": {"name": "random", "k": 4},
+    "training": {"name": "fedavg", "rounds": 10, "on_failure": "partial", "weighting": "equal"},
+    "learning": {"name": "none", "parameters": 4},
+}
+FAILING = {"devices": {"failure": {"name": "bernoulli", "probability": 0.25}}}
+SHARES = {"name": "laplace_shares", "epsilon": 1.0}
+ZERO_OUT = {"accountants": [{"name": "zero_out"}]}
+CASES = {
+    "shares are missing": BASE | FAILING | {"privacy": ZERO_OUT | {"stages": [SHARES]}},
+    "no noise": BASE | {"selection": {"name": "random", "k": 5}, "privacy": {"stages": []} | ZERO_OUT},
+    "no noise, ledger": BASE | {"training": BASE["training"] | {"rounds": 16}, "privacy": {"ledger": True}},
+}  # fmt: skip
+BECOMES_INFINITE = {"shares are missing": "epsilon_max", "no noise": "epsilon_median", "no noise, ledger": "mu_alone"}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, tmp_path_factory):
+    """The column that becomes infinite, its cells, the folder of the run."""
+    folder = run(Scenario.parse(json.dumps(CASES[request.param])), tmp_path_factory.mktemp("infinite")).path
+    column = BECOMES_INFINITE[request.param]
+    return column, [row[column] for row in table(folder / "rounds.csv")], folder
+
+
+def test_the_summary_has_no_value(case):
+    column, cells, folder = case
+    assert cells[0] and not cells[-1]
+    assert json.loads((folder / "summary.json").read_text())[column] is None
+
+
+def test_neither_has_a_comparison_at_an_equal_budget_later(case):
+    column, cells, folder = case
+    course = Course.read(folder / "rounds.csv", ResultsFolder.open(folder).columns().values())
+    finite = cells.index("")
+    assert course.at({"rounds": finite})["rounds"][column] == float(cells[finite - 1])
+    assert column not in course.at({"rounds": len(cells)})["rounds"]
+
+
+def test_a_sum_of_epsilons_is_none_where_clients_leave(tmp_path):
+    path = Path(__file__).resolve().parents[2] / "scenarios" / "privacyfl.yaml"
+    brief = ["training.rounds=2", "training.client.tolerance=0.001", "learning.evaluate.every=0"]
+    folder = run(Scenario.load(path, brief), tmp_path).path
+    assert {row["epsilon_model"] for row in table(folder / "rounds.csv")} == {""}
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["epsilon_model"] is summary["epsilon_weight"] is None
