@@ -11,6 +11,7 @@ from simfl.cli.progress import say_how_to_watch, shown
 from simfl.cli.shared import as_json, load, log_option, note_options, print_json, scenario_arguments, writable
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
+from simfl.results.folder import ResultsFolder
 
 if TYPE_CHECKING:
     from simfl.runs.run import FinishedRun
@@ -125,11 +126,22 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         return
     if not quiet:
         _print_summary(finished.summary)
+    if infinite := _infinite(finished):
+        click.echo(f"infinite, and so without a value: {', '.join(infinite)}", err=True)
     if (diverged := finished.summary.get("diverged_round")) is not None:
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
         click.echo("every round was skipped: in none were enough clients available and in time", err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+
+
+def _infinite(finished: "FinishedRun") -> list[str]:
+    """Names in the summary whose values are infinite, such as epsilons of updates that no noise covers."""
+    if not finished.summary["bytes_up"]:  # nothing was sent, and nothing is accounted
+        return []
+    columns = ResultsFolder.open(finished.path).columns()
+    without = [name for name, value in finished.summary.items() if value is None and name in columns]
+    return [name for name in without if columns[name].final in ("end", "whole_sum")]
 
 
 def _print_summary(summary: JsonObject) -> None:

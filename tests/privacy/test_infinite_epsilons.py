@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from simfl.cli import simfl
 from simfl.experiments.compare.budgets import Course
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run
@@ -49,6 +51,22 @@ def test_neither_has_a_comparison_at_an_equal_budget_later(case):
     finite = cells.index("")
     assert course.at({"rounds": finite})["rounds"][column] == float(cells[finite - 1])
     assert column not in course.at({"rounds": len(cells)})["rounds"]
+
+
+def test_the_command_says_so(case, tmp_path):
+    column, _, folder = case
+    done = CliRunner().invoke(simfl, ["run", str(folder / "scenario.yaml"), "--out", str(tmp_path)])
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("infinite, and so without a value: ")]
+    assert done.exit_code == 0 and column in line.partition(": ")[2].split(", ")
+
+
+def test_where_nothing_is_sent_nothing_is_infinite(tmp_path):
+    file = tmp_path / "local.yaml"
+    alone = {"training": BASE["training"] | {"personal": {"name": "local"}, "batch_size": 16, "learning_rate": 0.1}}
+    learning = {"learning": {"data": "digits", "model": "logistic", "partition": "iid", "evaluate": {"every": 0}}}
+    file.write_text(json.dumps(BASE | alone | learning | {"privacy": {"ledger": True} | ZERO_OUT}))
+    done = CliRunner().invoke(simfl, ["run", str(file), "training.rounds=2", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0 and "infinite, and so" not in done.stderr
 
 
 def test_a_sum_of_epsilons_is_none_where_clients_leave(tmp_path):
