@@ -11,7 +11,6 @@ from simfl.cli.progress import say_how_to_watch, shown
 from simfl.cli.shared import as_json, load, log_option, note_options, print_json, scenario_arguments, writable
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
-from simfl.results.folder import ResultsFolder
 
 if TYPE_CHECKING:
     from simfl.runs.run import FinishedRun
@@ -139,6 +138,8 @@ def _infinite(finished: "FinishedRun") -> list[str]:
     """Names in the summary whose values are infinite, such as epsilons of updates that no noise covers."""
     if not finished.summary["bytes_up"]:  # nothing was sent, and nothing is accounted
         return []
+    from simfl.results.folder import ResultsFolder
+
     columns = ResultsFolder.open(finished.path).columns()
     without = [name for name, value in finished.summary.items() if value is None and name in columns]
     return [name for name in without if columns[name].final in ("end", "whole_sum")]

@@ -26,10 +26,8 @@ class Column(NamedTuple):
         unit: how its values are shown.
         sentence: what it means, one sentence.
         better: 1 if more is better, -1 if less is, 0 if neither.
-        final: how a run's summary sums it up; None leaves it out. ``last`` is the last value that there is, of what is
-            not measured in every round, and ``end`` the value of the last round; ``sum`` is over the values that there
-            are, and ``whole_sum`` over the rounds that aggregated something. ``end`` and ``whole_sum`` are for values
-            such as epsilons, whose empty cells mean infinity: where one counts, the summary has none.
+        final: how a summary sums it up; None leaves it out. ``end`` (of the last round) and ``whole_sum`` are for values
+            whose empty cells mean infinity, as of epsilons; they are empty themselves where one of these counts.
         source: the column of rounds.csv that ``final`` sums up, where it has another name.
         shown: whether comparisons, reports and the live page show it unasked.
         words: what a sentence calls it, if not by its heading.
@@ -248,9 +246,8 @@ def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
 
 def _sound(column: Column) -> Column:
     kinds = {"name": str, "heading": str, "sentence": str, "source": str, "words": str, "shown": bool}
-    allowed: dict[str, tuple[object, ...]] = {
-        "unit": get_args(Unit), "final": (*get_args(Final), None), "better": (-1, 0, 1)
-    }  # fmt: skip
+    finals = *get_args(Final), None
+    allowed: dict[str, tuple[object, ...]] = {"unit": get_args(Unit), "final": finals, "better": (-1, 0, 1)}
     wrong = [key for key, kind in kinds.items() if not isinstance(getattr(column, key), kind)]
     wrong += [key for key, values in allowed.items() if getattr(column, key) not in values]
     if wrong:
