@@ -26,8 +26,8 @@ class Column(NamedTuple):
         unit: how its values are shown.
         sentence: what it means, one sentence.
         better: 1 if more is better, -1 if less is, 0 if neither.
-        final: how a summary sums it up; None leaves it out. ``end`` (of the last round) and ``whole_sum`` are for values
-            whose empty cells mean infinity, as of epsilons; they are empty themselves where one of these counts.
+        final: how a summary sums it up; None leaves it out. ``end`` (of the last round) and ``whole_sum`` are for
+            values whose empty cells mean infinity, as of epsilons; they are empty themselves where one of these counts.
         source: the column of rounds.csv that ``final`` sums up, where it has another name.
         shown: whether comparisons, reports and the live page show it unasked.
         words: what a sentence calls it, if not by its heading.
