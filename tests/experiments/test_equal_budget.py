@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import pandas
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -14,6 +15,7 @@ from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS
 from simfl.experiments.compare.budgets import Course, affordable
 from simfl.experiments.compare.run_numbers import common_target
 from simfl.experiments.compare.show import show
+from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
 from simfl.report.advice import advise, cautions
 from simfl.report.equal_budget import equal_table
 from simfl.report.html_page import page
@@ -62,6 +64,21 @@ def test_a_measurement_that_diverged_is_none(tmp_path):
     assert lost.at({"rounds": 1})["rounds"]["test_accuracy"] == 0.9
     after = lost.at({"rounds": 3})["rounds"]
     assert "test_accuracy" not in after and after["best_test_accuracy"] == 0.9 and after["diverged_round"] == 1
+
+
+def test_a_guarantee_between_two_computations_is_the_later_one(tmp_path):
+    """It may have fallen already: what was computed before the budget may no longer hold."""
+    path = tmp_path / "rounds.csv"
+    course(path, [(i + 1.0, 1, 1, 0.1 * i if i % 2 else None, 1.0) for i in range(7)])
+    rounds = pandas.read_csv(path)
+    rounds["privacy_weak_lower"] = [12, None, None, 6, None, None, 1]
+    rounds["mu_alone"] = [0.5, None, None, 0.75, None, None, None]  # infinite in the end
+    rounds.to_csv(path, index=False)
+    every = Course.read(path, (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *LEDGER_COLUMNS))
+    at = [every.at({"rounds": count})["rounds"] for count in range(1, 8)]
+    assert [numbers["privacy_weak_lower"] for numbers in at] == [12, 6, 6, 6, 1, 1, 1]
+    assert [numbers.get("mu_alone") for numbers in at] == [0.5, 0.75, 0.75, 0.75, None, None, None]
+    assert [numbers.get("test_accuracy") for numbers in at[:5]] == pytest.approx([None, 0.1, 0.1, 0.3, 0.3])
 
 
 def test_who_has_spent_nothing_leaves_no_budget(tmp_path):

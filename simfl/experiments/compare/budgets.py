@@ -9,12 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.columns import Column
+from simfl.core.columns import COLLUDER_COLUMNS, ROUND_COLUMNS, Column
 from simfl.experiments.compare.run_numbers import measures
+from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
 from simfl.results.run_files import summarise
 
 BUDGETS = {"rounds": "rounds", "time": "time_s", "updates": "client_updates", "bytes": "bytes"}
 """What can be spent, and the column that tells how much was."""
+
+GUARANTEES = [column.name for column in (*ROUND_COLUMNS, *COLLUDER_COLUMNS) if column.name.startswith("privacy_")]
+ONLY_WORSE = [*GUARANTEES, *(column.name for column in LEDGER_COLUMNS)]
+"""Columns that never get better: where one was not computed, the next value holds, and the one before may not."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Course:
         """For each budget the run's numbers when it had spent at most so much of it, by name.
 
         They are what :func:`simfl.results.run_files.summarise` gives for these rounds, with the last measurement not
-        after them, and what was spent of every budget; nothing where the first round costs more.
+        after them, but of guarantees the first one not before the last of them; and what was spent of every budget.
+        Nothing where the first round costs more.
         """
         with open(self.rounds, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -58,6 +64,9 @@ class Course:
         if not count:
             return {}
         values_at = measures(summarise(rows[:count], self.columns))
+        for name in ONLY_WORSE:
+            if cell := next((row[name] for row in rows[count - 1 :] if row.get(name)), None):
+                values_at[name] = float(str(cell))
         values_at |= {column: float(self.spent[name][count - 1]) for name, column in BUDGETS.items()}
         return {name: value for name, value in values_at.items() if isfinite(value)}
 
