@@ -126,7 +126,7 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     if not quiet:
         _print_summary(finished.summary)
     if infinite := _infinite(finished):
-        click.echo(f"infinite, and so without a value: {', '.join(infinite)}", err=True)
+        click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if (diverged := finished.summary.get("diverged_round")) is not None:
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:

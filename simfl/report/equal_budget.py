@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column, order_columns, unknown
 from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
+from simfl.experiments.compare.run_numbers import without_infinite
 from simfl.report.measures import Scale, StudyMeasure
 from simfl.report.page_tables import Cell, Head, PageTable, Row, best_groups
 from simfl.report.seed_intervals import interval, paired_difference
@@ -39,10 +40,14 @@ def equal_table(study: Study) -> PageTable | None:
     if not budgets:
         return None
     at = {label: {seed: progress.at(budgets) for seed, progress in runs.items()} for label, runs in progress_of.items()}
+    columns = _columns(study)
+    known = {column.name: column for column in columns}
+    numbers = {budget: {label: without_infinite({seed: found[budget] for seed, found in runs.items()}, known)
+                        for label, runs in at.items()} for budget in budgets}  # fmt: skip
     shown = [
-        _shown(column, {budget: {label: {s: n[budget][column.name] for s, n in runs.items() if column.name in n[budget]}
-                                 for label, runs in at.items()} for budget in budgets})
-        for column in _columns(study)
+        _shown(column, {budget: {label: {s: n[column.name] for s, n in runs.items() if column.name in n}
+                                 for label, runs in groups.items()} for budget, groups in numbers.items()})
+        for column in columns
     ]  # fmt: skip
     shown = [each for each in shown if any(runs for values in each.values.values() for runs in values.values())]
     heads = (

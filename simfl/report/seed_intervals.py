@@ -49,17 +49,19 @@ def over_rounds(group: "Group", column: str) -> "DataFrame":
     """A column of ``rounds.csv`` against the round, from 0 as there; rows: round, mean, low, high, runs and, of few
     seeds, ``seed_0`` and so on.
 
-    Of every round in which some run of the group has a value; the others' last values hold, but not after a run's last
-    one where that means that the value has become infinite (``end`` in :class:`simfl.core.columns.Column`). Empty if
-    there are none.
+    Of every round in which some run of the group has a value; the others' last values hold. Of what may be infinite
+    (:class:`simfl.core.columns.Column`), not after a run's last value, and of a round's own epsilons not at all. Empty
+    if there are none.
     """
     from pandas import concat
 
     series = concat(
         [run.rounds.set_index("round").reindex(columns=[column]) for run in group.runs], axis=1, join="inner"
     )
-    ends = {run.columns[column].final == "end" for run in group.runs if column in run.columns}
-    series = series.dropna(how="all").ffill(limit_area="inside" if ends == {True} else None).dropna()
+    finals = {run.columns[column].final for run in group.runs if column in run.columns}
+    if "whole_sum" not in finals:
+        series = series.dropna(how="all").ffill(limit_area="inside" if "end" in finals else None)
+    series = series.dropna()
     series = series.iloc[_evenly_spread(len(series))]
     return _table(group, "round", series.index.to_numpy(), series.to_numpy(dtype=np.float64).T)
 

@@ -118,8 +118,8 @@ def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | N
     values = [value for value in cells if value not in ("", None)]
     if column.final == "count":
         return len(values)
-    if column.final == "end":
-        values = values[-1:] if cells and cells[-1] not in ("", None) else []
+    if column.final == "end" and (not cells or cells[-1] in ("", None)):
+        return None
     if column.final == "whole_sum" and _infinite(cells, rows):
         return None
     if column.final in ("sum", "whole_sum"):
@@ -132,7 +132,9 @@ def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | N
 
 def _infinite(cells: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a round that aggregated something has no value."""
-    return any(value in ("", None) and float(row["cardinality"] or 0) for value, row in zip(cells, rows, strict=True))
+    return any(
+        value in ("", None) and float(row.get("cardinality") or 0) for value, row in zip(cells, rows, strict=True)
+    )
 
 
 def _number(value: object) -> float | int:

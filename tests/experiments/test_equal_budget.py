@@ -15,6 +15,7 @@ from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS
 from simfl.experiments.compare.budgets import Course, affordable
 from simfl.experiments.compare.run_numbers import common_target
 from simfl.experiments.compare.show import show
+from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
 from simfl.report.advice import advise, cautions
 from simfl.report.equal_budget import equal_table
@@ -72,13 +73,30 @@ def test_a_guarantee_between_two_computations_is_the_later_one(tmp_path):
     course(path, [(i + 1.0, 1, 1, 0.1 * i if i % 2 else None, 1.0) for i in range(7)])
     rounds = pandas.read_csv(path)
     rounds["privacy_weak_lower"] = [12, None, None, 6, None, None, 1]
+    rounds["privacy_weak_upper"] = [12, None, None, 8, None, None, 1]
     rounds["mu_alone"] = [0.5, None, None, 0.75, None, None, None]  # infinite in the end
+    rounds["mu_1_lower"] = rounds["mu_1_upper"] = [0.5, None, None, 0.75, None, None, 1]
+    rounds["epsilon_rdp"] = [None, None, 2, None, None, 3, 4]
     rounds.to_csv(path, index=False)
-    every = Course.read(path, (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *LEDGER_COLUMNS))
+    every = Course.read(path, (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *LEDGER_COLUMNS, *ACCOUNTANTS["rdp"].columns))
     at = [every.at({"rounds": count})["rounds"] for count in range(1, 8)]
     assert [numbers["privacy_weak_lower"] for numbers in at] == [12, 6, 6, 6, 1, 1, 1]
+    assert [numbers["privacy_weak_upper"] for numbers in at] == [12, 12, 12, 8, 8, 8, 1]
     assert [numbers.get("mu_alone") for numbers in at] == [0.5, 0.75, 0.75, 0.75, None, None, None]
+    assert [numbers["mu_1_upper"] for numbers in at] == [0.5, 0.75, 0.75, 0.75, 1, 1, 1]
+    assert [numbers.get("mu_1_lower") for numbers in at] == [0.5, None, None, 0.75, None, None, 1]
+    assert [numbers["epsilon_rdp"] for numbers in at] == [2, 2, 2, 3, 3, 3, 4]
     assert [numbers.get("test_accuracy") for numbers in at[:5]] == pytest.approx([None, 0.1, 0.1, 0.3, 0.3])
+
+
+def test_before_anything_is_aggregated_there_is_no_guarantee(tmp_path):
+    path = tmp_path / "rounds.csv"
+    course(path, [(1.0, 0, 1, None, 1.0), (2.0, 2, 1, None, 1.0)])
+    rounds = pandas.read_csv(path)
+    rounds["privacy_strong"] = [None, 2]
+    rounds.to_csv(path, index=False)
+    first, second = (Course.read(path, ROUND_COLUMNS).at({"rounds": count})["rounds"] for count in (1, 2))
+    assert "privacy_strong" not in first and second["privacy_strong"] == 2
 
 
 def test_who_has_spent_nothing_leaves_no_budget(tmp_path):

@@ -8,6 +8,9 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.experiments.compare.budgets import Course
+from simfl.report.equal_budget import equal_table
+from simfl.report.measures import measures
+from simfl.report.study_reader import read_study
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -56,8 +59,31 @@ def test_neither_has_a_comparison_at_an_equal_budget_later(case):
 def test_the_command_says_so(case, tmp_path):
     column, _, folder = case
     done = CliRunner().invoke(simfl, ["run", str(folder / "scenario.yaml"), "--out", str(tmp_path)])
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("infinite, and so without a value: ")]
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("infinite (left empty): ")]
     assert done.exit_code == 0 and column in line.partition(": ")[2].split(", ")
+
+
+def test_a_mean_over_runs_of_which_one_is_infinite_is_none(tmp_path):
+    (tmp_path / "base.yaml").write_text(json.dumps(CASES["shares are missing"]))
+    words = ["compare", str(tmp_path / "base.yaml"), "devices.failure.probability=0.0,0.25", "training.rounds=4"]
+    words += ["--replications", "6", "--jobs", "1", "--at", "rounds", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(simfl, words)
+    assert done.exit_code == 0, done.output
+    (file,) = (tmp_path / "out").glob("*/compare-*/comparison.csv")
+    runs = [json.loads(path.read_text()) for path in (tmp_path / "out").glob("*/*/summary.json")]
+    failing = [summary["epsilon_max"] for summary in runs if summary["failed"]]
+    assert None in failing and any(failing), "infinite in some of the runs"
+    means = [table(file), table(file.with_name("equal.csv"))]
+    for rows in means:
+        assert {(row["choice"], row["runs"]) for row in rows if row["metric"] == "epsilon_max"} == {("0.0", "6")}
+    compared = {row["metric"] for row in table(file.with_name("paired.csv"))}
+    assert "time_s" in compared and "epsilon_max" not in compared
+    study = read_study([file.parent])
+    (epsilon,) = [measure for measure in measures(study) if measure.name == "epsilon_max"]
+    assert [len(epsilon.by_seed(group)) for group in study.groups] == [6, 0]
+    equal = equal_table(study)
+    place = [head.name for head in equal.columns].index("epsilon_max")
+    assert {row.cells[1].text: row.cells[place].text == "–" for row in equal.rows} == {"0.0": False, "0.25": True}
 
 
 def test_where_nothing_is_sent_nothing_is_infinite(tmp_path):
@@ -66,7 +92,7 @@ def test_where_nothing_is_sent_nothing_is_infinite(tmp_path):
     learning = {"learning": {"data": "digits", "model": "logistic", "partition": "iid", "evaluate": {"every": 0}}}
     file.write_text(json.dumps(BASE | alone | learning | {"privacy": {"ledger": True} | ZERO_OUT}))
     done = CliRunner().invoke(simfl, ["run", str(file), "training.rounds=2", "--out", str(tmp_path / "out")])
-    assert done.exit_code == 0 and "infinite, and so" not in done.stderr
+    assert done.exit_code == 0 and "\ninfinite (left empty)" not in done.stderr
 
 
 def test_a_sum_of_epsilons_is_none_where_clients_leave(tmp_path):

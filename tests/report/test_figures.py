@@ -179,6 +179,10 @@ def test_over_rounds_ends_where_a_value_becomes_infinite():
         run.columns = {"a": Column("a", "A", "number", "A.", -1, "end")}
     table = over_rounds(FakeGroup(*runs), "a")
     assert list(table["round"]) == [0, 1, 2] and list(table["mean"]) == [3.0, 3.5, 4.5]
+    for run in runs:
+        run.columns = {"a": run.columns["a"]._replace(final="whole_sum")}  # each round has its own
+    table = over_rounds(FakeGroup(*runs), "a")
+    assert list(table["round"]) == [0, 2] and list(table["mean"]) == [3.0, 4.5]
 
 
 def test_over_time_reads_steps_at_common_times():

@@ -74,7 +74,7 @@ def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
         if summary[name] != (float(rows[-1][name]) if rows[-1][name] else None):
             wrong.append(f"the summary says {name} {summary[name]}, the last round {rows[-1][name]}")
     for name in (name for name in OWN_EPSILONS if name in rows[-1]):
-        said = [row[name] for row in rows if float(row["cardinality"])]
+        said = [row[name] for row in rows if float(row["cardinality"] or 0)]
         if "" in said and summary[name] is not None:
             wrong.append(f"the summary says {name} {summary[name]}, the rounds {said}")
     return wrong + unequal_bytes(scenario, folder, tape, rows)

@@ -17,9 +17,16 @@ from simfl.results.run_files import summarise
 BUDGETS = {"rounds": "rounds", "time": "time_s", "updates": "client_updates", "bytes": "bytes"}
 """What can be spent, and the column that tells how much was."""
 
-GUARANTEES = [column.name for column in (*ROUND_COLUMNS, *COLLUDER_COLUMNS) if column.name.startswith("privacy_")]
-ONLY_WORSE = [*GUARANTEES, *(column.name for column in LEDGER_COLUMNS)]
-"""Columns that never get better: where one was not computed, the next value holds, and the one before may not."""
+OPPOSITE = [
+    *(column.name for column in (*ROUND_COLUMNS, *COLLUDER_COLUMNS) if column.name.startswith("privacy_weak_upper")),
+    *(column.name for column in LEDGER_COLUMNS if column.name.endswith("_lower")),
+]
+"""The other bounds of guarantees and of signals to noise: a value that was computed earlier still holds."""
+
+
+def _only_worse(column: Column) -> bool:
+    """Whether it never gets better: where it was not computed, the next value holds, and the one before may not."""
+    return (column.name.startswith("privacy_") or column.final == "end") and column.name not in OPPOSITE
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,8 @@ class Course:
         """For each budget the run's numbers when it had spent at most so much of it, by name.
 
         They are what :func:`simfl.results.run_files.summarise` gives for these rounds, with the last measurement not
-        after them, but of guarantees the first one not before the last of them; and what was spent of every budget.
-        Nothing where the first round costs more.
+        after them (for guarantees, and all that never gets better, the first value computed in or after the last of
+        these rounds), and what was spent of every budget. Nothing where the first round costs more.
         """
         with open(self.rounds, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -64,8 +71,9 @@ class Course:
         if not count:
             return {}
         values_at = measures(summarise(rows[:count], self.columns))
-        for name in ONLY_WORSE:
-            if cell := next((row[name] for row in rows[count - 1 :] if row.get(name)), None):
+        summed = any(float(str(row["cardinality"] or 0)) for row in rows[:count])
+        for name in (column.name for column in self.columns if summed and _only_worse(column)):
+            if cell := next((row[name] for row in rows[count - 1 :] if row[name]), None):
                 values_at[name] = float(str(cell))
         values_at |= {column: float(self.spent[name][count - 1]) for name, column in BUDGETS.items()}
         return {name: value for name, value in values_at.items() if isfinite(value)}

@@ -16,7 +16,7 @@ from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
 from simfl.experiments.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.overhead import BESIDE, overhead_rows
-from simfl.experiments.compare.run_numbers import common_target, measures, to_target
+from simfl.experiments.compare.run_numbers import common_target, measures, to_target, without_infinite
 from simfl.experiments.sweep import run_status
 from simfl.experiments.sweep.execution import SHARED, How, Watch, execute
 from simfl.experiments.sweep.grid import Axis, combinations
@@ -157,6 +157,8 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
             if used is not None:
                 numbers |= to_target(readers[member.digest].file("rounds.csv"), used)
             configuration.results[member.seed] = numbers
+    for configuration in compared:
+        configuration.results |= without_infinite(configuration.results, configuration.known)
     return used
 
 
@@ -212,13 +214,11 @@ def _tables(results_of: dict[str, Measured], baseline: str) -> JsonObject:
 def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[JsonObject]:
     """The same when all runs had spent the same, budget by budget."""
     budgets = affordable(curve for configuration in compared for curve in configuration.courses.values())
-    at = {
-        configuration.label: {seed: curve.at(budgets) for seed, curve in configuration.courses.items()}
-        for configuration in compared
-    }
+    at = [(each, {seed: curve.at(budgets) for seed, curve in each.courses.items()}) for each in compared]
     for budget, value in budgets.items():
         results_of: dict[str, Measured] = {
-            label: {seed: numbers[budget] for seed, numbers in seeds.items()} for label, seeds in at.items()
+            each.label: without_infinite({seed: numbers[budget] for seed, numbers in seeds.items()}, each.known)
+            for each, seeds in at
         }
         yield {"budget": budget, "column": BUDGETS[budget], "value": value, **_tables(results_of, baseline)}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simfl.core.columns import TARGET_COLUMNS
+from simfl.core.columns import TARGET_COLUMNS, Column
 
 NO_RESULT = {"name", "digest", "seed", "clients"}
 """Numbers in a summary that were chosen, not measured."""
@@ -22,6 +22,26 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
     if "bytes_down" in lines and "bytes_up" in lines:
         lines["bytes"] = lines["bytes_down"] + lines["bytes_up"]
     return lines
+
+
+def may_be_infinite(column: Column | None) -> bool:
+    """Whether a run without a value of the column has an infinite one."""
+    return column is not None and column.final in ("end", "whole_sum")
+
+
+def without_infinite(
+    results: Mapping[int, Mapping[str, float]], columns: Mapping[str, Column]
+) -> dict[int, dict[str, float]]:
+    """A configuration's numbers, by seed and name, without those that are infinite in some of its runs: so is the mean.
+
+    Args:
+        results: of every run of the configuration.
+        columns: by name.
+    """
+    every = dict.fromkeys(name for numbers in results.values() for name in numbers)
+    kept = [name for name in every if not may_be_infinite(columns.get(name))
+            or all(name in numbers for numbers in results.values())]  # fmt: skip
+    return {seed: {name: numbers[name] for name in kept if name in numbers} for seed, numbers in results.items()}
 
 
 def divergence_text(rounds: Sequence[int], runs: int) -> str:
