@@ -421,8 +421,10 @@ def test_the_sentences_on_twelve_policies_and_mnist(recovered):
     assert "up to ranks {}, {}, {} and {}.".format(*rank[PARTIAL][UNITS]) in text
     assert f"the AUCs are {alike.min(axis=None):.2f} to {alike.max(axis=None):.2f} in every cell" in text
     costs = [100 * (accuracy.secagg - accuracy[block]) for block in (STRONG, SERVERS)]
+    gained = -costs[0].pop("bernoulli")
     clients, server = (f"{cost.min():.0f} to {cost.max():.0f}" for cost in costs)
     assert f"costs {clients} points of accuracy here if it is the clients' noise and {server} if it is" in text
+    assert f"is low, {100 * accuracy.secagg['bernoulli']:.0f} %, gains {gained:.1f} by the clients' noise" in text
     others = epsilon.drop("all")
     assert others[STRONG].between(800, 1050).all() and others[SERVERS].between(530, 650).all()
     assert epsilon.loc["all", [STRONG, SERVERS]].round(-2).tolist() == [3300, 1900]
