@@ -42,7 +42,7 @@ def equal_table(study: Study) -> PageTable | None:
     at = {label: {seed: progress.at(budgets) for seed, progress in runs.items()} for label, runs in progress_of.items()}
     columns = _columns(study)
     known = {column.name: column for column in columns}
-    numbers = {budget: {label: without_infinite({seed: found[budget] for seed, found in runs.items()}, known)
+    numbers = {budget: {label: without_infinite({seed: values[budget] for seed, values in runs.items()}, known)
                         for label, runs in at.items()} for budget in budgets}  # fmt: skip
     shown = [
         _shown(column, {budget: {label: {s: n[column.name] for s, n in runs.items() if column.name in n}

@@ -39,9 +39,9 @@ def without_infinite(
         columns: by name.
     """
     every = dict.fromkeys(name for numbers in results.values() for name in numbers)
-    kept = [name for name in every if not may_be_infinite(columns.get(name))
+    shown = [name for name in every if not may_be_infinite(columns.get(name))
             or all(name in numbers for numbers in results.values())]  # fmt: skip
-    return {seed: {name: numbers[name] for name in kept if name in numbers} for seed, numbers in results.items()}
+    return {seed: {name: numbers[name] for name in shown if name in numbers} for seed, numbers in results.items()}
 
 
 def divergence_text(rounds: Sequence[int], runs: int) -> str:
