@@ -142,7 +142,7 @@ def _infinite(finished: "FinishedRun") -> list[str]:
 
     columns = ResultsFolder.open(finished.path).columns()
     without = [name for name, value in finished.summary.items() if value is None and name in columns]
-    return [name for name in without if columns[name].final in ("end", "whole_sum")]
+    return [name for name in without if columns[name].may_be_infinite]
 
 
 def _print_summary(summary: JsonObject) -> None:

@@ -48,30 +48,27 @@ class Column(NamedTuple):
         """The heading inside a sentence."""
         return self.words or self.heading[:1].lower() + self.heading[1:]
 
+    @property
+    def may_be_infinite(self) -> bool:
+        """Whether a run that has no value of it has an infinite one."""
+        return self.final in ("end", "whole_sum")
+
 
 ROUND_COLUMNS: tuple[Column, ...] = (
     Column("round", "Round", "count", "Number of the server round, from 0.", final=None, shown=False),
     Column("time_s", "Simulated time", "seconds", "Simulated time at which the round ended.", -1),
-    Column(
-        "skipped", "Skipped rounds", "count",
-        "1 if nothing was aggregated in the round; in a summary, the number of such rounds.", -1, "sum",
-    ),
+    Column("skipped", "Skipped rounds", "count",
+           "1 if nothing was aggregated in the round; in a summary, the number of such rounds.", -1, "sum"),
     Column("cardinality", "Updates", "count", "Updates aggregated in the round.", 1, None, shown=False),
     Column("mean_cardinality", "Cardinality", "number", "Updates aggregated per round, mean over the rounds so far.",
            1),
-    Column(
-        "fairness_gap", "Fairness gap", "number",
-        "Largest minus smallest share of the rounds so far in which a client took part.", -1,
-    ),
-    Column(
-        "privacy_strong", "Strong", "number", "Smallest set of clients that always took part together.", 1,
-        words="strong guarantee",
-    ),
-    Column(
-        "privacy_semi_strong", "Semi-strong", "number",
-        "Fewest clients behind which each one hides in every linear combination, weighted.", 1,
-        words="semi-strong guarantee",
-    ),
+    Column("fairness_gap", "Fairness gap", "number",
+           "Largest minus smallest share of the rounds so far in which a client took part.", -1),
+    Column("privacy_strong", "Strong", "number", "Smallest set of clients that always took part together.", 1,
+           words="strong guarantee"),
+    Column("privacy_semi_strong", "Semi-strong", "number",
+           "Fewest clients behind which each one hides in every linear combination, weighted.", 1,
+           words="semi-strong guarantee"),
     Column(
         "privacy_weak_lower", "Weak", "number",
         "Fewest clients in any linear combination of the aggregates; a lower bound where not exact.", 1,

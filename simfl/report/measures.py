@@ -7,7 +7,7 @@ from functools import partial
 
 from simfl.core.columns import TARGET_COLUMNS, Column, order_columns, unknown
 from simfl.experiments.compare.intervals import Interval
-from simfl.experiments.compare.run_numbers import common_target, may_be_infinite
+from simfl.experiments.compare.run_numbers import common_target
 from simfl.report.finished_run import Run
 from simfl.report.seed_intervals import interval
 from simfl.report.study import Group, Study
@@ -71,7 +71,7 @@ class StudyMeasure:
     def by_seed(self, group: Group) -> dict[int, float]:
         """Its values for a group's runs; none where one of them is infinite, as their mean is."""
         values = {run.seed: value for run in group.runs if (value := self.of(run)) is not None}
-        return {} if len(values) < len(group.runs) and may_be_infinite(self.column) else values
+        return {} if len(values) < len(group.runs) and self.column.may_be_infinite else values
 
     def over(self, group: Group) -> Interval:
         """Mean and confidence interval over a group's seeds."""

@@ -127,7 +127,8 @@ def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | N
     numbers = [float(value) for value in values]
     if not numbers:
         return None
-    return {"max": max(numbers), "min": min(numbers)}.get(str(column.final), numbers[-1])
+    last = numbers[-1]
+    return {"last": last, "end": last, "max": max(numbers), "min": min(numbers)}[str(column.final)]
 
 
 def _infinite(cells: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> bool:

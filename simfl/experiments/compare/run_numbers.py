@@ -24,11 +24,6 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
     return lines
 
 
-def may_be_infinite(column: Column | None) -> bool:
-    """Whether a run without a value of the column has an infinite one."""
-    return column is not None and column.final in ("end", "whole_sum")
-
-
 def without_infinite(
     results: Mapping[int, Mapping[str, float]], columns: Mapping[str, Column]
 ) -> dict[int, dict[str, float]]:
@@ -39,8 +34,8 @@ def without_infinite(
         columns: by name.
     """
     every = dict.fromkeys(name for numbers in results.values() for name in numbers)
-    shown = [name for name in every if not may_be_infinite(columns.get(name))
-            or all(name in numbers for numbers in results.values())]  # fmt: skip
+    shown = [name for name in every if name not in columns or not columns[name].may_be_infinite
+             or all(name in numbers for numbers in results.values())]  # fmt: skip
     return {seed: {name: numbers[name] for name in shown if name in numbers} for seed, numbers in results.items()}
 
 
