@@ -135,14 +135,11 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
 
 
 def _infinite(finished: "FinishedRun") -> list[str]:
-    """Names in the summary whose values are infinite, such as epsilons of updates that no noise covers."""
-    if not finished.summary["bytes_up"]:  # nothing was sent, and nothing is accounted
-        return []
+    """Names in the summary whose values are infinite."""
     from simfl.results.folder import ResultsFolder
+    from simfl.results.infinite import infinite_names
 
-    columns = ResultsFolder.open(finished.path).columns()
-    without = [name for name, value in finished.summary.items() if value is None and name in columns]
-    return [name for name in without if columns[name].may_be_infinite]
+    return infinite_names(finished.summary, ResultsFolder.open(finished.path).columns())
 
 
 def _print_summary(summary: JsonObject) -> None:

@@ -23,6 +23,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, job_ids
 from simfl.metrics.participation import mean_concurrency, staleness_histogram
+from simfl.results.infinite import infinite_rounds
 from simfl.results.tables import PARTICIPATION
 
 if TYPE_CHECKING:
@@ -118,9 +119,7 @@ def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | N
     values = [value for value in cells if value not in ("", None)]
     if column.final == "count":
         return len(values)
-    if column.final == "end" and (not cells or cells[-1] in ("", None)):
-        return None
-    if column.final == "whole_sum" and _infinite(cells, rows):
+    if any(infinite_rounds(column, rows)):
         return None
     if column.final in ("sum", "whole_sum"):
         return sum(_number(value) for value in values)
@@ -129,13 +128,6 @@ def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | N
         return None
     last = numbers[-1]
     return {"last": last, "end": last, "max": max(numbers), "min": min(numbers)}[str(column.final)]
-
-
-def _infinite(cells: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a round that aggregated something has no value."""
-    return any(
-        value in ("", None) and float(row.get("cardinality") or 0) for value, row in zip(cells, rows, strict=True)
-    )
 
 
 def _number(value: object) -> float | int:

@@ -29,6 +29,7 @@ learning: {name: none, parameters: 10}
 devices: {computation: {name: constant, seconds: 0.05}}
 """
 AXES = {"round", "time_s"}
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 
 
 @pytest.fixture(autouse=True)
@@ -266,3 +267,52 @@ def test_the_real_wandb_stores_a_run_offline(monkeypatch):
     simfl.run("small.yaml", log="wandb")
     (stored,) = Path("results/wandb").glob("offline-run-*/run-*.wandb")
     assert b"privacy_weak_lower" in stored.read_bytes()
+
+
+INFINITE = """
+name: infinite
+clients: 12
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 10, on_failure: partial, weighting: equal}
+learning: {name: none, parameters: 4}
+devices: {failure: {name: bernoulli, probability: 0.25}}
+privacy: {accountants: [{name: zero_out}], stages: [{name: laplace_shares, epsilon: 1.0}]}
+"""
+
+
+def latest(values):
+    """The value of the largest step; of (name, step) -> value."""
+    return {name: value for (name, _), value in sorted(values.items(), key=lambda entry: entry[0][1])}
+
+
+def test_the_latest_epsilon_is_infinite_where_the_last_finite_one_is_out_of_date(monkeypatch):
+    pytest.importorskip("tensorboard")
+    mlflow, wandb = FakeMlflow().install(monkeypatch), FakeWandb().install(monkeypatch)
+    Path("infinite.yaml").write_text(INFINITE)
+    result = simfl.run("infinite.yaml", log=["mlflow", "wandb", "tensorboard"])
+    finite = latest(values_of(result))
+    assert 0 < finite["epsilon_max"] < math.inf and result.summary["epsilon_max"] is None
+    (run,) = mlflow.runs.values()
+    assert latest({(key, step): value for key, value, _, step in run.metrics})["epsilon_max"] == math.inf
+    assert [step for key, value, _, step in run.metrics if value == math.inf and key == "epsilon_max"] == [9]
+    (run,) = wandb.runs
+    logged = {(key, row["round"]): value for row in run.rows for key, value in row.items()}
+    assert latest(logged)["epsilon_max"] == run.summary["epsilon_max"] == math.inf
+    following = events(result.path)
+    assert latest(following)["epsilon_max"][0] == math.inf
+    assert call("export", result.path, "--tensorboard").exit_code == 0
+    assert events(result.path) == following
+    assert {name: value for name, value in run.summary.items() if value == math.inf}.keys() == {
+        "epsilon_max", "epsilon_median",
+    }  # fmt: skip
+
+
+def test_rounds_with_an_infinite_epsilon_of_their_own_are_logged_so(monkeypatch):
+    wandb = FakeWandb().install(monkeypatch)
+    brief = {"training.rounds": 3, "training.client.tolerance": 0.001, "learning.evaluate.every": 0}
+    result = simfl.run(SCENARIOS / "privacyfl.yaml", brief, log="wandb")
+    assert result.rounds["epsilon_model"].isna().all()
+    (run,) = wandb.runs
+    rows = [row for row in run.rows if "epsilon_model" in row]
+    assert [row["epsilon_model"] for row in rows] == [math.inf] * (result.rounds["cardinality"] > 0).sum()
+    assert run.summary["epsilon_model"] == math.inf

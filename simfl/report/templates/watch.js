@@ -23,9 +23,9 @@ function choose(digest, wanted) {
 const UNITS = { share: [" (%)", 0.01], seconds: [" (s)", 1], bytes: [" (MB)", 1e6] };  // behind a heading; divisor of values
 
 function drawn(columns) {  // accuracy also against time
-  return columns.flatMap(({ name, heading, unit }) => {
+  return columns.flatMap(({ name, heading, unit, final }) => {
     const [behind, divisor] = UNITS[unit] ?? ["", 1];
-    const rounds = { y: name, x: "round", title: heading + behind, divisor, most: unit === "share" ? 100 : Infinity, whole: unit === "count" };
+    const rounds = { y: name, x: "round", title: heading + behind, divisor, final, most: unit === "share" ? 100 : Infinity, whole: unit === "count" };
     return unit === "share" ? [rounds, { ...rounds, x: "time_s", title: `${heading}${behind} against simulated time` }] : [rounds];
   });
 }
@@ -37,9 +37,16 @@ function ticks(low, high, whole) {  // three to six round numbers
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-function points(curves, x, y, divisor) {
-  return curves[x].map((place, i) => [place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null && b !== undefined).map(([a, b]) => [a, b / divisor]);
+function points(curves, x, y, divisor) {  // each with whether a row without a value lies before it
+  const rows = curves[x].map((place, i) => [place, curves[y][i], i > 0 && (curves[y][i - 1] ?? null) === null]);
+  return rows.filter(([a, b]) => a !== null && b !== null && b !== undefined).map(([a, b, gap]) => [a, b / divisor, gap]);
 }
+
+function path(line, place, final) {  // interrupted where a round's own epsilon is infinite
+  return line.map(([a, b, gap], i) => `${i === 0 || (gap && final === "whole_sum") ? "M" : "L"}${place(a, b).join(" ")}`).join("");
+}
+
+const now = (line, values, final) => final === "end" && values.at(-1) === null ? "infinite" : plain(line.at(-1)[1]);
 
 function range(values, most) {  // a little room, but none beyond what is possible
   const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -67,19 +74,19 @@ function axes(svg, [x0, x1], [y0, y1], x, whole) {
 
 function draw(shown, columns) {
   $("curves").replaceChildren();
-  for (const { y, x, title, divisor, most, whole } of drawn(columns)) {
+  for (const { y, x, title, divisor, final, most, whole } of drawn(columns)) {
     const lines = shown.map(({ curves }) => points(curves, x, y, divisor));
     const all = lines.flat();
     if (lines.every((line) => line.length < 2)) continue;
     const figure = make($("curves"), "figure");
     const bar = make(figure, "div", { class: "bar" });
     make(bar, "h3", {}, title);
-    if (shown.length === 1) make(bar, "span", { class: "now" }, plain(all.at(-1)[1]));
+    if (shown.length === 1) make(bar, "span", { class: "now" }, now(lines[0], shown[0].curves[y], final));
     const svg = make(figure, "svg:svg", { class: "curve", viewBox: "0 0 460 196", role: "img", "aria-label": title });
     const xs = all.map(([a]) => a), first = Math.min(...xs), last = Math.max(...xs);
     const place = axes(svg, [first, last > first ? last : first + 1], range(all.map(([, b]) => b), most), x, whole);
     lines.forEach((line, i) => {
-      if (line.length > 1) make(svg, "svg:path", { class: `r${i}`, d: `M${line.map(([a, b]) => place(a, b).join(" ")).join("L")}` });
+      if (line.length > 1) make(svg, "svg:path", { class: `r${i}`, d: path(line, place, final) });
     });
   }
 }

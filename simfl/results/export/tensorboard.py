@@ -15,6 +15,7 @@ from simfl.core.errors import MissingError
 from simfl.core.storage.disk import open_own, refuse_links_of_results, write_atomically
 from simfl.results.file_names import is_finished, is_swept
 from simfl.results.folder import ResultsFolder
+from simfl.results.infinite import infinite_values
 from simfl.results.run_files import read_table
 
 AXES = {"round", "time_s"}
@@ -81,7 +82,7 @@ def export(folder: Path, to: Path) -> list[Path]:
         refuse_links_of_results(target)
         target.mkdir(parents=True, exist_ok=True)
         written.append(target / file_name(run.name))
-        write_atomically(written[-1], _events(ResultsFolder.open(run).file("rounds.csv")))
+        write_atomically(written[-1], _events(ResultsFolder.open(run)))
     return written
 
 
@@ -97,10 +98,11 @@ def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
         yield re.sub(r"[^\w.,=: -]", "_", label), folder.parent / row["digest"]
 
 
-def _events(rounds: Path) -> bytes:
+def _events(results: ResultsFolder) -> bytes:
     buffer = io.BytesIO()
     events = EventFile(buffer)
-    for row in csv.DictReader(io.StringIO(rounds.read_text())):
+    rows = list(csv.DictReader(io.StringIO(results.file("rounds.csv").read_text())))
+    for row, infinite in zip(rows, infinite_values(results.summary, results.columns(), rows), strict=True):
         values = {name: float(value) for name, value in row.items() if name not in AXES and value}
-        events.add(int(row["round"]), float(row["time_s"]), values)
+        events.add(int(row["round"]), float(row["time_s"]), values | infinite)
     return buffer.getvalue()

@@ -4,9 +4,9 @@ That is ``MLFLOW_TRACKING_URI``, or else the local store of the installed versio
 working directory), as for any other program that logs to MLflow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isnan
 from typing import TYPE_CHECKING
 
 from simfl.core.errors import MissingError
@@ -58,11 +58,11 @@ class MlflowTracker(Tracker):
         from mlflow.entities import Metric
 
         at_ms = int(1000 * time_s)
-        metrics = [Metric(name, value, at_ms, round) for name, value in values.items() if isfinite(value)]
+        metrics = [Metric(name, value, at_ms, round) for name, value in values.items() if not isnan(value)]
         assert self._client is not None
         self._client.log_batch(self._run_id, metrics=metrics)
 
-    def close(self, summary: JsonObject | None) -> None:
+    def close(self, summary: JsonObject | None, infinite: Sequence[str] = ()) -> None:
         assert self._client is not None
         if summary is not None:
             self._client.log_dict(self._run_id, summary, SUMMARY)

@@ -1,6 +1,6 @@
 """TensorBoard: an event file in the run's folder ``tensorboard``, as ``simfl export --tensorboard`` writes it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simfl.core.json_data import JsonObject
@@ -26,6 +26,6 @@ class TensorboardTracker(Tracker):
         assert self._file is not None
         self._file.add(round, time_s, values)
 
-    def close(self, summary: JsonObject | None) -> None:
+    def close(self, summary: JsonObject | None, infinite: Sequence[str] = ()) -> None:
         assert self._file is not None
         self._file.close()

@@ -1,7 +1,7 @@
 """A run as another program stores it, written round by round; what a tracker does changes no result."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import ClassVar
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.results.folder import ResultsFolder
+from simfl.results.infinite import infinite_names, infinite_values
 from simfl.results.notes import Notes
 from simfl.results.round_rows import RoundRow, read_rows
 
@@ -64,8 +65,11 @@ class Tracker(ABC):
         """Adds values of a round, at most ``time_s`` simulated seconds after the start."""
 
     @abstractmethod
-    def close(self, summary: JsonObject | None) -> None:
-        """Ends the record: with the final values, or None where the run has stopped before its end."""
+    def close(self, summary: JsonObject | None, infinite: Sequence[str] = ()) -> None:
+        """Ends the record: with the final values, or None where the run has stopped before its end.
+
+        ``infinite`` are the names of those of the final values that are none because they are infinite.
+        """
 
     @property
     def title(self) -> str:
@@ -82,13 +86,19 @@ class Tracker(ABC):
         self._write(row, values)
 
     def finish(self, summary: JsonObject) -> None:
-        """Writes what was computed at the end of the run only, such as privacy, and the final values."""
+        """Writes what was computed at the end of the run only, such as privacy, what is infinite, and the final values.
+
+        What a tracker shows as the latest value of an ε that became infinite is infinity, not the last finite one.
+        """
         if not self._is_open:
             return
-        for row in read_rows(ResultsFolder.open(self.folder).file("rounds.csv")):
+        results = ResultsFolder.open(self.folder)
+        columns, rows = results.columns(), list(read_rows(results.file("rounds.csv")))
+        for row, infinite in zip(rows, infinite_values(summary, columns, rows), strict=True):
             late = row.keys() - self._columns - AXES
-            self._write(row, {name: value for name in sorted(late) if (value := row[name]) is not None})
-        self.close(summary)
+            values = {name: value for name in sorted(late) if (value := row[name]) is not None}
+            self._write(row, values | infinite)
+        self.close(summary, infinite_names(summary, columns))
 
     def abandon(self) -> None:
         """The run has stopped before its end."""

@@ -1,7 +1,8 @@
 """Weights & Biases: a run of the project that is called like the scenario; offline unless ``WANDB_MODE`` says else."""
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,8 @@ class WandbTracker(Tracker):
         assert self._run is not None
         self._run.log({"round": round, "time_s": time_s, **values})
 
-    def close(self, summary: JsonObject | None) -> None:
+    def close(self, summary: JsonObject | None, infinite: Sequence[str] = ()) -> None:
         assert self._run is not None
         numbers = {name: value for name, value in (summary or {}).items() if isinstance(value, (int, float))}
-        self._run.summary.update(numbers)
+        self._run.summary.update(numbers | dict.fromkeys(infinite, math.inf))
         self._run.finish(exit_code=1 if summary is None else 0)
