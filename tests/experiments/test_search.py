@@ -287,7 +287,7 @@ def test_the_key_decides_whether_a_range_has_whole_numbers_only(tiny):
         (["selection.k=3..6", "--maximise", "time_s", "--runs", "0"], "0 is not in the range"),
         (["selection.k=3..6", "--maximise", "skipped", "--minimise", "time_s", "--prune", "time"], "by one objective"),
         (["selection.k=3..6", "--minimise", "time_s", "--prune", "time"], "time_s is not known during a run"),
-        (["selection.k=3,6", "--maximise", "test_accuracy"], "test_accuracy: no run has it"),
+        (["selection.k=3,6", "--maximise", "test_accuracy"], "test_accuracy: no run has a finite value"),
     ],
 )
 def test_bad_input_is_one_line(tiny, tmp_path, words, why):

@@ -211,7 +211,8 @@ class _Running:
         enough = min(ENOUGH_EMPTY, self.definition.runs, self.definition.space.size or ENOUGH_EMPTY)
         if states == {table.EMPTY} and len(self.trials) >= enough:
             missing = next(o.name for o in self.definition.goal.objectives if o.value(self.trials[0].numbers) is None)
-            raise SimflError(f"{missing}: no run has it; its scenario does not measure it")
+            why = "its scenario does not measure it, or it is infinite"
+            raise SimflError(f"{missing}: no run has a finite value of it; {why}")
 
     def tell_progress(self, now: Counts) -> None:
         if self.watch is not None:
