@@ -11,6 +11,7 @@ from simfl.audit.noise import stage_of
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
+from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.log_replay import history_of_log
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
@@ -87,7 +88,9 @@ def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
         if of.noise
         else "without noise: 0 is hidden, infinite is exposed"
     )
-    lines = [f"Signal to noise of one client's update ({what}), most and median of the clients:"]
+    known = of.ledger.known
+    when = "" if known == len(of.ledger.worst.alone) else f", after {amount(known, 'round')}, as far as the budget went"
+    lines = [f"Signal to noise of one client's update ({what}{when}), most and median of the clients:"]
     observer = "those who see the models" if of.noise else "the server"
     rows = [(f"{observer} alone", last.alone, last.alone)]
     between = zip(of.ledger.colluders, last.lower, last.upper, strict=True)

@@ -108,8 +108,8 @@ def test_finals_of_every_kind():
     assert "a" not in summarise(rows, [made[0]._replace(final=None)])
 
 
-def test_finals_of_what_may_be_infinite():
-    """An empty cell of a round that aggregated something is infinite."""
+def test_finals_whose_empty_cells_count():
+    """Of the last round; in sums, of every round that aggregated something."""
     rows = [{"a": "2", "cardinality": "3"}, {"a": "", "cardinality": "0"}, {"a": "1.5", "cardinality": "1"},
             {"a": "", "cardinality": "2"}]  # fmt: skip
     end, whole = (Column("a", "A", "number", "A.", -1, final) for final in ("end", "whole_sum"))

@@ -84,7 +84,7 @@ def test_a_guarantee_between_two_computations_is_the_later_one(tmp_path):
     assert [numbers["privacy_weak_upper"] for numbers in at] == [12, 12, 12, 8, 8, 8, 1]
     assert [numbers.get("mu_alone") for numbers in at] == [0.5, 0.75, 0.75, 0.75, None, None, None]
     assert [numbers["mu_1_upper"] for numbers in at] == [0.5, 0.75, 0.75, 0.75, 1, 1, 1]
-    assert [numbers.get("mu_1_lower") for numbers in at] == [0.5, None, None, 0.75, None, None, 1]
+    assert [numbers["mu_1_lower"] for numbers in at] == [0.5, 0.5, 0.5, 0.75, 0.75, 0.75, 1]
     assert [numbers["epsilon_rdp"] for numbers in at] == [2, 2, 2, 3, 3, 3, 4]
     assert [numbers.get("test_accuracy") for numbers in at[:5]] == pytest.approx([None, 0.1, 0.1, 0.3, 0.3])
 

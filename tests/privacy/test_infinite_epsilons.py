@@ -1,17 +1,25 @@
-"""An epsilon, or a signal to noise, that has become infinite: nothing shows the finite one from before."""
+"""An epsilon, or a signal to noise, that has become infinite, or a guarantee that is no longer known: nothing shows the
+value from before.
+"""
 
+import io
 import json
+import math
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from simfl.cli import simfl
 from simfl.experiments.compare.budgets import Course
 from simfl.report.equal_budget import equal_table
+from simfl.report.live.terminal import table as live_table
+from simfl.report.live.watched_folder import WatchedFolder
 from simfl.report.measures import measures
 from simfl.report.study_reader import read_study
 from simfl.results.folder import ResultsFolder
+from simfl.results.lacking_values import lacking_values
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.judge import table
@@ -63,6 +71,42 @@ def test_the_command_says_so(case, tmp_path):
     assert done.exit_code == 0 and column in line.partition(": ")[2].split(", ")
 
 
+def test_the_page_of_a_finished_run_says_so(case):
+    column, _, folder = case
+    state = WatchedFolder(folder).look()
+    assert state["runs"][0]["lacking"][column] == "infinite"
+    lines = Console(width=400, record=True, file=io.StringIO())
+    lines.print(live_table(state))
+    assert f"{column} infinite" in lines.export_text()
+
+
+UNKNOWN = BASE | FAILING | {
+    "clients": 24,
+    "selection": {"name": "batch_partition", "k": 6, "T": 3},
+    "training": BASE["training"] | {"rounds": 12},
+    "privacy": {"budget": 5000},
+}  # fmt: skip
+
+
+def test_a_guarantee_that_is_not_known_at_the_end_is_not_that_of_an_earlier_round(tmp_path):
+    file = tmp_path / "unknown.yaml"
+    file.write_text(json.dumps(UNKNOWN))
+    done = CliRunner().invoke(simfl, ["run", str(file), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0 and "not known (left empty): privacy_semi_strong\n" in done.stderr
+    (folder,) = (tmp_path / "out" / "infinite").iterdir()
+    cells = [row["privacy_semi_strong"] for row in table(folder / "rounds.csv")]
+    assert float(cells[0]) > 1 and not cells[-1]
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["privacy_semi_strong"] is None and summary["privacy_strong"] == 1
+    exact = run(Scenario.parse(json.dumps(UNKNOWN | {"privacy": "multi_round"})), tmp_path / "exact")
+    assert exact.summary["privacy_semi_strong"] < float(cells[0]), "the one from before holds no longer"
+    state = WatchedFolder(folder).look()
+    assert state["runs"][0]["lacking"] == {"privacy_semi_strong": "not known"}
+    added = lacking_values(summary, ResultsFolder.open(folder).columns(), table(folder / "rounds.csv"))
+    assert [list(values) for values in added] == [[]] * 11 + [["privacy_semi_strong"]]
+    assert math.isnan(added[-1]["privacy_semi_strong"])
+
+
 def test_a_mean_over_runs_of_which_one_is_infinite_is_none(tmp_path):
     (tmp_path / "base.yaml").write_text(json.dumps(CASES["shares are missing"]))
     words = ["compare", str(tmp_path / "base.yaml"), "devices.failure.probability=0.0,0.25", "training.rounds=4"]
@@ -102,3 +146,32 @@ def test_a_sum_of_epsilons_is_none_where_clients_leave(tmp_path):
     assert {row["epsilon_model"] for row in table(folder / "rounds.csv")} == {""}
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["epsilon_model"] is summary["epsilon_weight"] is None
+
+
+def test_an_objective_that_is_infinite_in_every_run_is_none(tmp_path):
+    file = tmp_path / "bare.yaml"
+    file.write_text(json.dumps(CASES["no noise"]))
+    words = [
+        "search",
+        str(file),
+        "selection.k=3..5",
+        "--minimise",
+        "epsilon_median",
+        "--out",
+        str(tmp_path),
+        "--runs",
+        "3",
+    ]
+    done = CliRunner().invoke(simfl, words)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("epsilon_median: no run has a finite value of it; ") and "infinite" in done.stderr
+
+
+def test_a_lower_bound_at_an_equal_budget_is_the_last_one_computed(tmp_path):
+    noisy = {"ledger": True, "every": 5, "stages": [{"name": "central_gaussian", "noise_multiplier": 2.0}]}
+    folder = run(Scenario.parse(json.dumps(BASE | {"privacy": noisy})), tmp_path).path
+    rows = table(folder / "rounds.csv")
+    course = Course.read(folder / "rounds.csv", ResultsFolder.open(folder).columns().values())
+    at = course.at({"rounds": 7})["rounds"]
+    assert not rows[6]["mu_4_lower"]
+    assert at["mu_4_lower"] == float(rows[4]["mu_4_lower"]) and at["mu_4_upper"] == float(rows[9]["mu_4_upper"])

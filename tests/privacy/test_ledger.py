@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from simfl.audit import audit
 from simfl.cli import simfl
 from simfl.privacy.dp.mechanisms import gaussian
+from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.coalitions import Errors, greedy
 from simfl.privacy.ledger.noise_ledger import ledger
 from simfl.runs.run import run
@@ -231,6 +232,43 @@ def test_what_compressed_updates_tell_one_by_one_is_covered_by_noise_only(tmp_pa
     noise = "{name: central_gaussian, noise_multiplier: 2}"
     noised = FEDAVG + f"compression: {{name: top_k, share: 0.5}}\nprivacy: {{ledger: true, stages: [{noise}]}}\n"
     assert np.isfinite(tables(noised, tmp_path / "noised")[1]["mu_all"]).all()
+
+
+@pytest.mark.parametrize("noise", ["all", "none", "some"])
+def test_bounds_after_the_budget_contain_what_an_unlimited_one_says(noise):
+    partly = 0
+    for P, mu, rng in matrices(60, 5):
+        P = np.vstack([P] * 3) * rng.choice([1.0, 2.0], (3 * len(P), 1))
+        mu = np.tile(mu, 3)
+        if noise != "all":
+            mu[rng.random(len(mu)) < (1.0 if noise == "none" else 0.3)] = np.inf
+        rows = csr_array(P)
+        every = int(rng.integers(1, 4))
+        exact = ledger(rows, mu, BUDGET, every)
+        found = ledger(rows, mu, int(rng.integers(0, 4 * P.size)), every)
+        bounded = with_later_rounds(found, rows, mu, every)
+        partly += 0 < found.known < len(P)
+        assert bounded.known == len(P) == exact.known
+        due = ~np.isnan(exact.worst.alone)
+        for each, truth, at in ((bounded.worst, exact.worst, due), (bounded.last, exact.last, slice(None))):
+            assert each.everybody[at] == pytest.approx(truth.everybody[at], rel=1e-6)
+            assert (each.alone[at] >= truth.alone[at] * (1 - 1e-6)).all()
+            assert (each.upper[:, at] >= truth.lower[:, at] * (1 - 1e-6)).all()
+            assert (each.lower[:, at] <= truth.upper[:, at] * (1 + 1e-6)).all()
+            assert (each.lower[:, at] <= each.upper[:, at]).all()
+    assert partly > 20
+
+
+def test_after_the_budget_a_run_has_bounds(tmp_path):
+    noise = "stages: [{name: central_gaussian, noise_multiplier: 2}]"
+    found = [tables(FEDAVG + f"privacy: {{ledger: true, {budget}{noise}}}\n", tmp_path / (budget[:3] or "all"))
+             for budget in ("", "budget: 5000, ")]  # fmt: skip
+    (rounds, clients), (bounded, of_clients) = found
+    assert bounded["mu_alone"].notna().all() and not bounded.equals(rounds)
+    for exact, loose in ((rounds, bounded), (clients, of_clients)):
+        assert loose["mu_all"].to_numpy() == pytest.approx(exact["mu_all"].to_numpy())
+        assert (loose["mu_alone"] >= exact["mu_alone"] - 1e-9).all()
+        assert (loose["mu_alone"] > exact["mu_alone"] + 0.1).any()
 
 
 def test_noise_that_is_not_gaussian_in_the_sum_is_refused():

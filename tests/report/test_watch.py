@@ -224,23 +224,6 @@ def test_the_live_page_follows_the_run(playing, single):
         assert window.errors == [] and all(ADDRESS in url or url.startswith("data:") for url in window.requests)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node on this machine")
-@pytest.mark.parametrize(
-    ("final", "drawn", "now"),
-    [("end", "M0 1L1 2L3 4", "infinite"), ("whole_sum", "M0 1L1 2M3 4", "4"), ("last", "M0 1L1 2L3 4", "4")],
-)
-def test_the_page_says_what_is_infinite(final, drawn, now):
-    text = (HERE / "simfl/report/templates/watch.js").read_text()
-    (plain,) = [line for line in text.splitlines() if line.startswith("const plain")]
-    functions = text[text.index("function points(") : text.index("function range(")]
-    program = f"""{plain}\n{functions}
-        const curves = {{ round: [0, 1, 2, 3, 4], epsilon: [1, 2, null, 4, null] }};
-        const line = points(curves, "round", "epsilon", 1);
-        console.log(JSON.stringify([path(line, (a, b) => [a, b], "{final}"), now(line, curves.epsilon, "{final}")]));"""
-    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [drawn, now]
-
-
 def test_runs_are_chosen_and_laid_over_one_another(comparison):
     watched = WatchedFolder(comparison)
     runs = watched.look()["runs"]

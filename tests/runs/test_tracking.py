@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 import simfl
 from simfl.cli import simfl as group
+from simfl.core.columns import Column
 from simfl.core.errors import MissingError, SimflError
+from simfl.results.lacking_values import lacking_values
 from simfl.runs.tracking import TRACKERS
 from tests.support.fake_trackers import FakeMlflow, FakeWandb
 from tests.support.kills import files
@@ -29,7 +31,6 @@ learning: {name: none, parameters: 10}
 devices: {computation: {name: constant, seconds: 0.05}}
 """
 AXES = {"round", "time_s"}
-SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 
 
 @pytest.fixture(autouse=True)
@@ -307,12 +308,42 @@ def test_the_latest_epsilon_is_infinite_where_the_last_finite_one_is_out_of_date
     }  # fmt: skip
 
 
-def test_rounds_with_an_infinite_epsilon_of_their_own_are_logged_so(monkeypatch):
+OWN = """
+from dataclasses import dataclass
+
+from simfl.plugins import Column
+from simfl.plugins.metrics import METRICS, Metric
+
+
+@METRICS("NAME")
+@dataclass(frozen=True, kw_only=True)
+class Own(Metric):
+    columns = (Column("own", "Own", "number", "Of each round.", -1, "whole_sum", infinite=True),)
+
+    def after(self, snapshot, state):
+        return {} if snapshot.row["round"] in INFINITE else {"own": 1.5}, state
+"""
+
+
+@pytest.mark.parametrize(("infinite", "latest_value"), [((1,), 1.5), ((1, 4), math.inf)])
+def test_a_value_of_each_round_stays_in_the_order_of_the_rounds(monkeypatch, infinite, latest_value):
+    pytest.importorskip("tensorboard")
     wandb = FakeWandb().install(monkeypatch)
-    brief = {"training.rounds": 3, "training.client.tolerance": 0.001, "learning.evaluate.every": 0}
-    result = simfl.run(SCENARIOS / "privacyfl.yaml", brief, log="wandb")
-    assert result.rounds["epsilon_model"].isna().all()
+    name = f"own_{len(infinite)}"
+    Path("own.py").write_text(OWN.replace("INFINITE", str(infinite)).replace("NAME", name))
+    result = simfl.run("small.yaml", {"metrics": [name]}, log=["tensorboard", "wandb"], plugins=["own.py"])
+    assert result.summary["own"] is None
+    steps = [step for name, step in events(result.path) if name == "own"]
+    assert steps == sorted(steps) and events(result.path)["own", 4][0] == latest_value
     (run,) = wandb.runs
-    rows = [row for row in run.rows if "epsilon_model" in row]
-    assert [row["epsilon_model"] for row in rows] == [math.inf] * (result.rounds["cardinality"] > 0).sum()
-    assert run.summary["epsilon_model"] == math.inf
+    assert run.summary["own"] == math.inf, "the sum over the rounds is infinite"
+
+
+def test_what_is_infinite_in_rounds_that_aggregated_something_only():
+    columns = {"own": Column("own", "Own", "number", "Of each round.", -1, "whole_sum", infinite=True)}
+    rows = [{"own": "1", "cardinality": "2"}, {"own": "", "cardinality": "0"}, {"own": "", "cardinality": "3"}]
+    assert lacking_values({"bytes_up": 5, "own": None}, columns, rows) == [{}, {}, {"own": math.inf}]
+    assert lacking_values({"bytes_up": 5, "own": 1.0}, columns, rows[:2]) == [{}, {}]
+    assert lacking_values({"bytes_up": 0, "own": None}, columns, rows) == [{}, {}, {}]
+    elsewhere = {"most": columns["own"]._replace(name="most", source="own", final="end")}
+    assert lacking_values({"bytes_up": 5, "most": None}, elsewhere, rows) == [{}, {}, {}]

@@ -72,8 +72,10 @@ class Course:
             return {}
         values_at = measures(summarise(rows[:count], self.columns))
         summed = any(float(str(row["cardinality"] or 0)) for row in rows[:count])
-        for name in (column.name for column in self.columns if summed and _only_worse(column)):
-            if cell := next((row[name] for row in rows[count - 1 :] if row[name]), None):
+        for column in self.columns if summed else ():
+            name = column.name
+            later = rows[count - 1 :] if _only_worse(column) else rows[:count][::-1] if name in OPPOSITE else ()
+            if cell := next((row[name] for row in later if row[name]), None):
                 values_at[name] = float(str(cell))
         values_at |= {column: float(self.spent[name][count - 1]) for name, column in BUDGETS.items()}
         return {name: value for name, value in values_at.items() if isfinite(value)}

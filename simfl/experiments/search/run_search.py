@@ -210,9 +210,11 @@ class _Running:
         states = {trial.state for trial in self.trials}
         enough = min(ENOUGH_EMPTY, self.definition.runs, self.definition.space.size or ENOUGH_EMPTY)
         if states == {table.EMPTY} and len(self.trials) >= enough:
-            missing = next(o.name for o in self.definition.goal.objectives if o.value(self.trials[0].numbers) is None)
-            why = "its scenario does not measure it, or it is infinite"
-            raise SimflError(f"{missing}: no run has a finite value of it; {why}")
+            objectives = self.definition.goal.objectives
+            missing = [o.name for o in objectives if all(o.value(trial.numbers) is None for trial in self.trials)]
+            why = "its scenario does not measure it, or every run has diverged, or has an infinite one"
+            if missing:
+                raise SimflError(f"{missing[0]}: no run has a finite value of it; {why}")
 
     def tell_progress(self, now: Counts) -> None:
         if self.watch is not None:

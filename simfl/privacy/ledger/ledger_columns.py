@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.losses import losses
+from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
 from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger, ledger
 from simfl.privacy.ledger.observed import sums_and_noise
@@ -19,9 +20,10 @@ Foreign = Callable[[Any, int], Any]
 def ledgers(
     history: History, foreign: Foreign, every: int, budget: int, weak: NDArray[np.float64] | None = None
 ) -> Iterator[NoiseLedger]:
-    """The ledger against each aggregator."""
+    """The ledger against each aggregator; after the budget with bounds."""
     for who, P in history.participation.items():
-        yield ledger(*sums_and_noise(history, who, foreign(P, who)), budget, every, weak=weak)
+        sums, mu = sums_and_noise(history, who, foreign(P, who))
+        yield with_later_rounds(ledger(sums, mu, budget, every, weak=weak), sums, mu, every, weak)
 
 
 def of_rounds(history: History, tables: list[NoiseLedger]) -> Mapping[str, list[float | None]]:

@@ -40,6 +40,11 @@ class ColluderCurve:
     upper: Floats
     everybody: Floats
 
+    @property
+    def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """All four, in this order."""
+        return self.alone, self.lower, self.upper, self.everybody
+
 
 @dataclass(frozen=True)
 class NoiseLedger:
@@ -151,7 +156,7 @@ class _State:
         lower[self._colluders >= n - 1] = everybody
         lower = np.minimum(np.maximum.accumulate(np.maximum(lower, alone), axis=0), everybody)
         upper = np.minimum(np.maximum(np.minimum.accumulate(upper[::-1], axis=0)[::-1], lower), everybody)
-        return ColluderCurve(*map(_round_digits, (alone, lower, upper, everybody)))
+        return ColluderCurve(*map(round_digits, (alone, lower, upper, everybody)))
 
     def _raise_to_attained(self, errors: Errors, lower: Floats) -> None:
         """Raises the lower bounds to what coalitions learn that can be named."""
@@ -187,7 +192,7 @@ class _State:
         return sizes
 
 
-def _round_digits(values: Floats) -> Floats:
+def round_digits(values: Floats) -> Floats:
     """To so many significant digits that no order of additions shows."""
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = DIGITS - 1 - np.floor(np.log10(values))

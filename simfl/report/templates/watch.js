@@ -23,9 +23,9 @@ function choose(digest, wanted) {
 const UNITS = { share: [" (%)", 0.01], seconds: [" (s)", 1], bytes: [" (MB)", 1e6] };  // behind a heading; divisor of values
 
 function drawn(columns) {  // accuracy also against time
-  return columns.flatMap(({ name, heading, unit, final }) => {
+  return columns.flatMap(({ name, heading, unit }) => {
     const [behind, divisor] = UNITS[unit] ?? ["", 1];
-    const rounds = { y: name, x: "round", title: heading + behind, divisor, final, most: unit === "share" ? 100 : Infinity, whole: unit === "count" };
+    const rounds = { y: name, x: "round", title: heading + behind, divisor, most: unit === "share" ? 100 : Infinity, whole: unit === "count" };
     return unit === "share" ? [rounds, { ...rounds, x: "time_s", title: `${heading}${behind} against simulated time` }] : [rounds];
   });
 }
@@ -37,16 +37,9 @@ function ticks(low, high, whole) {  // three to six round numbers
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-function points(curves, x, y, divisor) {  // each with whether a row without a value lies before it
-  const rows = curves[x].map((place, i) => [place, curves[y][i], i > 0 && (curves[y][i - 1] ?? null) === null]);
-  return rows.filter(([a, b]) => a !== null && b !== null && b !== undefined).map(([a, b, gap]) => [a, b / divisor, gap]);
+function points(curves, x, y, divisor) {
+  return curves[x].map((place, i) => [place, curves[y][i]]).filter(([a, b]) => a !== null && b !== null && b !== undefined).map(([a, b]) => [a, b / divisor]);
 }
-
-function path(line, place, final) {  // interrupted where a round's own epsilon is infinite
-  return line.map(([a, b, gap], i) => `${i === 0 || (gap && final === "whole_sum") ? "M" : "L"}${place(a, b).join(" ")}`).join("");
-}
-
-const now = (line, values, final) => final === "end" && values.at(-1) === null ? "infinite" : plain(line.at(-1)[1]);
 
 function range(values, most) {  // a little room, but none beyond what is possible
   const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -72,21 +65,21 @@ function axes(svg, [x0, x1], [y0, y1], x, whole) {
   return place;
 }
 
-function draw(shown, columns) {
+function draw(shown, columns, lacking) {  // lacking: of the only run that is shown, names of what has no final value, and why
   $("curves").replaceChildren();
-  for (const { y, x, title, divisor, final, most, whole } of drawn(columns)) {
+  for (const { y, x, title, divisor, most, whole } of drawn(columns)) {
     const lines = shown.map(({ curves }) => points(curves, x, y, divisor));
     const all = lines.flat();
     if (lines.every((line) => line.length < 2)) continue;
     const figure = make($("curves"), "figure");
     const bar = make(figure, "div", { class: "bar" });
     make(bar, "h3", {}, title);
-    if (shown.length === 1) make(bar, "span", { class: "now" }, now(lines[0], shown[0].curves[y], final));
+    if (shown.length === 1) make(bar, "span", { class: "now" }, lacking[y] ?? plain(all.at(-1)[1]));
     const svg = make(figure, "svg:svg", { class: "curve", viewBox: "0 0 460 196", role: "img", "aria-label": title });
     const xs = all.map(([a]) => a), first = Math.min(...xs), last = Math.max(...xs);
     const place = axes(svg, [first, last > first ? last : first + 1], range(all.map(([, b]) => b), most), x, whole);
     lines.forEach((line, i) => {
-      if (line.length > 1) make(svg, "svg:path", { class: `r${i}`, d: path(line, place, final) });
+      if (line.length > 1) make(svg, "svg:path", { class: `r${i}`, d: `M${line.map(([a, b]) => place(a, b).join(" ")).join("L")}` });
     });
   }
 }
@@ -114,7 +107,8 @@ function table(runs) {
     box.addEventListener("change", () => choose(run.digest, box.checked));
     make(row, "td", { class: "label" }, run.error ? `${run.label}: ${run.error}` : run.label);
     const told = run.ending ? "ending" : run.state;
-    make(row, "td", { class: run.state }, run.diverged === null ? told : `${told}, diverged at round ${run.diverged}`);
+    const notes = [told, run.diverged === null ? "" : `diverged at round ${run.diverged}`, ...inWords(run.lacking)];
+    make(row, "td", { class: run.state }, notes.filter(Boolean).join(", "));
     const meter = make(make(row, "td"), "div", { class: "meter small" });
     make(meter, "i").style.width = `${run.rounds ? 100 * run.round / run.rounds : 0}%`;
     make(row, "td", { class: "n" }, run.rounds ? `${run.round} / ${run.rounds}` : String(run.round));
@@ -122,6 +116,8 @@ function table(runs) {
     make(row, "td", { class: "n" }, run.accuracy === null ? "" : share(run.accuracy));
   }
 }
+
+const inWords = (lacking) => Object.entries(lacking).map(([name, why]) => `${name} ${why}`);
 
 function people(clients) {
   $("people").hidden = clients.length === 0;
@@ -172,11 +168,11 @@ async function look() {
   $("facts").replaceChildren();
   const facts = runs.length > 1
     ? ["done", "running", "failed", "waiting"].filter(count).map((name) => `${count(name)} ${name}`)
-    : [`${one.round}${one.rounds ? ` of ${one.rounds}` : ""} rounds`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`];
+    : [`${one.round}${one.rounds ? ` of ${one.rounds}` : ""} rounds`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`, ...inWords(one.lacking)];
   if (!state.finished && !runs.some((run) => run.ending)) facts.push(left(done));
   for (const fact of facts.filter(Boolean)) make($("facts"), "li", {}, fact);
   legend(state.shown, runs);
-  draw(state.shown, state.columns);
+  draw(state.shown, state.columns, runs.find(({ digest }) => digest === state.shown[0].digest).lacking);
   const focused = document.activeElement?.id;
   table(runs);
   people(state.clients);
