@@ -89,8 +89,9 @@ def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
         else "without noise: 0 is hidden, infinite is exposed"
     )
     known = of.ledger.known
-    when = "" if known == len(of.ledger.worst.alone) else f", after {amount(known, 'round')}, as far as the budget went"
-    lines = [f"Signal to noise of one client's update ({what}{when}), most and median of the clients:"]
+    lines = [f"Signal to noise of one client's update ({what}), most and median of the clients:"]
+    if known < len(of.ledger.worst.alone):
+        lines.insert(0, f"The budget ended after {amount(known, 'round')}; the next lines leave out later ones.")
     observer = "those who see the models" if of.noise else "the server"
     rows = [(f"{observer} alone", last.alone, last.alone)]
     between = zip(of.ledger.colluders, last.lower, last.upper, strict=True)

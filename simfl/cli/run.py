@@ -125,8 +125,8 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         return
     if not quiet:
         _print_summary(finished.summary)
-    for why, names in _lacking(finished).items():
-        click.echo(f"{why} (left empty): {', '.join(names)}", err=True)
+    if infinite := _infinite(finished):
+        click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if (diverged := finished.summary.get("diverged_round")) is not None:
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
@@ -134,18 +134,12 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
 
 
-def _lacking(finished: "FinishedRun") -> dict[str, list[str]]:
-    """Names in the summary that have no value, by the reason why."""
+def _infinite(finished: "FinishedRun") -> list[str]:
+    """Names in the summary whose values are infinite."""
     from simfl.results.folder import ResultsFolder
-    from simfl.results.lacking_values import lacking_names
-    from simfl.results.round_rows import read_rows
+    from simfl.results.infinite import infinite_names
 
-    results = ResultsFolder.open(finished.path)
-    names: dict[str, list[str]] = {}
-    rows = list(read_rows(results.file("rounds.csv")))
-    for name, why in lacking_names(finished.summary, results.columns(), rows).items():
-        names.setdefault(why, []).append(name)
-    return names
+    return infinite_names(finished.summary, ResultsFolder.open(finished.path).columns())
 
 
 def _print_summary(summary: JsonObject) -> None:

@@ -26,13 +26,12 @@ class Column(NamedTuple):
         unit: how its values are shown.
         sentence: what it means, one sentence.
         better: 1 if more is better, -1 if less is, 0 if neither.
-        final: how a summary sums it up; None leaves it out. ``last`` is the last value that there is, ``end`` that of
-            the last round, none where it has none; ``whole_sum`` is a sum, none where a round that aggregated something
-            has no value.
+        final: how a summary sums it up; None leaves it out. ``last`` is the last value that there is. ``end`` (of the
+            last round) and ``whole_sum`` are for values whose empty cells mean infinity, as of epsilons; they are empty
+            themselves where one of these counts.
         source: the column of rounds.csv that ``final`` sums up, where it has another name.
         shown: whether comparisons, reports and the live page show it unasked.
         words: what a sentence calls it, if not by its heading.
-        infinite: whether ``end`` or ``whole_sum`` has no value because it is infinite; otherwise it is not known.
     """
 
     name: str
@@ -44,7 +43,6 @@ class Column(NamedTuple):
     source: str = ""
     shown: bool = True
     words: str = ""
-    infinite: bool = False
 
     @property
     def noun(self) -> str:
@@ -52,8 +50,8 @@ class Column(NamedTuple):
         return self.words or self.heading[:1].lower() + self.heading[1:]
 
     @property
-    def counts_without_value(self) -> bool:
-        """Whether a run without a value of it has one that is infinite or not known, so that no mean leaves it out."""
+    def may_be_infinite(self) -> bool:
+        """Whether a run that has no value of it has an infinite one."""
         return self.final in ("end", "whole_sum")
 
 
@@ -70,8 +68,8 @@ ROUND_COLUMNS: tuple[Column, ...] = (
     Column("privacy_strong", "Strong", "number", "Smallest set of clients that always took part together.", 1,
            words="strong guarantee"),
     Column("privacy_semi_strong", "Semi-strong", "number",
-           "Fewest clients behind which each one hides in every linear combination, weighted; empty where it is not "
-           "known, as after `privacy.budget` is spent.", 1, "end", words="semi-strong guarantee"),
+           "Fewest clients behind which each one hides in every linear combination, weighted; a lower bound where not "
+           "exact.", 1, words="semi-strong guarantee"),
     Column(
         "privacy_weak_lower", "Weak", "number",
         "Fewest clients in any linear combination of the aggregates; a lower bound where not exact.", 1,
@@ -245,7 +243,7 @@ def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
 
 
 def _sound(column: Column) -> Column:
-    kinds = {"name": str, "heading": str, "sentence": str, "source": str, "words": str, "shown": bool, "infinite": bool}
+    kinds = {"name": str, "heading": str, "sentence": str, "source": str, "words": str, "shown": bool}
     finals = *get_args(Final), None
     allowed: dict[str, tuple[object, ...]] = {"unit": get_args(Unit), "final": finals, "better": (-1, 0, 1)}
     wrong = [key for key, kind in kinds.items() if not isinstance(getattr(column, key), kind)]

@@ -69,9 +69,9 @@ class StudyMeasure:
         return self.column.noun
 
     def by_seed(self, group: Group) -> dict[int, float]:
-        """Its values for a group's runs; none where one of them is infinite or not known, as their mean is."""
+        """Its values for a group's runs; none where one of them is infinite, as their mean is."""
         values = {run.seed: value for run in group.runs if (value := self.of(run)) is not None}
-        return {} if len(values) < len(group.runs) and self.column.counts_without_value else values
+        return {} if len(values) < len(group.runs) and self.column.may_be_infinite else values
 
     def over(self, group: Group) -> Interval:
         """Mean and confidence interval over a group's seeds."""

@@ -23,7 +23,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, job_ids
 from simfl.metrics.participation import mean_concurrency, staleness_histogram
-from simfl.results.lacking_values import lacking_rounds
+from simfl.results.infinite import infinite_rounds
 from simfl.results.tables import PARTICIPATION
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def summarise(rows: Sequence[Mapping[str, object]], columns: Sequence[Column] = 
 
     Cells are text or numbers. Where a loss was not finite, ``diverged_round`` is the first such round; a final loss or
     accuracy that there is not is NaN, whatever went before. None where no round has a value, and where an empty cell
-    means that the final value is infinite or not known; sums of whole numbers are whole.
+    means that the value is infinite; sums of whole numbers are whole.
     """
     finals = [column for column in (*columns, *SUMMARY_COLUMNS) if column.final]
     finals.sort(key=lambda column: column.final != "count")  # what says how many rounds there were comes first
@@ -119,7 +119,7 @@ def _final(column: Column, rows: Sequence[Mapping[str, Any]]) -> float | int | N
     values = [value for value in cells if value not in ("", None)]
     if column.final == "count":
         return len(values)
-    if any(lacking_rounds(column, rows)):
+    if any(infinite_rounds(column, rows)):
         return None
     if column.final in ("sum", "whole_sum"):
         return sum(_number(value) for value in values)

@@ -1,10 +1,9 @@
-"""An epsilon, or a signal to noise, that has become infinite, or a guarantee that is no longer known: nothing shows the
-value from before.
+"""An epsilon, or a signal to noise, that has become infinite, or a guarantee that is no longer known exactly: nothing
+shows the value from before.
 """
 
 import io
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from simfl.report.live.watched_folder import WatchedFolder
 from simfl.report.measures import measures
 from simfl.report.study_reader import read_study
 from simfl.results.folder import ResultsFolder
-from simfl.results.lacking_values import lacking_values
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.judge import table
@@ -74,37 +72,30 @@ def test_the_command_says_so(case, tmp_path):
 def test_the_page_of_a_finished_run_says_so(case):
     column, _, folder = case
     state = WatchedFolder(folder).look()
-    assert state["runs"][0]["lacking"][column] == "infinite"
+    names = state["runs"][0]["infinite"]
+    assert ResultsFolder.open(folder).columns()[column].noun in names
     lines = Console(width=400, record=True, file=io.StringIO())
     lines.print(live_table(state))
-    assert f"{column} infinite" in lines.export_text()
+    assert f"infinite: {', '.join(names)}" in lines.export_text()
 
 
-UNKNOWN = BASE | FAILING | {
+LIMITED = BASE | FAILING | {
     "clients": 24,
     "selection": {"name": "batch_partition", "k": 6, "T": 3},
     "training": BASE["training"] | {"rounds": 12},
-    "privacy": {"budget": 5000},
 }  # fmt: skip
 
 
-def test_a_guarantee_that_is_not_known_at_the_end_is_not_that_of_an_earlier_round(tmp_path):
-    file = tmp_path / "unknown.yaml"
-    file.write_text(json.dumps(UNKNOWN))
-    done = CliRunner().invoke(simfl, ["run", str(file), "--out", str(tmp_path / "out")])
-    assert done.exit_code == 0 and "not known (left empty): privacy_semi_strong\n" in done.stderr
-    (folder,) = (tmp_path / "out" / "infinite").iterdir()
-    cells = [row["privacy_semi_strong"] for row in table(folder / "rounds.csv")]
-    assert float(cells[0]) > 1 and not cells[-1]
-    summary = json.loads((folder / "summary.json").read_text())
-    assert summary["privacy_semi_strong"] is None and summary["privacy_strong"] == 1
-    exact = run(Scenario.parse(json.dumps(UNKNOWN | {"privacy": "multi_round"})), tmp_path / "exact")
-    assert exact.summary["privacy_semi_strong"] < float(cells[0]), "the one from before holds no longer"
-    state = WatchedFolder(folder).look()
-    assert state["runs"][0]["lacking"] == {"privacy_semi_strong": "not known"}
-    added = lacking_values(summary, ResultsFolder.open(folder).columns(), table(folder / "rounds.csv"))
-    assert [list(values) for values in added] == [[]] * 11 + [["privacy_semi_strong"]]
-    assert math.isnan(added[-1]["privacy_semi_strong"])
+@pytest.mark.parametrize("budget", [0, 2000, 5000, 100000, 10**9])
+def test_after_the_budget_a_guarantee_is_a_lower_bound(tmp_path, budget):
+    limited = LIMITED | {"privacy": {"budget": budget}}
+    folders = [run(Scenario.parse(json.dumps(document)), tmp_path).path for document in (LIMITED, limited)]
+    exact, bounds = ([float(row["privacy_semi_strong"]) for row in table(folder / "rounds.csv")] for folder in folders)
+    strong = [float(row["privacy_strong"]) for row in table(folders[1] / "rounds.csv")]
+    assert all(low <= bound <= truth for low, bound, truth in zip(strong, bounds, exact, strict=True))
+    assert bounds == sorted(bounds, reverse=True)
+    summary = json.loads((folders[1] / "summary.json").read_text())
+    assert summary["privacy_semi_strong"] == bounds[-1] and (bounds == exact) == (budget == 10**9)
 
 
 def test_a_mean_over_runs_of_which_one_is_infinite_is_none(tmp_path):

@@ -16,6 +16,7 @@ from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.coalitions import Errors, greedy
 from simfl.privacy.ledger.noise_ledger import ledger
+from simfl.privacy.multiround.analysis import trace
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 
@@ -237,16 +238,17 @@ def test_what_compressed_updates_tell_one_by_one_is_covered_by_noise_only(tmp_pa
 @pytest.mark.parametrize("noise", ["all", "none", "some"])
 def test_bounds_after_the_budget_contain_what_an_unlimited_one_says(noise):
     partly = 0
-    for P, mu, rng in matrices(60, 5):
+    for number, (P, mu, rng) in enumerate(matrices(60, 5)):
         P = np.vstack([P] * 3) * rng.choice([1.0, 2.0], (3 * len(P), 1))
         mu = np.tile(mu, 3)
         if noise != "all":
             mu[rng.random(len(mu)) < (1.0 if noise == "none" else 0.3)] = np.inf
         rows = csr_array(P)
         every = int(rng.integers(1, 4))
-        exact = ledger(rows, mu, BUDGET, every)
-        found = ledger(rows, mu, int(rng.integers(0, 4 * P.size)), every)
-        bounded = with_later_rounds(found, rows, mu, every)
+        weak = trace(rows, every).weak_lower if number % 2 else None
+        exact = ledger(rows, mu, BUDGET, every, weak=weak)
+        found = ledger(rows, mu, int(rng.integers(0, 4 * P.size)), every, weak=weak)
+        bounded = with_later_rounds(found, rows, mu, every, weak)
         partly += 0 < found.known < len(P)
         assert bounded.known == len(P) == exact.known
         due = ~np.isnan(exact.worst.alone)
@@ -257,6 +259,22 @@ def test_bounds_after_the_budget_contain_what_an_unlimited_one_says(noise):
             assert (each.lower[:, at] <= truth.upper[:, at] * (1 + 1e-6)).all()
             assert (each.lower[:, at] <= each.upper[:, at]).all()
     assert partly > 20
+
+
+def test_after_the_budget_who_is_hidden_stays_so():
+    P = np.repeat((np.random.default_rng(1).random((12, 6)) < 0.5).astype(float), 3, axis=1)  # classes of three
+    rows, mu = csr_array(P), np.full(12, 0.5)
+    none = ledger(rows, mu, 0)
+    bounded = with_later_rounds(none, rows, mu, 1)
+    assert none.known == 0 and not bounded.worst.alone.any() and not bounded.last.alone.any()
+    assert not bounded.worst.upper[0].any(), "one colluder of three"
+    assert (bounded.worst.upper[1] == bounded.worst.everybody).all(), "two of them"
+    apart = csr_array(np.vstack([P, np.eye(18)[:1]]))
+    weak = trace(apart, 1).weak_lower
+    assert weak[-1] == 1 and (weak[:-1] >= 3).all()
+    bounded = with_later_rounds(ledger(apart, np.full(13, 0.5), 0), apart, np.full(13, 0.5), 1, weak)
+    assert not bounded.worst.alone[:-1].any() and not bounded.worst.upper[0, :-1].any()
+    assert bounded.last.alone[0] == bounded.last.everybody[0] > 0 and not bounded.last.alone[3:].any()
 
 
 def test_after_the_budget_a_run_has_bounds(tmp_path):

@@ -14,7 +14,7 @@ import simfl
 from simfl.cli import simfl as group
 from simfl.core.columns import Column
 from simfl.core.errors import MissingError, SimflError
-from simfl.results.lacking_values import lacking_values
+from simfl.results.infinite import infinite_values
 from simfl.runs.tracking import TRACKERS
 from tests.support.fake_trackers import FakeMlflow, FakeWandb
 from tests.support.kills import files
@@ -318,7 +318,7 @@ from simfl.plugins.metrics import METRICS, Metric
 @METRICS("NAME")
 @dataclass(frozen=True, kw_only=True)
 class Own(Metric):
-    columns = (Column("own", "Own", "number", "Of each round.", -1, "whole_sum", infinite=True),)
+    columns = (Column("own", "Own", "number", "Of each round.", -1, "whole_sum"),)
 
     def after(self, snapshot, state):
         return {} if snapshot.row["round"] in INFINITE else {"own": 1.5}, state
@@ -340,10 +340,10 @@ def test_a_value_of_each_round_stays_in_the_order_of_the_rounds(monkeypatch, inf
 
 
 def test_what_is_infinite_in_rounds_that_aggregated_something_only():
-    columns = {"own": Column("own", "Own", "number", "Of each round.", -1, "whole_sum", infinite=True)}
+    columns = {"own": Column("own", "Own", "number", "Of each round.", -1, "whole_sum")}
     rows = [{"own": "1", "cardinality": "2"}, {"own": "", "cardinality": "0"}, {"own": "", "cardinality": "3"}]
-    assert lacking_values({"bytes_up": 5, "own": None}, columns, rows) == [{}, {}, {"own": math.inf}]
-    assert lacking_values({"bytes_up": 5, "own": 1.0}, columns, rows[:2]) == [{}, {}]
-    assert lacking_values({"bytes_up": 0, "own": None}, columns, rows) == [{}, {}, {}]
+    assert infinite_values({"bytes_up": 5, "own": None}, columns, rows) == [{}, {}, {"own": math.inf}]
+    assert infinite_values({"bytes_up": 5, "own": 1.0}, columns, rows[:2]) == [{}, {}]
+    assert infinite_values({"bytes_up": 0, "own": None}, columns, rows) == [{}, {}, {}]
     elsewhere = {"most": columns["own"]._replace(name="most", source="own", final="end")}
-    assert lacking_values({"bytes_up": 5, "most": None}, elsewhere, rows) == [{}, {}, {}]
+    assert infinite_values({"bytes_up": 5, "most": None}, elsewhere, rows) == [{}, {}, {}]

@@ -74,8 +74,13 @@ class Course:
         summed = any(float(str(row["cardinality"] or 0)) for row in rows[:count])
         for column in self.columns if summed else ():
             name = column.name
-            later = rows[count - 1 :] if _only_worse(column) else rows[:count][::-1] if name in OPPOSITE else ()
-            if cell := next((row[name] for row in later if row[name]), None):
+            if _only_worse(column):
+                cell = next((row[name] for row in rows[count - 1 :] if row[name]), None)
+            elif name in OPPOSITE:
+                cell = next((row[name] for row in rows[count - 1 :: -1] if row.get("privacy_weak_lower")), None)
+            else:
+                continue
+            if cell:
                 values_at[name] = float(str(cell))
         values_at |= {column: float(self.spent[name][count - 1]) for name, column in BUDGETS.items()}
         return {name: value for name, value in values_at.items() if isfinite(value)}

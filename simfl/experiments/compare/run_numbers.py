@@ -27,14 +27,14 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
 def without_infinite(
     results: Mapping[int, Mapping[str, float]], columns: Mapping[str, Column]
 ) -> dict[int, dict[str, float]]:
-    """A configuration's numbers, by seed and name, without those that are infinite, or not known, in some of its runs.
+    """A configuration's numbers, by seed and name, without those that are infinite in some of its runs: so is the mean.
 
     Args:
         results: of every run of the configuration.
         columns: by name.
     """
     every = dict.fromkeys(name for numbers in results.values() for name in numbers)
-    shown = [name for name in every if name not in columns or not columns[name].counts_without_value
+    shown = [name for name in every if name not in columns or not columns[name].may_be_infinite
              or all(name in numbers for numbers in results.values())]  # fmt: skip
     return {seed: {name: numbers[name] for name in shown if name in numbers} for seed, numbers in results.items()}
 

@@ -11,15 +11,13 @@ from simfl.privacy.multiround.classes import identical
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 
-NOBODY = np.zeros(1, dtype=np.int64)
-
 
 def with_later_rounds(partial: NoiseLedger, P: Any, mu: Floats, every: int, weak: Floats | None = None) -> NoiseLedger:
     """A ledger with values for the rounds after those that it knows, too; itself where there are none.
 
-    What all other clients together learn needs no rank, and is exact. It bounds what fewer of them, or none, learn of a
-    client, if they learn anything: ``alone`` and ``upper`` are upper bounds in these rounds, 0 where the client is
-    hidden for certain. What coalitions had learnt before they still know: ``lower`` stays a lower bound.
+    What all other clients together learn needs no rank, and is exact. Nobody learns more, so that in these rounds
+    ``alone`` and ``upper`` are upper bounds, 0 for clients that are hidden for certain and that of all others for the
+    rest. What coalitions have learnt in the rounds before they still know: ``lower`` stays a lower bound.
 
     Args:
         P, mu, every, weak: those of :func:`simfl.privacy.ledger.noise_ledger.ledger`.
@@ -27,26 +25,31 @@ def with_later_rounds(partial: NoiseLedger, P: Any, mu: Floats, every: int, weak
     rounds, clients = P.shape
     if partial.known == rounds:
         return partial
-    colluders, evaluated = np.array(partial.colluders, dtype=np.int64), evaluation_rounds(rounds, every)
+    evaluated, counts = evaluation_rounds(rounds, every), np.array([0, *partial.colluders], dtype=np.int64)
     classes = identical(ParticipationMatrix.of(P, doubles=True))
     sizes = np.append(classes.size, clients)[classes.label]  # label -1: in no sum, and hidden
+    least = np.ones(rounds) if weak is None else np.where(np.isnan(weak), 1, weak)
+    seen = ~smaller_than_hidden(counts, sizes, 1)  # by nobody, then by so many colluders
+    everybody = np.append(False, counts[1:] >= clients - 1)
     with np.errstate(invalid="ignore"):
         signals = np.where(P.data > 0, P.data * np.repeat(mu, np.diff(P.indptr)), 0.0) ** 2
     first = P.indptr[partial.known]
     squares = np.bincount(P.indices[:first], signals[:first], clients).astype(np.float64)
+    most, of_all = np.where(seen, squares, 0.0).max(axis=1, initial=0.0), squares.max(initial=0.0)
     worst = ColluderCurve(*(each.copy() for each in partial.worst.parts))
-    last = partial.last
     for t in range(partial.known, rounds):
         span = slice(P.indptr[t], P.indptr[t + 1])
-        squares[P.indices[span]] += signals[span]
-        if not evaluated[t]:
-            continue
-        everybody = round_digits(np.sqrt(squares))
-        least = 1 if weak is None or np.isnan(weak[t]) else int(weak[t])
-        alone = np.where(smaller_than_hidden(NOBODY, sizes, least)[0], 0.0, everybody)
-        upper = np.where(smaller_than_hidden(colluders, sizes, least), 0.0, everybody)
-        lower = np.minimum(np.where(colluders[:, None] >= clients - 1, everybody, partial.last.lower), upper)
-        last = ColluderCurve(alone, lower, upper, everybody)
-        for of_worst, of_clients in zip(worst.parts, last.parts, strict=True):
-            of_worst[..., t] = of_clients.max(axis=-1, initial=0.0)
+        members = P.indices[span]
+        squares[members] += signals[span]
+        most = np.maximum(most, np.where(seen[:, members], squares[members], 0.0).max(axis=1, initial=0.0))
+        of_all = max(of_all, squares[members].max(initial=0.0))
+        if evaluated[t]:
+            upper, all_others = round_digits(np.sqrt(np.where(counts + 1 < least[t], 0.0, most))), np.sqrt(of_all)
+            worst.alone[t], worst.upper[:, t] = upper[0], upper[1:]
+            worst.everybody[t] = round_digits(np.array([all_others]))[0]
+            worst.lower[:, t] = partial.last.lower.max(axis=1, initial=0.0)
+            worst.lower[everybody[1:], t] = worst.everybody[t]
+    bounds = np.where(seen & (counts[:, None] + 1 >= least[-1]), round_digits(np.sqrt(squares)), 0.0)
+    last = ColluderCurve(bounds[0], partial.last.lower.copy(), bounds[1:], round_digits(np.sqrt(squares)))
+    last.lower[everybody[1:]] = last.everybody
     return NoiseLedger(partial.colluders, worst, last, rounds)

@@ -7,14 +7,14 @@ COLLUDERS = (1, 2, 4, 8)
 """Numbers of colluders between none and all that are asked about."""
 LEDGER_COLUMNS = (
     Column("mu_alone", "μ alone", "number", "Largest signal to noise at which the sums so far tell of one client's "
-           "update, at most once `privacy.budget` is spent; empty where it is infinite.", -1, "end", infinite=True),
+           "update, at most once `privacy.budget` is spent; empty where it is infinite.", -1, "end"),
     *(Column(f"mu_{c}_{end}", f"μ of {c}, {heading}", "number",
              f"{sentence} what the worst {c} clients learn of another one's update; empty where infinite.", -1,
-             "end", shown=False, infinite=True)
+             "end", shown=False)
       for c in COLLUDERS
       for end, heading, sentence in (("lower", "at least", "Lower bound of"), ("upper", "at most", "Upper bound of"))),
     Column("mu_all", "μ of all", "number", "Largest signal to noise at which all others together learn of one client's "
-           "update; empty where it is infinite.", -1, "end", infinite=True),
+           "update; empty where it is infinite.", -1, "end"),
 )  # fmt: skip
 """What rounds.csv tells of the ledger, if the scenario asks for it."""
 

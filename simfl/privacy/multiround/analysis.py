@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from simfl.privacy.multiround.basis import Basis, basis
 from simfl.privacy.multiround.budget import BUDGET, Budget
 from simfl.privacy.multiround.classes import identical
-from simfl.privacy.multiround.guarantee_trace import Trace, evaluation_rounds
+from simfl.privacy.multiround.guarantee_trace import Trace, evaluation_rounds, held_before
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.privacy.multiround.semi_strong import Enclosure, semi_strong
 from simfl.privacy.multiround.uncertain_weights import bounds_for_any_weights
@@ -76,7 +76,7 @@ class MatrixAnalysis:
     def trace(self, evaluation: "MatrixEvaluation") -> Trace:
         """The columns of an evaluation."""
         basis, times = self.basis, evaluation.times
-        columns = Trace(*(np.full(self.rounds.shape[0], np.nan) for _ in range(5)))
+        columns = Trace(*(np.full(self.rounds.shape[0], np.nan) for _ in range(6)))
         rank = basis.rank()
         columns.rank[: basis.known] = np.where(rank > 0, rank, np.nan)
         started = basis.classes.count > 0
@@ -85,12 +85,15 @@ class MatrixAnalysis:
             r = int(rank[t])
             value = evaluation.semi[r].value
             columns.semi_strong[t] = np.nan if value is None else value
+            columns.semi_strong_lower[t] = max(columns.strong[t], float(f"{evaluation.semi[r].lower:.9g}"))
             columns.weak_lower[t], columns.weak_upper[t] = evaluation.weak.lower[r], evaluation.weak.upper[r]
         self._beyond(columns, times[times >= basis.known])
         columns.weak_upper[times] = np.minimum.accumulate(columns.weak_upper[times])
         known = times[~np.isnan(columns.semi_strong[times])]
         semi = np.minimum(columns.semi_strong[known], columns.weak_upper[known])
         columns.semi_strong[known] = np.minimum.accumulate(semi)  # monotone to the last bit
+        columns.semi_strong_lower[known] = columns.semi_strong[known]
+        columns.semi_strong_lower[:] = held_before(columns.semi_strong_lower)
         return columns
 
     def _beyond(self, columns: Trace, times: NDArray[np.int64]) -> None:
@@ -102,6 +105,7 @@ class MatrixAnalysis:
         strong = columns.strong[times]
         columns.weak_lower[times], columns.weak_upper[times] = strong, fewest[times]
         columns.semi_strong[times] = np.where(ratio[times] <= strong * (1 + 1e-9), strong, np.nan)
+        columns.semi_strong_lower[times] = strong
 
 
 def trace(

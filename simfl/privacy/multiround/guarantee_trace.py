@@ -15,14 +15,22 @@ class Trace:
         strong: size of the smallest class of identical non-zero columns.
         semi_strong: least ratio of sum to largest magnitude in the row space; NaN beyond the budget and where weights
             that are not sure leave it open.
+        semi_strong_lower: certified lower bounds of it, equal to it where it is known.
         weak_lower, weak_upper: bounds of the least number of non-zeros in the row space.
     """
 
     rank: NDArray[np.float64]
     strong: NDArray[np.float64]
     semi_strong: NDArray[np.float64]
+    semi_strong_lower: NDArray[np.float64]
     weak_lower: NDArray[np.float64]
     weak_upper: NDArray[np.float64]
+
+
+def held_before(lower: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lower bounds of what can only fall: one of a later round is one of every earlier round, too; NaN stays NaN."""
+    highest = np.fmax.accumulate(lower[::-1])[::-1]
+    return np.where(np.isnan(lower), np.nan, highest)
 
 
 def evaluation_rounds(n_rounds: int, every: int) -> NDArray[np.bool_]:

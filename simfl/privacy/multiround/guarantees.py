@@ -112,7 +112,7 @@ class Guarantees(Privacy):
             samples = history.samples if self.rows == "weights" else None
             columns = trace(P if samples is None else with_samples(P, samples), self.every, self.budget, doubles=True)
             values = np.array(
-                [columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper], dtype=np.float64
+                [columns.strong, columns.semi_strong_lower, columns.weak_lower, columns.weak_upper], dtype=np.float64
             )
         values[:, : _first(P)] = np.inf
         return values

@@ -8,7 +8,7 @@ equal weights, unless they have too few digits). That gives an interval that hol
 import numpy as np
 
 from simfl.privacy.multiround.classes import identical
-from simfl.privacy.multiround.guarantee_trace import Trace, evaluation_rounds
+from simfl.privacy.multiround.guarantee_trace import Trace, evaluation_rounds, held_before
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 
 
@@ -27,6 +27,7 @@ def bounds_for_any_weights(rounds: ParticipationMatrix, certain: Trace, every: i
         np.where(open_, np.nan, certain.rank),
         strong,
         np.where(met, strong, np.where(open_, np.nan, certain.semi_strong)),
+        held_before(np.where(at, strong, np.where(open_, np.nan, certain.semi_strong_lower))),
         np.where(at, strong, np.where(open_, np.nan, certain.weak_lower)),
         np.where(at, fewest, np.where(open_, np.nan, certain.weak_upper)),
     )

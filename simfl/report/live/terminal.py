@@ -92,7 +92,8 @@ def table(state: JsonObject) -> Any:
         label = _plain(run["label"]) + (f"  {_plain(str(run['error']))}" if run["error"] else "")
         if run["diverged"] is not None:
             label += f"  diverged at round {run['diverged']}"
-        label += "".join(f"  {name} {why}" for name, why in run["lacking"].items())
+        if run["infinite"]:
+            label += f"  infinite: {', '.join(map(_plain, run['infinite']))}"
         rounds = f"{run['round']}/{run['rounds']}" if run["rounds"] else str(run["round"])
         style, state_shown = STYLES[run["state"]], "ending" if run["ending"] else run["state"]
         rich_table.add_row(label, state_shown, _bar(run), rounds, _number(run["time_s"], ".1f"),

@@ -14,8 +14,7 @@ from simfl.report.live.tail_reader import RoundsTail
 from simfl.report.study_reader import index_of, place_of, runs_below
 from simfl.results.file_names import BEGUN, SCENARIO, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, no_results
-from simfl.results.lacking_values import lacking_names
-from simfl.results.round_rows import read_rows
+from simfl.results.infinite import infinite_names
 from simfl.results.sealed_files import read_failure
 from simfl.results.tables import SEALS
 
@@ -104,7 +103,7 @@ class WatchedFolder:
             return self._done[path]
         run: JsonObject = {"label": label, "digest": path.name, "state": "waiting", "round": 0, "rounds": None,
                                "ending": False, "accuracy": None, "time_s": None, "error": None,
-                               "diverged": None, "lacking": {}}  # fmt: skip
+                               "diverged": None, "infinite": []}  # fmt: skip
         if is_finished(path):
             run |= _final_state(path)
             self._done[path] = run
@@ -180,17 +179,13 @@ def _final_state(path: Path) -> JsonObject:
     try:
         results = ResultsFolder.open(path)
         results.check()
+        columns, summary = results.columns(), results.summary
     except SimflError as error:
         return {"state": "failed", "error": str(error)}
-    summary = results.summary
+    infinite = [columns[name].noun for name in infinite_names(summary, columns) if columns[name].shown]
     return {"state": "done", "round": summary["rounds"], "rounds": summary["rounds"],
             "accuracy": summary.get("test_accuracy"), "time_s": summary.get("time_s"),
-            "diverged": summary.get("diverged_round"), "lacking": _lacking(results)}  # fmt: skip
-
-
-def _lacking(results: ResultsFolder) -> dict[str, str]:
-    rows = list(read_rows(results.file("rounds.csv")))
-    return lacking_names(results.summary, results.columns(), rows)
+            "diverged": summary.get("diverged_round"), "infinite": infinite}  # fmt: skip
 
 
 def _shown_columns(curves: Sequence[dict[str, list[float | None]]], known: dict[str, Column]) -> list[Column]:

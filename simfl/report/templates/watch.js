@@ -23,9 +23,9 @@ function choose(digest, wanted) {
 const UNITS = { share: [" (%)", 0.01], seconds: [" (s)", 1], bytes: [" (MB)", 1e6] };  // behind a heading; divisor of values
 
 function drawn(columns) {  // accuracy also against time
-  return columns.flatMap(({ name, heading, unit }) => {
+  return columns.flatMap(({ name, heading, unit, final }) => {
     const [behind, divisor] = UNITS[unit] ?? ["", 1];
-    const rounds = { y: name, x: "round", title: heading + behind, divisor, most: unit === "share" ? 100 : Infinity, whole: unit === "count" };
+    const rounds = { y: name, x: "round", title: heading + behind, divisor, final, most: unit === "share" ? 100 : Infinity, whole: unit === "count" };
     return unit === "share" ? [rounds, { ...rounds, x: "time_s", title: `${heading}${behind} against simulated time` }] : [rounds];
   });
 }
@@ -65,16 +65,16 @@ function axes(svg, [x0, x1], [y0, y1], x, whole) {
   return place;
 }
 
-function draw(shown, columns, lacking) {  // lacking: of the only run that is shown, names of what has no final value, and why
+function draw(shown, columns) {
   $("curves").replaceChildren();
-  for (const { y, x, title, divisor, most, whole } of drawn(columns)) {
+  for (const { y, x, title, divisor, final, most, whole } of drawn(columns)) {
     const lines = shown.map(({ curves }) => points(curves, x, y, divisor));
     const all = lines.flat();
     if (lines.every((line) => line.length < 2)) continue;
     const figure = make($("curves"), "figure");
     const bar = make(figure, "div", { class: "bar" });
     make(bar, "h3", {}, title);
-    if (shown.length === 1) make(bar, "span", { class: "now" }, lacking[y] ?? plain(all.at(-1)[1]));
+    if (shown.length === 1) make(bar, "span", { class: "now" }, final === "end" && shown[0].curves[y].at(-1) === null ? "infinite" : plain(all.at(-1)[1]));
     const svg = make(figure, "svg:svg", { class: "curve", viewBox: "0 0 460 196", role: "img", "aria-label": title });
     const xs = all.map(([a]) => a), first = Math.min(...xs), last = Math.max(...xs);
     const place = axes(svg, [first, last > first ? last : first + 1], range(all.map(([, b]) => b), most), x, whole);
@@ -107,7 +107,7 @@ function table(runs) {
     box.addEventListener("change", () => choose(run.digest, box.checked));
     make(row, "td", { class: "label" }, run.error ? `${run.label}: ${run.error}` : run.label);
     const told = run.ending ? "ending" : run.state;
-    const notes = [told, run.diverged === null ? "" : `diverged at round ${run.diverged}`, ...inWords(run.lacking)];
+    const notes = [told, run.diverged === null ? "" : `diverged at round ${run.diverged}`, infinite(run)];
     make(row, "td", { class: run.state }, notes.filter(Boolean).join(", "));
     const meter = make(make(row, "td"), "div", { class: "meter small" });
     make(meter, "i").style.width = `${run.rounds ? 100 * run.round / run.rounds : 0}%`;
@@ -117,7 +117,7 @@ function table(runs) {
   }
 }
 
-const inWords = (lacking) => Object.entries(lacking).map(([name, why]) => `${name} ${why}`);
+const infinite = (run) => run.infinite.length ? `infinite: ${run.infinite.join(", ")}` : "";
 
 function people(clients) {
   $("people").hidden = clients.length === 0;
@@ -168,11 +168,11 @@ async function look() {
   $("facts").replaceChildren();
   const facts = runs.length > 1
     ? ["done", "running", "failed", "waiting"].filter(count).map((name) => `${count(name)} ${name}`)
-    : [`${one.round}${one.rounds ? ` of ${one.rounds}` : ""} rounds`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`, ...inWords(one.lacking)];
+    : [`${one.round}${one.rounds ? ` of ${one.rounds}` : ""} rounds`, one.time_s === null ? "" : `${plain(one.time_s)} simulated seconds`, infinite(one)];
   if (!state.finished && !runs.some((run) => run.ending)) facts.push(left(done));
   for (const fact of facts.filter(Boolean)) make($("facts"), "li", {}, fact);
   legend(state.shown, runs);
-  draw(state.shown, state.columns, runs.find(({ digest }) => digest === state.shown[0].digest).lacking);
+  draw(state.shown, state.columns);
   const focused = document.activeElement?.id;
   table(runs);
   people(state.clients);

@@ -15,7 +15,7 @@ from simfl.core.errors import MissingError
 from simfl.core.storage.disk import open_own, refuse_links_of_results, write_atomically
 from simfl.results.file_names import is_finished, is_swept
 from simfl.results.folder import ResultsFolder
-from simfl.results.lacking_values import lacking_values
+from simfl.results.infinite import infinite_values
 from simfl.results.run_files import read_table
 
 AXES = {"round", "time_s"}
@@ -102,7 +102,7 @@ def _events(results: ResultsFolder) -> bytes:
     buffer = io.BytesIO()
     events = EventFile(buffer)
     rows = list(csv.DictReader(io.StringIO(results.file("rounds.csv").read_text())))
-    for row, added in zip(rows, lacking_values(results.summary, results.columns(), rows), strict=True):
+    for row, infinite in zip(rows, infinite_values(results.summary, results.columns(), rows), strict=True):
         values = {name: float(value) for name, value in row.items() if name not in AXES and value}
-        events.add(int(row["round"]), float(row["time_s"]), values | added)
+        events.add(int(row["round"]), float(row["time_s"]), values | infinite)
     return buffer.getvalue()

@@ -6,6 +6,7 @@ working directory), as for any other program that logs to MLflow.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import TYPE_CHECKING
 
 from simfl.core.errors import MissingError
@@ -57,7 +58,7 @@ class MlflowTracker(Tracker):
         from mlflow.entities import Metric
 
         at_ms = int(1000 * time_s)
-        metrics = [Metric(name, value, at_ms, round) for name, value in values.items()]
+        metrics = [Metric(name, value, at_ms, round) for name, value in values.items() if not isnan(value)]
         assert self._client is not None
         self._client.log_batch(self._run_id, metrics=metrics)
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.results.folder import ResultsFolder
-from simfl.results.lacking_values import INFINITE, lacking_names, lacking_values
+from simfl.results.infinite import infinite_names, infinite_values
 from simfl.results.notes import Notes
 from simfl.results.round_rows import RoundRow, read_rows
 
@@ -88,19 +88,18 @@ class Tracker(ABC):
     def finish(self, summary: JsonObject) -> None:
         """Writes what was computed at the end of the run only, such as privacy, and the final values.
 
-        The latest value of an ε that became infinite is infinity then, and NaN that of a guarantee that is not known.
+        The latest value of an ε that became infinite is infinity then.
         """
         if not self._is_open:
             return
         results = ResultsFolder.open(self.folder)
         columns, rows = results.columns(), list(read_rows(results.file("rounds.csv")))
-        for row, lacking in zip(rows, lacking_values(summary, columns, rows), strict=True):
+        for row, infinite in zip(rows, infinite_values(summary, columns, rows), strict=True):
             late = row.keys() - self._columns - AXES
             values = {name: value for name in sorted(late) if (value := row[name]) is not None}
-            added = {name: value for name, value in lacking.items() if name in late or row is rows[-1]}
-            self._write(row, values | added)
-        why = lacking_names(summary, columns, rows)
-        self.close(summary, [name for name in why if why[name] == INFINITE])
+            in_order = {name: value for name, value in infinite.items() if name in late or row is rows[-1]}
+            self._write(row, values | in_order)
+        self.close(summary, infinite_names(summary, columns))
 
     def abandon(self) -> None:
         """The run has stopped before its end."""

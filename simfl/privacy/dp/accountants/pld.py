@@ -22,7 +22,7 @@ class Pld(Accounting):
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("epsilon_pld", "ε (PLD)", "number", "Epsilon by privacy loss distributions, with the sampling that the "
-               "scenario claims.", -1, "end", words="ε by privacy loss distributions", infinite=True),
+               "scenario claims.", -1, "end", words="ε by privacy loss distributions"),
     )  # fmt: skip
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:

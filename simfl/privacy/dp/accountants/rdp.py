@@ -25,7 +25,7 @@ class Rdp(Accounting):
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("epsilon_rdp", "ε (Rényi)", "number", "Epsilon by Rényi accounting, with the sampling that the scenario "
-               "claims.", -1, "end", words="ε by Rényi accounting", infinite=True),
+               "claims.", -1, "end", words="ε by Rényi accounting"),
     )  # fmt: skip
 
     def of_sample(self, mu: float, rounds: int, clients: int) -> float:

@@ -53,9 +53,9 @@ class ZeroOut(Accountant):
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("epsilon_max", "Largest ε", "number", "Largest epsilon of a client so far, by zero-out adjacency; empty "
-               "where it is infinite.", -1, "end", words="largest ε of a client", infinite=True),
+               "where it is infinite.", -1, "end", words="largest ε of a client"),
         Column("epsilon_median", "Median ε", "number", "Median of all clients' epsilons so far, by zero-out adjacency; "
-               "empty where it is infinite.", -1, "end", words="median ε of the clients", infinite=True),
+               "empty where it is infinite.", -1, "end", words="median ε of the clients"),
     )  # fmt: skip
 
     def cautions(self, setting: ScenarioView) -> list[str]:
