@@ -189,8 +189,6 @@ def _guarantee(scenario: Scenario, finals: JsonObject) -> dict[str, int | None]:
     known = None
     if finals["privacy_strong"] is not None:
         known = guarantee(scenario)
-    if known is not None and (known["weak"] or 0) > scenario.selection.unit_size:
-        known = None  # everyone in every round: it holds only until somebody fails
     return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
 
 

@@ -16,6 +16,8 @@ from simfl.core.rng import Streams
 from simfl.core.types import View
 from simfl.devices.failure import NoFailure
 from simfl.privacy import PRIVACY
+from simfl.runs.run import run
+from simfl.scenario import Scenario
 from simfl.selection import POLICIES
 from simfl.selection.theory.bounds import full_rank_probability
 from simfl.selection.theory.expected_cardinality import expected_cardinality, rows, theory
@@ -283,6 +285,46 @@ def test_guarantee_is_what_the_whole_family_leaves(name, sizes, dropout, strong,
         everything = rows(of(name, 12, sizes["k"], sizes.get("T")))
         _, classes = np.unique(everything, axis=1, return_counts=True)
         assert classes.min() == strong
+
+
+LOSING = """
+name: losing
+clients: 8
+selection: {name: batch_partition, k: 8, T: 2}
+training: {name: fedavg, rounds: 20, weighting: equal}
+learning: {name: none, parameters: 4}
+devices:
+  failure: {name: bernoulli, probability: 0.2}
+  computation: {name: random, distribution: {name: half_normal, sigma: 1.0}}
+"""
+RELIABLE = "devices.failure=none"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([], (2, 2, 2)),
+        ([RELIABLE], (8, 8, 8)),
+        (["training.on_failure=abort"], (8, 8, 8)),
+        (["training.on_failure=abort", "training.quorum=0.5"], (2, 2, 2)),
+        ([RELIABLE, "training.deadline_s=2"], (2, 2, 2)),
+        ([RELIABLE, "training.deadline_s=2", "training.on_failure=abort"], (8, 8, 8)),
+        ([RELIABLE, "training.quorum=0.5"], (2, 2, 2)),
+        (["selection=all"], (1, 1, 1)),
+        ([RELIABLE, "selection=all"], (8, 8, 8)),
+        (["selection=half_partition:k=8,T=4"], (2, 4, 4)),
+        ([RELIABLE, "selection=half_partition:k=8,T=4", "training.deadline_s=2"], (2, 4, 4)),
+        ([RELIABLE, "training={name: fedbuff, rounds: 20, concurrency: 8, buffer: 4, weighting: equal}"], (2, 2, 2)),
+    ],
+)
+def test_what_everybody_together_promises_holds_where_nobody_is_lost(tmp_path, changes, expected):
+    scenario = Scenario.parse(LOSING, overrides=changes)
+    promised = theory(scenario)["guarantee"]
+    assert tuple(promised.values()) == expected
+    summary = run(scenario, tmp_path).summary
+    notions = ("privacy_strong", "privacy_semi_strong", "privacy_weak_lower")
+    assert all(summary[name] >= value for name, value in zip(notions, expected, strict=True))
+    assert tuple(summary[name] for name in ("guarantee_strong", "guarantee_semi_strong", "guarantee_weak")) == expected
 
 
 def test_theory_follows_the_shuffled_assignment():

@@ -97,8 +97,9 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
 
     Nothing is known where the policy declares no family and sees to no guarantee itself, or where the rule breaks up
     the family's units: it rests on units that are aggregated whole, with one weight. 1 where the rule needs single
-    updates, or more leaves the clients than updates that are summed. With ``privacy.rows: weights`` only the weak
-    guarantee follows: numbers of samples, which nobody knows yet, scale the columns.
+    updates, or more leaves the clients than updates that are summed. Where everybody is selected in every round, all of
+    them hide each other only if nobody is ever lost; otherwise their units do. With ``privacy.rows: weights`` only the
+    weak guarantee follows: numbers of samples, which nobody knows yet, scale the columns.
     """
     policy, n = resolved_policy(setting), setting.clients
     upheld, family = policy.guarantee(n), policy.family(n)
@@ -112,9 +113,32 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
         return None
     dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
     strong, weak = family.guarantee(None if dropout is None else _present(dropout, n))
+    if weak > policy.unit_size and not _never_loses_anybody(setting):
+        strong, weak = _least_class(family), policy.unit_size
     if setting.privacy.rows == "weights" and setting.training.by_samples:  # columns are scaled, each in its own way
         return {"strong": None, "semi_strong": None, "weak": weak}
     return {"strong": strong, "semi_strong": weak, "weak": weak}
+
+
+def _never_loses_anybody(setting: ScenarioView) -> bool:
+    """Whether everybody who is selected is certainly in the sum, or there is none."""
+    losses, rates = setting.training.losses, setting.devices.failure.rates(setting, Streams(setting.seed))
+    if losses is None or losses.quorum or setting.training.client.follows_data:
+        return False
+    if not setting.learning.everybody_holds_samples:
+        return False
+    return losses.on_failure == "abort" or (losses.deadline_s is None and rates is not None and not rates.any())
+
+
+def _least_class(family: Family) -> int:
+    """The fewest clients that are in the same units: what the strong guarantee is if any units may be summed."""
+    units = family.units()
+    members, of = units.ravel(), np.repeat(np.arange(len(units)), units.shape[1])
+    order, counts = np.argsort(members, kind="stable"), np.bincount(members, minlength=family.clients)
+    place = np.arange(len(members)) - np.repeat(np.cumsum(counts) - counts, counts)
+    memberships = np.full((family.clients, counts.max()), -1)
+    memberships[members[order], place] = of[order]
+    return int(np.unique(memberships, axis=0, return_counts=True)[1].min())
 
 
 def rows(family: Family) -> NDArray[np.uint8]:
