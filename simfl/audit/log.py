@@ -32,6 +32,7 @@ class Log:
         rounds: J labels, in order of time.
         doubles: the weights are known to be doubles with all their digits.
         strong: the strong guarantee that the run itself has printed, of all that its clients sent; None = not known.
+        beside_sums: of a run's folder, what was seen of single clients beside sums.
     """
 
     matrix: Any
@@ -40,6 +41,7 @@ class Log:
     unused: tuple[str, ...] = ()
     doubles: bool = False
     strong: int | None = None
+    beside_sums: tuple[str, ...] = ()
 
 
 def plain(label: object, most: int = 60) -> str:

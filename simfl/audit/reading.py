@@ -10,8 +10,9 @@ from simfl.audit.matrices import array
 from simfl.audit.records import json_lines, parquet
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import open_regular
+from simfl.core.types import SERVER
 from simfl.results.folder import ResultsFolder
-from simfl.results.run_files import participation_matrix
+from simfl.results.run_files import participation_matrices, together
 
 __all__ = ["Log", "read"]
 
@@ -50,6 +51,8 @@ def read(path: Path | str, columns: Columns | None = None) -> Log:
 def _folder(path: Path) -> Log:
     reader = ResultsFolder.open(path)
     file = reader.file("participation.csv")
-    matrix = participation_matrix(file, int(reader.summary["rounds"]), int(reader.summary["clients"]))
-    strong = reader.summary.get("privacy_strong")
-    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), doubles=True, strong=strong)
+    matrices = participation_matrices(file, int(reader.summary["rounds"]), int(reader.summary["clients"]))
+    peers = () if set(matrices) == {SERVER} else ("the update of each client that sums up what others send, by itself",)
+    matrix, strong = together(matrices), reader.summary.get("privacy_strong")
+    seen = (*peers, *reader.summary.get("beside_sums", ()))
+    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen)

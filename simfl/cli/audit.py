@@ -113,6 +113,7 @@ def command(
         return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
+    from simfl.audit.more_than_sums import refuse_more_than_sums
     from simfl.audit.noise import spent
     from simfl.audit.reading import read
 
@@ -121,7 +122,7 @@ def command(
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
-    _refuse_more_than_sums(participation, log)
+    refuse_more_than_sums(log, participation, "audit")
     colluding = _positions(names, log.clients, participation)
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
@@ -197,21 +198,6 @@ def _positions(names: tuple[str, ...], clients: Sequence[object], participation:
             near = suggestion(name, places) or some
             raise SimflError(f"--colluder {name}: {participation} has no client of that name{near}")
     return [places[name] for name in names]
-
-
-def _refuse_more_than_sums(participation: str, log: "Log") -> None:
-    """
-    Raises:
-        SimflError: the run itself says that fewer clients were hidden than these sums hide among one another, because
-            the server saw more than the sums.
-    """
-    from simfl.privacy.multiround.classes import strong_guarantee
-
-    if log.strong is not None and (sums := strong_guarantee(log.matrix, log.doubles)) > log.strong:
-        raise SimflError(
-            f"{participation}: its sums hide {sums} clients among one another, but more than sums was "
-            f"seen, so that the run itself says {log.strong}; audit its participation.csv for the sums alone"
-        )
 
 
 def _columns(text: str | None) -> dict[str, str] | None:

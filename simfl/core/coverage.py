@@ -99,6 +99,13 @@ def clear(setting: ScenarioView) -> list[str]:
     return [name for name, form in forms(setting).items() if form == "clear"]
 
 
+def beside_sums(setting: ScenarioView) -> list[str]:
+    """The names of what the server needs of single clients, or learns of them, so that sums hide nobody."""
+    rule = setting.training.aggregate
+    needed = [] if rule.sum_only else [f"each client's update, by itself (aggregate: {rule.name})"]
+    return [*needed, *(part.name for part in exposing(setting))]
+
+
 def coverage_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the client algorithm."""
     parts, problems = _sent_by_algorithm(setting), []

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import Log
+from simfl.audit.more_than_sums import refuse_more_than_sums
 from simfl.audit.reading import read
 from simfl.core.errors import SimflError
 from simfl.forecasting.times import round_times
 from simfl.forecasting.traffic import bytes_of_rounds
-from simfl.privacy.multiround.classes import strong_guarantee
 from simfl.report.live.watched_folder import scenario_of
 from simfl.results.folder import ResultsFolder
 from simfl.training.base import RULES
@@ -94,9 +94,7 @@ def read_past(path: Path | str, columns: Mapping[str, str] | None = None, least:
     roles = dict(columns or {})
     time, moved = roles.pop("time", None), roles.pop("bytes", None)
     log = read(path, roles or None)
-    if log.strong is not None and strong_guarantee(log.matrix, log.doubles) > log.strong:
-        raise SimflError(f"{path}: its server saw more than sums, so that clients are exposed already; forecast from "
-                         "its participation.csv for the sums alone")  # fmt: skip
+    refuse_more_than_sums(log, path, "forecast from")
     round_bytes = bytes_of_rounds(Path(path), log, roles.get("round"), moved)
     return past_of(log, *round_times(Path(path), log, roles.get("round"), time), str(path), round_bytes, least)
 

@@ -40,7 +40,11 @@ def participation_matrix(path: Path, rounds: int, clients: int) -> Any:
 
     Where clients aggregate, too, it holds the largest weight with which anybody aggregated a client.
     """
-    matrices = participation_matrices(path, rounds, clients)
+    return together(participation_matrices(path, rounds, clients))
+
+
+def together(matrices: Mapping[int, Any]) -> Any:
+    """The server's matrix of :func:`participation_matrices`; where clients aggregate, too, the largest weights."""
     if set(matrices) == {SERVER}:
         return matrices[SERVER]
     return reduce(lambda one, other: one.maximum(other), matrices.values())

@@ -17,7 +17,7 @@ from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
 from simfl.core.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
-from simfl.core.coverage import clear
+from simfl.core.coverage import beside_sums, clear
 from simfl.core.json_data import JsonObject
 from simfl.core.registration import packages
 from simfl.core.storage.disk import sha256, write_atomically
@@ -89,7 +89,7 @@ def finish(
         "no_skill_accuracy": cell(no_skill_accuracy),
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals),
-        "in_clear": clear(scenario),
+        **_disclosed(scenario),
         **jobs,
     }
     _describe_columns(folder, scenario, columns, summary)
@@ -190,6 +190,12 @@ def _guarantee(scenario: Scenario, finals: JsonObject) -> dict[str, int | None]:
     if finals["privacy_strong"] is not None:
         known = guarantee(scenario)
     return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
+
+
+def _disclosed(scenario: Scenario) -> dict[str, list[str]]:
+    """What reaches the server as it is, and what it needs or learns of single clients, if anything."""
+    seen = beside_sums(scenario)
+    return {"in_clear": clear(scenario)} | ({"beside_sums": seen} if seen else {})
 
 
 def _clients(values: Mapping[str, NDArray[np.generic]]) -> str:

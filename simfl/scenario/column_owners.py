@@ -6,7 +6,8 @@ from typing import Any
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
-RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear")
+RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear",
+            "beside_sums")  # fmt: skip
 """What stands in summaries and in ``index.csv`` beside the columns."""
 
 

@@ -283,7 +283,7 @@ def test_a_plugin_cannot_rename_what_simfl_reports():
         (["selection=half_partition:T=2"], (1, 2, 2)),
         (["selection=random"], (1, 1, 1)),
         (["selection=partition", "training.on_failure=partial"], (None, None, None)),
-        (["selection=random:k=12", "devices.availability.dropout=0"], (None, None, None)),
+        (["selection=random:k=12", "devices.availability.dropout=0"], (1, 1, 1)),
         (["selection=partition", "privacy=none"], (None, None, None)),
         (["selection=partition", "training.aggregate=median", "training.weighting=equal"], (1, 1, 1)),
     ],

@@ -7,11 +7,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from simfl.audit.reading import read
 from simfl.cli import simfl as command
 from simfl.core import coverage
 from simfl.core.errors import PluginError
 from simfl.core.payload import KINDS
 from simfl.core.registration.family_index import FAMILIES
+from simfl.privacy.multiround.classes import strong_guarantee
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.theory.expected_cardinality import guarantee, theory
@@ -155,6 +157,42 @@ def test_what_looks_into_clients_vectors_stands_beside_no_code(stage):
         found = cell(other, stage)
         coded = stage.name in ("adaptive_gaussian", "discrete_gaussian", "discrete_laplace", "skellam", "xnoise")
         assert (found.outcome == "refused") is coded and ("codes" in found.reason) is coded
+
+
+APART = {
+    "name": "apart",
+    "clients": 6,
+    "selection": {"name": "random", "k": 3},
+    "training": {"name": "fedavg", "rounds": 3, "weighting": "equal"},
+    "learning": {"name": "none", "parameters": 4},
+}
+SERVERLESS = {"training": {"name": "serverless", "rounds": 3, "weighting": "equal"}, "selection": "all"}
+
+
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        ({"training": APART["training"] | {"aggregate": "median"}}, "each client's update, by itself"),
+        (SERVERLESS, "the update of each client that sums up what others send"),
+        ({"compression": {"name": "top_k", "share": 0.5}}, "which coordinates of its update it sends"),
+        ({}, ""),
+    ],
+)
+def test_who_hides_in_no_sum_is_not_called_hidden_where_the_sums_hide_only_some(change, seen, tmp_path):
+    """Also where the sums alone have a strong guarantee of 1, as these have."""
+    folder, peers = run(Scenario.parse(json.dumps(APART | change)), tmp_path).path, change is SERVERLESS
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (strong_guarantee(read(folder).matrix), summary["privacy_strong"]) == ((6, 5) if peers else (1, 1))
+    assert ("beside_sums" in summary) == (bool(seen) and not peers)
+    assert (summary["privacy_weak_upper"] == 1) == (bool(seen) and not peers)
+    forecast = ["forecast", str(folder), "--horizon", "2", "--futures", "2", "--processes", "1"]
+    for words in (["audit", str(folder)], forecast):
+        said = CliRunner().invoke(command, words)
+        if seen and not (peers and words == forecast):  # which is refused for another reason
+            assert said.exit_code == 2 and f"more than sums was seen: {seen}" in said.stderr
+            assert len(said.stderr.splitlines()) == 1
+        else:
+            assert "more than sums" not in said.output + said.stderr
 
 
 @pytest.mark.parametrize("algorithm", [Plugin("client", "scaffold"), Plugin("aggregate", "median")], ids=ids)

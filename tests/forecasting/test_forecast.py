@@ -431,7 +431,7 @@ devices: {computation: {name: constant, seconds: 60}}
     past = read_past(folder)
     assert past.rows.shape == (6, 8) and past.times_s is not None and not past.dated
     seen = run(Scenario.parse(text.replace("AGGREGATE", "median"), "single"), tmp_path).path
-    with pytest.raises(SimflError, match="saw more than sums"):
+    with pytest.raises(SimflError, match="more than sums was seen: each client's update, by itself"):
         read_past(seen)
     assert read_past(seen / "participation.csv").rows.any()
 

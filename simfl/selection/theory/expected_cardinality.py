@@ -123,7 +123,7 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
 def _never_loses_anybody(setting: ScenarioView) -> bool:
     """Whether everybody who is selected is certainly in the sum, or there is none."""
     losses, rates = setting.training.losses, setting.devices.failure.rates(setting, Streams(setting.seed))
-    if losses is None or losses.quorum or setting.training.client.follows_data:
+    if losses is None or losses.quorum or setting.training.algorithm.follows_data:
         return False
     if not setting.learning.everybody_holds_samples:
         return False
