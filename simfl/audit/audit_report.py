@@ -68,10 +68,12 @@ class Report:
         """1 - rank / N, the mean of ``hidden``: for uncorrelated updates of equal length; no lower bound."""
         return None if self.hidden is None else float(self.hidden.mean())
 
-    def exposed_by_round(self) -> NDArray[np.int64]:
-        """How many clients are exposed after each round, shape (J,)."""
+    def exposed_by_round(self) -> NDArray[np.float64]:
+        """How many clients are exposed after each round, shape (J,); NaN where it is not known (see ``known``)."""
         since = np.array([exposure.round for exposure in self.exposed], dtype=np.int64)
-        return np.cumsum(np.bincount(since, minlength=len(self.rounds)))
+        counts = np.cumsum(np.bincount(since, minlength=len(self.rounds))).astype(np.float64)
+        counts[self.known :] = np.nan
+        return counts
 
     def to_json(self) -> JsonObject:
         """The report as plain data; null where there is no aggregate or a value is beyond the budget."""

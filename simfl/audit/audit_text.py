@@ -37,16 +37,13 @@ def _summary(report: Report) -> list[str]:
         f"  semi-strong  {semi:<8} in none of them does a client weigh more than one part in this many",
         f"  weak         {weak:<8} each of them holds at least this many clients",
         "",
-        f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed: {COMPUTED[alone == 1]}"
-        if alone
-        else f"No client is exposed{' for certain' if report.doubtful else ''}.",
-    ]
-    if report.known < len(report.rounds):
-        lines[-1] = f"Within the first {amount(report.known, 'round')}, as far as the budget went, " + (
-            f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed."
+        within_budget(report)
+        or (
+            f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed: {COMPUTED[alone == 1]}"
             if alone
-            else "no client is exposed."
-        )
+            else f"No client is exposed{' for certain' if report.doubtful else ''}."
+        ),
+    ]
     lines += recovery(report)
     if against := colluders(report):
         lines += ["", *against]
@@ -55,6 +52,24 @@ def _summary(report: Report) -> list[str]:
     if report.ledger is not None:
         lines += ["", *ledger_words(report.ledger, lambda client: plain(report.clients[client]))]
     return [*lines, *(["", said] if (said := uncertainty(report)) else [])]
+
+
+def within_budget(report: Report) -> str:
+    """Who is exposed as far as the budget went; nothing where it went through all rounds."""
+    if report.known >= len(report.rounds):
+        return ""
+    if not report.known:
+        return "Who is exposed is beyond the budget."
+    alone, clients = len(report.exposed), amount(len(report.clients), "client")
+    some = f"{alone} of {clients} {'is' if alone == 1 else 'are'} exposed"
+    none = f"no client is exposed{' for certain' if report.doubtful else ''}"
+    return f"Within the first {amount(report.known, 'round')}, as far as the budget went, {some if alone else none}."
+
+
+def exposed_clients(report: Report) -> str:
+    """How many clients are exposed, ``at least 3`` where the budget did not go through all rounds."""
+    count = len(report.exposed)
+    return f"{count}" if report.known >= len(report.rounds) or count == len(report.clients) else f"at least {count}"
 
 
 def colluders(report: Report) -> list[str]:
@@ -124,7 +139,8 @@ def uncertainty(report: Report) -> str:
         return ""
     first = plain(report.rounds[position])
     weak = interval(metrics.weak_lower, metrics.weak_upper)
-    also = f"; {amount(len(report.likely), 'more client')} exposed" if report.likely else ""
+    least = "at least " if metrics.rank is None else ""  # beyond the budget
+    also = f"; {least}{amount(len(report.likely), 'more client')} exposed" if report.likely else ""
     where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
     return (
         f"Some weights may be rounded numbers ({where}). What is said here holds\n"
@@ -147,9 +163,10 @@ def timeline(report: Report) -> list[tuple[str, ...]]:
     for t, label in enumerate(report.rounds):
         rank, strong, semi, lower, upper = (column[t] for column in columns)
         semi_strong_clients = semi // 1 if semi == semi else None
-        now = (strong, semi_strong_clients, lower, upper, exposed[t] > 0)
+        now = (strong, semi_strong_clients, lower, upper, exposed[t] > 0, t < report.known)
         if now != before and strong == strong or t + 1 == len(report.rounds):
-            cells = value(rank), value(strong), value(semi), interval(lower, upper), str(exposed[t])
+            count = (exposed[t],) * 2 if t < report.known else (len(report.exposed), len(report.clients))
+            cells = value(rank), value(strong), value(semi), interval(lower, upper), interval(*count)
             rows.append((plain(label), *cells))
         before = now
     return rows

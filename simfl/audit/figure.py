@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.audit.audit_report import Report
 from simfl.core.storage.disk import write_atomically
+from simfl.core.wording import amount
 from simfl.privacy.ledger.noise_ledger import NoiseLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 
@@ -50,8 +51,9 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
         above.step(*_corners(rounds, values), where="post", label=label, **style.look(number))
     above.set(ylabel="Guarantee (clients)", ylim=(0, None))
     below.step(*_corners(rounds, trace.rank), where="post", label="rank of the sums", **style.look(3))
+    until = f" (first {amount(report.known, 'round')})" if report.known < len(rounds) else ""
     exposed = report.exposed_by_round()
-    below.step(*_corners(rounds, exposed), where="post", label="exposed clients", **style.look(4))
+    below.step(*_corners(rounds, exposed), where="post", label=f"exposed clients{until}", **style.look(4))
     below.axhline(len(report.clients), color=style.MUTED, linewidth=0.8, linestyle=":", label="all clients")
     below.set(ylabel="Rank, clients", ylim=(0, None))
     if ledger is not None and more:
@@ -91,11 +93,12 @@ def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: NoiseLedger)
 
 
 def _corners(rounds: NDArray[np.float64], *columns: NDArray[np.number]) -> list[NDArray[np.number]]:
-    """The rounds at which some column changes, with the first and the last; all that steps need."""
+    """The rounds at which some column changes, or is known for the last time, with the first and the last."""
     keep = np.zeros(len(rounds), dtype=bool)
     keep[[0, -1]] = True
     for column in columns:
         keep[1:] |= ~((column[1:] == column[:-1]) | (np.isnan(column[1:]) & np.isnan(column[:-1])))
+        keep[:-1] |= ~np.isnan(column[:-1]) & np.isnan(column[1:])
     return [rounds[keep], *(column[keep] for column in columns)]
 
 

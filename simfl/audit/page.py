@@ -8,6 +8,7 @@ from simfl.audit.audit_text import (
     COURSE,
     LISTED,
     colluders,
+    exposed_clients,
     interval,
     noise,
     numbers,
@@ -16,6 +17,7 @@ from simfl.audit.audit_text import (
     uncertainty,
     value,
     way,
+    within_budget,
 )
 from simfl.audit.figure import drawing
 from simfl.audit.log import plain
@@ -45,7 +47,7 @@ def page(report: Report, title: str) -> str:
         value(metrics.strong),
         value(metrics.semi_strong),
         interval(metrics.weak_lower, metrics.weak_upper),
-        f"{len(report.exposed)}",
+        exposed_clients(report),
     )
     return (
         page_environment(TEMPLATES)
@@ -57,6 +59,7 @@ def page(report: Report, title: str) -> str:
             rank=value(metrics.rank),
             tiles=[(name, shown, about) for (name, about), shown in zip(ABOUT, values, strict=True)],
             numbers=" ".join([numbers(report), *recovery(report)]),
+            within_budget=within_budget(report),
             uncertainty=uncertainty(report),
             colluders=" ".join(colluders(report)),
             noise=" ".join(noise(report)),

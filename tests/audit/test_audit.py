@@ -11,9 +11,10 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array, save_npz
 
 from simfl.audit import audit, read
-from simfl.audit.audit_text import text
+from simfl.audit.audit_text import text, timeline
 from simfl.audit.exposure import exposures
 from simfl.audit.figure import drawing
+from simfl.audit.page import page
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.privacy.multiround.analysis import MatrixAnalysis
@@ -363,6 +364,38 @@ def test_beyond_the_budget_nobody_is_called_safe():
     found = part.to_json()
     assert found["known_rounds"] == part.known and found["rank"] is None
     assert found["weak"]["lower"] <= 1 <= found["weak"]["upper"]
+
+
+def test_beyond_the_budget_the_number_of_exposed_clients_is_not_known():
+    """Not in the second table, on the page, or in the figure; the weights were read all the same."""
+    rng = np.random.default_rng(0)
+    P = np.array([rng.permutation([1.0] * 4 + [0.0] * 4) for _ in range(20)])
+    whole, part = audit(P), audit(P, budget=500)
+    assert len(whole.exposed) == 8 and not part.exposed and part.known < 10
+    np.testing.assert_array_equal(part.exposed_by_round(), [0.0] * part.known + [np.nan] * (20 - part.known))
+    assert timeline(part)[-1][-1] == "0..8" and timeline(whole)[-1][-1] == "8"
+    assert [row[-1] for row in timeline(part) if int(row[0]) < part.known] == ["0"] * (len(timeline(part)) - 2)
+    within = f"Within the first {part.known} rounds, as far as the budget went, no client is exposed."
+    html = page(part, "log")
+    assert within in text(part) and within in html and "No client is exposed" not in html
+    assert "<dt>Exposed</dt><dd>at least 0</dd>" in html and "<dt>Exposed</dt><dd>8</dd>" in page(whole, "log")
+    assert "Weights: 80 whole numbers." in text(part) and "Weights: 80 whole numbers." in html
+    assert part.to_json()["weights"] == whole.to_json()["weights"]
+    (curve,) = (line for line in drawing(part).axes[1].lines if "exposed" in line.get_label())
+    assert curve.get_label() == f"exposed clients (first {part.known} rounds)"
+    np.testing.assert_array_equal(curve.get_xdata()[~np.isnan(curve.get_ydata())], [0, part.known - 1])
+    nothing = audit(P, budget=1)
+    assert nothing.known == 0 and "Who is exposed is beyond the budget." in text(nothing)
+    assert np.isnan(nothing.exposed_by_round()).all() and "beyond the budget" in page(nothing, "log")
+
+
+def test_beyond_the_budget_those_who_are_exposed_are_counted_as_at_least_so_many():
+    rng = np.random.default_rng(0)
+    P = np.array([[1.0] + [0.0] * 8, *([0.0, *rng.permutation([1.0] * 4 + [0.0] * 4)] for _ in range(20))])
+    part = audit(P, budget=500)
+    assert [exposure.client for exposure in part.exposed] == [0] and part.known < 10
+    assert timeline(part)[-1][-1] == "1..9" and "<dd>at least 1</dd>" in page(part, "log")
+    assert f"Within the first {part.known} rounds, as far as the budget went, 1 of 9 clients is exposed." in text(part)
 
 
 def test_rounded_combinations_say_so(monkeypatch):

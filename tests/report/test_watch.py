@@ -23,11 +23,12 @@ from hypothesis import strategies as st
 from simfl.core.errors import SimflError
 from simfl.core.http.connections import ConnectionLimits
 from simfl.core.storage.disk import sha256
-from simfl.report.live import tail_reader
+from simfl.privacy.multiround.analysis import MatrixAnalysis
+from simfl.report.live import live_clients, tail_reader
 from simfl.report.live.page_server import ADDRESS, serve_page
 from simfl.report.live.run_names import name_runs
 from simfl.report.live.tail_reader import POINTS, RoundsTail
-from simfl.report.live.terminal import shown, table
+from simfl.report.live.terminal import clients_table, shown, table
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.results.sealed_files import write_failure, write_sealed
 from simfl.results.tables import ROUNDS
@@ -80,6 +81,113 @@ def test_the_clients_of_a_run_are_told_one_by_one(playing, single):
     outside = WatchedFolder(playing).look()["clients"]
     assert outside[3]["name"] == "pod" and outside[3]["updates"] == 2 and outside[3]["seen_s"] > 1e9
     assert "updates" not in outside[4]
+
+
+def weighted(rows):
+    """A table of participation, and its matrix."""
+    lines = [f"{t},{i},{weight}" for t, row in enumerate(rows) for i, weight in enumerate(row) if weight]
+    return "\n".join(["round,client,weight", *lines]) + "\n", np.array(rows, dtype=float)
+
+
+def clients_of(folder, rows):
+    growing_table(folder, "participation.csv", weighted(rows)[0])
+    return WatchedFolder(folder).look()["clients"]
+
+
+def terminal_rows(state):
+    """The clients' lines as the terminal shows them, by client."""
+    from rich.console import Console
+
+    console = Console(width=200, record=True, file=open(os.devnull, "w"))
+    console.print(clients_table(state))
+    return {int(line.split()[0]): line for line in console.export_text().splitlines()[1:] if line.strip()}
+
+
+def test_exposure_does_not_end_at_the_last_round_from_which_it_is_worked_out(playing):
+    rng = np.random.default_rng(0)
+    rows = np.array([rng.permutation([1] * 5 + [0] * 7) for _ in range(live_clients.MOST_ROUNDS + 1)])
+    before, after = clients_of(playing, rows[:-1]), clients_of(playing, rows)
+    ranks = [np.linalg.matrix_rank(rows[: t + 1]) for t in range(30)]
+    assert {one["exposed"] for one in before} == {one["exposed"] for one in after} == {ranks.index(12)}
+    assert {one["unknown_after"] for one in before + after} == {None}
+    assert [one["rounds"] for one in after] == rows.sum(0).tolist()
+
+
+LATE = [
+    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    [0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0],
+    [0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0],
+]
+"""Exposed are 0 from round 0 on, 4 from round 3 on, 7 from round 5 on; 1, 2, 3 stay together, and so do 5 and 6."""
+
+
+def test_what_later_rounds_expose_is_not_known_rather_than_denied(playing, monkeypatch):
+    whole = {i: (one["exposed"], one["unit"], one["unknown_after"]) for i, one in enumerate(clients_of(playing, LATE))}
+    assert {i: exposed for i, (exposed, *_) in whole.items() if exposed is not None} == {0: 0, 4: 3, 7: 5}
+    assert whole[1] == (None, [2, 3], None) and whole[5] == (None, [6], None) and whole[11] == (None, [], None)
+    monkeypatch.setattr(live_clients, "MOST_ROUNDS", 3)
+    part = clients_of(playing, LATE)
+    assert [one["unit"] for one in part] == [unit for _, unit, _ in whole.values()], "by all rounds"
+    assert {i: one["exposed"] for i, one in enumerate(part) if one["exposed"] is not None} == {0: 0}
+    assert [i for i, one in enumerate(part) if one["unknown_after"] is not None] == [4, 7]
+    assert part[4]["unknown_after"] == part[7]["unknown_after"] == 3
+    shown = terminal_rows(part)
+    assert "round 0" in shown[0] and "not in the first 3 rounds" in shown[4]
+    assert not re.search("not|round", shown[1] + shown[11])
+
+
+def test_a_budget_that_ends_and_weights_in_doubt_leave_exposure_unknown(playing, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = np.array([rng.permutation([1] * 4 + [0] * 8) for _ in range(30)])
+    assert all(one["exposed"] is not None for one in clients_of(playing, rows))
+    of = MatrixAnalysis.of
+    monkeypatch.setattr(MatrixAnalysis, "of", lambda matrix: of(matrix, budget=1000))
+    (known,) = {one["unknown_after"] for one in clients_of(playing, rows) if one["exposed"] is None}
+    assert known == of(rows, 1000).basis.known < 30
+    monkeypatch.setattr(MatrixAnalysis, "of", of)
+    doubtful = LATE[:1] + [[0.271828, 0.314159, *[0] * 10], [0, 0.271828, 0.141421, *[0] * 9]]
+    part = clients_of(playing, doubtful)
+    assert [(one["exposed"], one["unknown_after"]) for one in part[:4]] == [
+        (0, None),
+        (None, 1),
+        (None, 1),
+        (None, None),
+    ]
+    assert part[0]["unit"] == part[1]["unit"] == []
+
+
+def test_what_cannot_be_worked_out_is_not_known(playing, monkeypatch):
+    part = clients_of(playing, [[1, 1, *[0] * 10], [0, np.inf, 1, *[0] * 9]])
+    assert {(one["unit"], one["exposed"], one["unknown_after"]) for one in part} == {(None, None, 0)}
+    assert [one["rounds"] for one in part[:3]] == [1, 2, 1]
+    assert all(line.count("not known") == 2 for line in terminal_rows(part).values())
+    monkeypatch.setattr(live_clients, "MOST_BYTES", 10)
+    part = clients_of(playing, LATE)
+    assert {(one["rounds"], one["unit"], one["exposed"], one["unknown_after"]) for one in part} == {
+        (None, None, None, 0)
+    }
+    assert all(line.count("not known") == 3 for line in terminal_rows(part).values())
+
+
+@pytest.mark.skipif(executable() is None, reason="there is no Chromium on this machine")
+def test_the_live_page_says_how_far_exposure_is_known(playing, monkeypatch):
+    monkeypatch.setattr(live_clients, "MOST_ROUNDS", 3)
+    clients_of(playing, LATE)
+    with serve_page(WatchedFolder(playing)) as server, chromium() as window:
+        window.open(f"http://{ADDRESS}:{server.server_port}/", 390, 844)
+        wait = """new Promise(done => {
+            const rows = () => document.querySelectorAll('#clients tr').length;
+            const look = () => rows() === 12 ? done(true) : setTimeout(look, 50);
+            look();
+        })"""
+        assert window.js(wait)
+        cells = window.js("[...document.querySelectorAll('#clients tr')].map(r => r.cells[4].textContent).join('|')")
+        shown = cells.split("|")
+        assert shown[0] == "from round 0" and shown[4] == "not in the first 3 rounds" and shown[1] == "\u2013"
+        assert window.errors == []
 
 
 def test_a_run_is_followed_to_its_end(playing, single):
@@ -298,8 +406,9 @@ def test_damaged_files_do_not_end_the_watching_and_are_told(playing, name, garba
         assert name.removesuffix(".part").removesuffix(".seals") in said or state == true and "seals" in name
         json.dumps(state, allow_nan=False)
         assert state["runs"][0]["accuracy"] in (None, true["runs"][0]["accuracy"])
-        told = {one["client"]: (one["rounds"], one["exposed"]) for one in true["clients"]}
-        assert all((one["rounds"], one["exposed"]) in ((0, None), told[one["client"]]) for one in state["clients"])
+        keys = ("rounds", "exposed", "unknown_after")
+        told = {one["client"]: tuple(one[key] for key in keys) for one in true["clients"]}
+        assert all(tuple(one[key] for key in keys) in ((0, None, 0), told[one["client"]]) for one in state["clients"])
 
 
 def test_exposure_of_a_finished_run_is_told_from_checked_tables(single, tmp_path):

@@ -147,7 +147,20 @@ def _beyond(study: MatrixAnalysis, strong: int, columns: Trace) -> MultiRound:
     semi = None if np.isnan(columns.semi_strong[-1]) else float(columns.semi_strong[-1])
     lower, upper = int(columns.weak_lower[-1]), int(columns.weak_upper[-1])
     witness = smallest_round if len(smallest_round.values) == upper else None
-    return MultiRound(n_rounds, n_clients, None, strong, semi, float(strong), lower, upper, None, witness)
+    return MultiRound(
+        n_rounds,
+        n_clients,
+        None,
+        strong,
+        semi,
+        float(strong),
+        lower,
+        upper,
+        None,
+        witness,
+        bool(study.rounds.sure.all()),
+        study.rounds.values.kinds(study.rounds.codes),
+    )
 
 
 def _witness(study: MatrixAnalysis, rank: int, source: Any) -> Witness | None:

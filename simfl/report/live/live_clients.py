@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.multiround.analysis import MatrixAnalysis
+from simfl.privacy.multiround.classes import identical
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.results.file_names import BEGUN, CLIENTS, JOINED, JOINED_LIST, SCENARIO, is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import digests_of, read_sealed
@@ -20,13 +22,54 @@ MOST = 200
 """Clients that are shown one by one; of more, none."""
 
 MOST_ROUNDS = 2000
-"""Rounds from which exposure is worked out while a run is watched; afterwards the report says it."""
-
+"""First rounds from which exposure is worked out while a run is watched; ``simfl audit`` works it out from all."""
 
 MOST_BYTES = 1 << 26
 """Of a table of participation that is read while a run is watched; of a larger one, nothing is worked out."""
 
 PARTICIPATION = "participation.csv"
+
+NOTHING: JsonObject = {"rounds": 0, "unit": [], "exposed": None, "unknown_after": None}
+"""What is said of a client that has been in no sum; with ``NOT_KNOWN`` of one of whom nothing can be said."""
+
+NOT_KNOWN: JsonObject = {"unit": None, "unknown_after": 0}
+
+
+@dataclass(frozen=True)
+class FirstRounds:
+    """What the first rounds of a participation matrix, at most :data:`MOST_ROUNDS`, have made of the clients.
+
+    Attributes:
+        label: the clients' classes of identical columns, -1 of one that was in no sum; shape (N,).
+        exposed: of the clients that are exposed for certain, the round from which on.
+        known: the first rounds within which nobody else is exposed; fewer than all where the budget of the analysis
+            ended, or the weights of a round cannot be read for sure.
+    """
+
+    P: NDArray[np.float64]
+    label: NDArray[np.int64]
+    exposed: dict[int, int]
+    known: int
+
+    @classmethod
+    def of(cls, P: NDArray[np.float64]) -> "FirstRounds":
+        """Reads a (J, N) array.
+
+        Raises:
+            SimflError: it is no participation matrix.
+        """
+        matrix = ParticipationMatrix.of(P, doubles=True)
+        sure = bool(matrix.sure.all())
+        basis = MatrixAnalysis.of(matrix if sure else matrix.certain()).basis
+        label = basis.classes.label
+        alone = (basis.size == 1) & (basis.isolated > 0)
+        exposed = {
+            int(i): int(basis.rounds[basis.isolated[label[i]] - 1])
+            for i in np.flatnonzero(label >= 0)
+            if alone[label[i]]
+        }
+        known = basis.known if sure else min(basis.known, int(np.argmin(matrix.sure)))
+        return cls(P, label if sure else identical(matrix).label, exposed, known)
 
 
 @dataclass
@@ -41,6 +84,7 @@ class LiveClients:
     _size: int = -1
     _finished: bool = False
     _known: dict[int, JsonObject] = field(default_factory=dict)
+    _first: FirstRounds | None = None
 
     def __post_init__(self) -> None:
         self._part = UnfinishedTable(self.folder, PARTICIPATION)
@@ -49,7 +93,9 @@ class LiveClients:
         """A row a client as JSON data, empty where there are too many, or nothing is known of them.
 
         ``client``, ``name``, ``samples``; ``rounds`` in whose sums it was; ``unit``: the others that have been in the
-        same sums with the same weights; ``exposed``: the round from which on the sums give its update away; of
+        same sums with the same weights; ``exposed``: the round from which on the sums give its update away;
+        ``unknown_after``: of one that is not exposed within this many first rounds, while it is not known whether it
+        is later; None where it is known of all rounds. What is not known of ``rounds`` and ``unit`` is None, too. Of
         remote ones also ``updates``, ``refused``, ``scores`` and ``seen_s``, when it last asked, in seconds since
         1970.
         """
@@ -64,13 +110,12 @@ class LiveClients:
         try:
             self._read(len(clients))
         except SimflError as error:
-            self._size, self._known = -1, {}
+            self._size, self._known = -1, dict.fromkeys(range(len(clients)), NOTHING | NOT_KNOWN)
             self.damages.append(str(error))
         joined = self._joined_clients()
-        nothing = {"rounds": 0, "unit": [], "exposed": None}
         return [
             {"client": i, "name": row.get("name", ""), "samples": int(row.get("samples") or 0)}
-            | self._known.get(i, nothing)
+            | self._known.get(i, NOTHING)
             | self._status(i, joined)
             for i, row in enumerate(clients)
         ]
@@ -136,26 +181,53 @@ class LiveClients:
         with open(path, "rb") as file:
             entries = _entries(file.read(size)) if size <= MOST_BYTES else None
         self._known = {}
-        if entries is None:
-            return
-        rounds, who, weights = entries
-        summed = np.unique(np.stack([who, rounds])[:, weights > 0], axis=1)[0]
-        counts = np.bincount(summed, minlength=clients)
-        self._known = {i: {"rounds": int(count), "unit": [], "exposed": None} for i, count in enumerate(counts)}
-        if rounds.max() >= MOST_ROUNDS:
-            return
-        P = np.zeros((int(rounds.max()) + 1, clients))
-        np.maximum.at(P, (rounds, who), weights)  # where clients aggregate, too: the largest weight of anybody
+        if size > MOST_BYTES:
+            self._known = dict.fromkeys(range(clients), NOTHING | NOT_KNOWN | {"rounds": None})
+        elif entries is not None:
+            counts = _columns(*entries, clients)[0]
+            self._known = {i: NOTHING | {"rounds": count} for i, count in enumerate(counts)}
+            self._work_out(*entries, clients)
+
+    def _work_out(
+        self, rounds: NDArray[np.int64], who: NDArray[np.int64], weights: NDArray[np.float64], clients: int
+    ) -> None:
+        """Adds units and exposure to what is known of the clients; units by all rounds."""
+        n_rounds = int(rounds.max()) + 1
+        P = np.zeros((min(n_rounds, MOST_ROUNDS), clients))
+        early = rounds < MOST_ROUNDS
+        np.maximum.at(P, (rounds[early], who[early]), weights[early])  # where clients aggregate: the largest weight
         try:
-            basis = MatrixAnalysis.of(P).basis
+            if self._first is None or not np.array_equal(self._first.P, P):
+                self._first = FirstRounds.of(P)
         except SimflError:
+            self._known = {i: row | NOT_KNOWN for i, row in self._known.items()}
             return
-        alone = (basis.size == 1) & (basis.isolated > 0)
-        for one, label in enumerate(basis.classes.label.tolist()):
-            if label >= 0:
-                others = np.flatnonzero(basis.classes.label == label).tolist()
-                exposed = int(basis.rounds[basis.isolated[label] - 1]) if alone[label] else None
-                self._known[one] |= {"unit": [other for other in others if other != one], "exposed": exposed}
+        first, later = self._first, _columns(rounds[~early], who[~early], weights[~early], clients)[1]
+        groups: dict[tuple[int, bytes], list[int]] = {}
+        for i, row in self._known.items():
+            if row["rounds"]:
+                groups.setdefault((int(first.label[i]), later[i]), []).append(i)
+        for group in groups.values():
+            for i in group:
+                exposed = first.exposed.get(i)
+                safe = exposed is not None or len(group) > 1 or first.known == n_rounds
+                self._known[i] |= {"unit": [other for other in group if other != i], "exposed": exposed,
+                                   "unknown_after": None if safe else first.known}  # fmt: skip
+
+
+def _columns(
+    rounds: NDArray[np.int64], who: NDArray[np.int64], weights: NDArray[np.float64], clients: int
+) -> tuple[list[int], list[bytes]]:
+    """Of each client the number of rounds in whose sums it was, and its rounds with their largest weights as bytes."""
+    order = np.lexsort((weights, rounds, who))
+    order = order[weights[order] > 0]
+    who, rounds, weights = who[order], rounds[order], weights[order]
+    last = np.ones(len(order), dtype=bool)  # of equal client and round, which the largest weight is
+    last[:-1] = (who[1:] != who[:-1]) | (rounds[1:] != rounds[:-1])
+    who, rounds, weights = who[last], rounds[last], weights[last]
+    bounds = np.searchsorted(who, np.arange(clients + 1)).tolist()
+    spans = [slice(start, stop) for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [span.stop - span.start for span in spans], [rounds[s].tobytes() + weights[s].tobytes() for s in spans]
 
 
 def _entries(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None:

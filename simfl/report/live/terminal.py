@@ -6,12 +6,14 @@ from typing import Any
 
 from simfl.core.errors import printable
 from simfl.core.json_data import JsonObject
+from simfl.core.wording import amount
 from simfl.report.live.watched_folder import WatchedFolder
 
 EVERY_S = 1.0
 SHOWN = 20
 BAR = 24
 FEW = 6
+NOT_KNOWN = "not known"
 STYLES = {"done": "green", "failed": "red", "running": "bold", "waiting": "dim"}
 
 
@@ -55,11 +57,24 @@ def clients_table(clients: Sequence[JsonObject]) -> Any:
         rich_table.add_column(name)
     for one in sorted(clients, key=lambda one: "seen_s" not in one):
         name = _plain(f"{one['client']} {one['name']}".strip())
-        unit = ", ".join(map(str, one["unit"][:FEW])) + (" ..." if len(one["unit"]) > FEW else "")
-        exposed = "" if one["exposed"] is None else f"round {one['exposed']}"
-        rich_table.add_row(name, f"{one['samples']}", f"{one['rounds']}", unit, exposed, *_remote_status(one),
-                     style="red" if exposed else "")  # fmt: skip
+        sums = NOT_KNOWN if one["rounds"] is None else f"{one['rounds']}"
+        rich_table.add_row(name, f"{one['samples']}", sums, _unit(one["unit"]), _exposure(one), *_remote_status(one),
+                     style="" if one["exposed"] is None else "red")  # fmt: skip
     return rich_table
+
+
+def _unit(others: Sequence[int] | None) -> str:
+    if others is None:
+        return NOT_KNOWN
+    return ", ".join(map(str, others[:FEW])) + (" ..." if len(others) > FEW else "")
+
+
+def _exposure(one: JsonObject) -> str:
+    """From which round on a client is exposed, nothing if it is not, or how far that is known."""
+    if one["exposed"] is not None:
+        return f"round {one['exposed']}"
+    rounds = one["unknown_after"]
+    return "" if rounds is None else f"not in the first {amount(rounds, 'round')}" if rounds else NOT_KNOWN
 
 
 def _remote_status(one: JsonObject) -> tuple[str, str, str]:

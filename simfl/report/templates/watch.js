@@ -119,6 +119,13 @@ function table(runs) {
 
 const infinite = (run) => run.infinite.length ? `infinite: ${run.infinite.join(", ")}` : "";
 
+const unit = (others) => others === null ? "not known" : others.length === 0 ? "\u2013" : others.length > 6 ? `${others.slice(0, 6).join(", ")} and ${others.length - 6} more` : others.join(", ");
+
+function exposure({ exposed, unknown_after }) {  // not exposed, exposed, or not known whether
+  if (exposed !== null) return `from round ${exposed}`;
+  return unknown_after === null ? "\u2013" : unknown_after === 0 ? "not known" : `not in the first ${unknown_after.toLocaleString("en")} rounds`;
+}
+
 function people(clients) {
   $("people").hidden = clients.length === 0;
   $("clients").replaceChildren();
@@ -128,9 +135,9 @@ function people(clients) {
     const row = make($("clients"), "tr");
     make(row, "td", {}, one.name ? `${one.client} ${one.name}` : String(one.client));
     make(row, "td", { class: "n" }, String(one.samples));
-    make(row, "td", { class: "n" }, String(one.rounds));
-    make(row, "td", {}, one.unit.length === 0 ? "\u2013" : one.unit.length > 6 ? `${one.unit.slice(0, 6).join(", ")} and ${one.unit.length - 6} more` : one.unit.join(", "));
-    make(row, "td", one.exposed === null ? {} : { class: "failed" }, one.exposed === null ? "\u2013" : `from round ${one.exposed}`);
+    make(row, "td", { class: "n" }, one.rounds === null ? "not known" : String(one.rounds));
+    make(row, "td", {}, unit(one.unit));
+    make(row, "td", one.exposed === null ? {} : { class: "failed" }, exposure(one));
     if (!outside) continue;
     make(row, "td", {}, one.seen_s === undefined ? "" : `${Math.max(0, Math.round(Date.now() / 1000 - one.seen_s))} s ago`);
     make(row, "td", { class: "n" }, one.updates === undefined ? "" : one.refused ? `${one.updates}, ${one.refused} refused` : String(one.updates));
