@@ -5,12 +5,14 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.stats import norm
 
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.accountants.pld import Pld
 from simfl.privacy.dp.accountants.rdp import Rdp
+from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import STAGES, Members
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
@@ -292,3 +294,13 @@ def test_all_pairs_of_claims_and_departures_are_covered():
                    stages=(STAGES.of("central_gaussian"),), exposing=("its departure",))  # fmt: skip
     for kind, claim in product((Pld, Rdp), ("none", "poisson")):
         assert list(kind(amplification=claim, rate=0.1).epsilons(seen)) == [None, None]
+
+
+@pytest.mark.parametrize(("delta", "rate", "mu"), [(1e-10, 1e-3, 1e-6), (1e-14, 1e-9, 1e-3)])
+def test_no_epsilon_is_zero_where_the_total_variation_is_above_delta(delta, rate, mu):
+    """Of one round: rate (2 Phi(mu / 2) - 1), the probability of telling the two cases apart beyond guessing."""
+    apart = rate * (2 * norm.cdf(mu / 2) - 1)
+    epsilon = Rdp(delta=delta, amplification="poisson", rate=rate).of_sample(mu, 1, 1000)
+    assert apart > delta and epsilon > 0
+    assert epsilon <= float(gaussian.epsilon(mu, delta))
+    assert Rdp(delta=0.01, amplification="poisson", rate=rate).of_sample(mu, 1, 1000) == 0.0

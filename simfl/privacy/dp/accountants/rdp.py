@@ -8,6 +8,7 @@ import numpy as np
 from simfl.core.columns import Column
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp.accountants.amplification import Accounting
+from simfl.privacy.dp.mechanisms import gaussian
 
 SAMPLED = [*(x / 10 for x in range(20, 110)), *range(11, 64), 128, 256, 512, 1024]
 """The library's own orders from 2 on; below, its series for samples does not always converge."""
@@ -40,7 +41,9 @@ class Rdp(Accounting):
         else:  # the library takes the noise over a sensitivity of one; a replaced update moves the sum twice as far
             noise, relation = dp.GaussianDpEvent(1 / (2 * mu)), dp.NeighboringRelation.REPLACE_ONE
             event = dp.SampledWithoutReplacementDpEvent(clients, round(rate * clients), noise)
-        return self.of_event(dp.SelfComposedDpEvent(event, rounds), relation)
+        sampled = self.of_event(dp.SelfComposedDpEvent(event, rounds), relation)
+        whole = np.sqrt(rounds) * (mu if self.amplification == "poisson" else 2 * mu)
+        return sampled or float(gaussian.epsilon(whole, self.delta))  # 0 where the library meets a negative divergence
 
     def of_event(self, event: object, relation: object) -> float:
         from dp_accounting import rdp
