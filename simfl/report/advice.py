@@ -5,22 +5,20 @@ guarantees are those that hold for any number of rounds.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, least
-from simfl.report.finished_run import Run
+from simfl.report.guarantee_bounds import settling_doubts, strongest
 from simfl.report.measure_change import MeasureChange, common_seeds, compare_with_baseline, paired_p_value
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.study import Group, Study, eligible
 
 PROMISED = ("guarantee_semi_strong", "guarantee_weak", "guarantee_strong")
-MEASURED = ("privacy_semi_strong", "privacy_weak_lower", "privacy_strong")
-"""Guarantees that theory knows, and those that runs had come to; the one that decides first."""
+"""Guarantees that theory knows; the one that decides first."""
 
 CLAIMED = ("guarantee_semi_strong", "test_accuracy", "time_to_target_s", "time_s", "mean_cardinality", "bytes")
 """What the chosen configuration is said to change."""
@@ -60,11 +58,13 @@ def advise(study: Study) -> Advice | None:
 
     Of those not significantly different from the most accurate one, in the order of their means down to the first that
     is: if some hide updates in sums, these; then those whose guarantee for any number of rounds is strongest
-    (semi-strong, then weak, then strong), where a guarantee that theory knows comes before any that was only observed;
-    then those not significantly different from the quickest, again in order; then the highest mean accuracy.
+    (semi-strong, then weak, then strong), where a guarantee that theory knows comes before any that was only observed,
+    and one of which only bounds are known is stronger or weaker than another only if these do not overlap; then those
+    not significantly different from the quickest, again in order; then the highest mean accuracy.
 
     So no other group with as many seeds is at least as good by every one of these and better by one: who is dropped for
-    a mean takes all those with him whose mean is no better. The order of the groups plays no part.
+    a mean takes all those with him whose mean is no better, and nobody is picked while bounds leave it open whose
+    guarantee is strongest. The order of the groups plays no part.
 
     None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
     network, its data), which nobody can choose.
@@ -130,11 +130,14 @@ def _with_strongest_guarantee(left: list[Group], rule: list[str]) -> list[Group]
     promised = [group for group in left if _known_guarantee(group) is not None]
     if promised and len(promised) < len(left):
         rule.append("one that theory knows before any that was only observed")
-    if not promised and len(left) > 1:
-        falling = ", ".join(group.label for group in left if not all(map(_is_settled, group.runs)))
-        if falling:
-            return _no_choice(f"the guarantee of {falling} still falls, and theory does not know where it ends", rule)
-    return _strongest(promised, _known_guarantee) if promised else _strongest(left, _final_guarantee)
+    if promised:
+        guarantees = {group.label: _known_guarantee(group) or () for group in promised}
+        return [group for group in promised if guarantees[group.label] == max(guarantees.values())]
+    candidates, undecided = strongest(left)
+    if undecided:
+        return _no_choice(undecided, rule)
+    unclear = settling_doubts(left) if len(left) > 1 else ""
+    return _no_choice(unclear, rule) if unclear else candidates
 
 
 def _last(
@@ -223,25 +226,6 @@ def _known_guarantee(group: Group) -> tuple[float, ...] | None:
     if any(run.finals.keys().isdisjoint(PROMISED) for run in group.runs):
         return None
     return tuple(min(run.finals.get(name, 1.0) for run in group.runs) for name in PROMISED)
-
-
-def _final_guarantee(group: Group) -> tuple[float, ...]:
-    """The guarantee that the group's runs had come to when they ended, the least of them."""
-    return tuple(min(run.finals.get(name, -math.inf) for run in group.runs) for name in MEASURED)
-
-
-def _strongest(groups: Sequence[Group], of: Callable[[Group], Any]) -> list[Group]:
-    strongest = max(map(of, groups))
-    return [group for group in groups if of(group) == strongest]
-
-
-def _is_settled(run: Run) -> bool:
-    """Whether a run's guarantee has not fallen in the later half of its rounds."""
-    for name in (name for name in MEASURED if name in run.rounds):
-        values = run.rounds[name].dropna()
-        if len(values) and values.iloc[-1] > 1 and values.iloc[len(values) // 2 :].nunique() > 1:
-            return False
-    return True
 
 
 def _or_minus_infinity(value: float) -> float:

@@ -6,6 +6,7 @@ from simfl.core.columns import unknown
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SAMPLES, UPDATE
 from simfl.experiments.compare.overhead import HIDES, TOLD, overhead_rows
+from simfl.report.guarantee_bounds import BUDGET_SPENT, GuaranteeBounds, least, weak_bounds
 from simfl.report.measures import Scale, StudyMeasure, measures
 from simfl.report.page_tables import Cell, Head, PageTable, Row
 from simfl.report.study import Group, Study
@@ -104,20 +105,39 @@ def in_clear(study: Study) -> list[str]:
 
 
 def _guarantee(group: Group) -> str:
-    """Whether the guarantee that theory gives holds of what the server saw."""
+    """Whether the guarantee that theory gives holds of what the server saw.
+
+    What the server can do is said of upper bounds, what it cannot of lower ones. Theory's T is a lower bound itself.
+    """
     choice = group.first.scenario.get("secagg", {})
     name = choice.get("name", "") if isinstance(choice, dict) else str(choice)
     saw = f"The server saw sums only ({name})"
-    known = [run.summary.get("guarantee_weak") for run in group.runs]
-    seen = [run.summary.get("privacy_weak_lower") for run in group.runs]
-    if any(value is None for value in (*known, *seen)):
-        return f"{saw}; theory promises no multi-round guarantee for them."
-    least, narrowest = min(value for value in known if value), min(value for value in seen if value is not None)
-    down = f"combining all sums, it can narrow {'something' if narrowest < max(least, 2) else 'nothing'} down to"
-    if least <= 1:
-        end = "1 client" if narrowest == 1 else f"fewer than {narrowest:g} clients"
-        return f"{saw}, but the policy promises no multi-round guarantee: {down} {end}."
-    if narrowest < least:
-        return f"{saw}, but the multi-round guarantee T = {least:g} does not hold: {down} fewer than {least:g} clients."
-    ever = "now or later" if narrowest == least else f"and never to fewer than {least:g}"
-    return f"{saw}, and the multi-round guarantee T = {least:g} holds: {down} fewer than {narrowest:g} clients, {ever}."
+    promised = [run.finals.get("guarantee_weak") for run in group.runs]
+    T = min((value for value in promised if value is not None), default=0.0) if None not in promised else 0.0
+    seen = [bounds for bounds in map(weak_bounds, group.runs) if bounds is not None]
+    if len(seen) < len(group.runs):
+        theory = f"; theory promises the multi-round guarantee T = {T:g}, and what they give away" if T > 1 else ""
+        return f"{saw}{theory or '; what they give away in several rounds'} was not computed."
+    smallest = least(seen)
+    if T <= 1:
+        none = "but the policy promises no" if T else "and theory knows no"
+        return f"{saw}, {none} multi-round guarantee: {_reach(smallest)}."
+    guarantee = f"the multi-round guarantee T = {T:g}"
+    if smallest.upper < T:
+        return f"{saw}, but {guarantee} does not hold: {DOWN.format('something')} fewer than {T:g} clients."
+    if smallest.lower < T:
+        return f"{saw}, theory promises {guarantee}, and nothing that was computed contradicts it: {_reach(smallest)}."
+    ever = "now or later" if smallest.lower == T else f"and never to fewer than {T:g}"
+    return f"{saw}, and {guarantee} holds: {DOWN.format('nothing')} fewer than {smallest.lower:g} clients, {ever}."
+
+
+DOWN = "combining all sums, it can narrow {} down to"
+
+
+def _reach(smallest: GuaranteeBounds) -> str:
+    """Down to how few clients the server can narrow something."""
+    if smallest.upper <= 1:
+        return f"{DOWN.format('something')} 1 client"
+    if smallest.exact:
+        return f"{DOWN.format('nothing')} fewer than {smallest.lower:g} clients"
+    return f"the smallest sum that it gets by combining all contains {smallest.clients}, {BUDGET_SPENT}"

@@ -1,9 +1,13 @@
 """What happened, in sentences computed from the numbers, where there is nothing to choose."""
 
+from collections.abc import Sequence
+
 from simfl.core.wording import amount
+from simfl.report.finished_run import Run
+from simfl.report.guarantee_bounds import BUDGET_SPENT, GuaranteeBounds, weak_bounds
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.secagg_overhead import describe_masking
-from simfl.report.study import Group, Study
+from simfl.report.study import Study
 
 
 def describe(study: Study) -> list[str]:
@@ -24,19 +28,28 @@ def _one(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
         right = f"the model is right on {value('test_accuracy')} of the test samples"
         sentences = [f"After {value('time_s')} of simulated time {right}."]
     hidden = describe_masking(study)
-    if "privacy_weak_lower" in known and not hidden:
-        sentences.append(_guarantee(group) if len(group.runs) == 1 else
-                         f"Its weak multi-round guarantee ends at {value('privacy_weak_lower')} clients.")  # fmt: skip
+    if not hidden and (bounds := [each for each in map(weak_bounds, group.runs) if each is not None]):
+        sentences.append(_guarantee(group.first, *bounds) if len(group.runs) == 1 else _mean_guarantee(bounds))
     return [*sentences, *hidden]
 
 
-def _guarantee(group: Group) -> str:
-    rounds = group.first.rounds[["round", "privacy_weak_lower"]].dropna()
-    last = rounds["privacy_weak_lower"].iloc[-1]
-    since = int(rounds.loc[rounds["privacy_weak_lower"] == last, "round"].iloc[0])
-    if last <= 1:
-        return f"After {amount(since + 1, 'round')}, the server can single out one client by combining the aggregates."
-    return f"Whatever aggregates the server combines, it gets no sum of fewer than {last:g} clients' updates."
+def _guarantee(run: Run, weak: GuaranteeBounds) -> str:
+    """What the server can do is said of upper bounds, what it cannot do of lower ones."""
+    if weak.upper <= 1:
+        since = int(run.rounds.loc[run.rounds["privacy_weak_upper"] <= 1, "round"].iloc[0])
+        can = "the server can single out one client by combining the aggregates"
+        return f"After {amount(since + 1, 'round')}, {can}."
+    if weak.exact:
+        return f"Whatever aggregates the server combines, it gets no sum of fewer than {weak.lower:g} clients' updates."
+    smallest = "The smallest sum that the server gets by combining the aggregates contains the updates of"
+    return f"{smallest} {weak.clients}, {BUDGET_SPENT}."
+
+
+def _mean_guarantee(bounds: Sequence[GuaranteeBounds]) -> str:
+    """Of several runs: the mean of what was computed."""
+    mean = GuaranteeBounds(*(sum(values) / len(bounds) for values in zip(*bounds, strict=True)))
+    far = "" if mean.exact else f", {BUDGET_SPENT}"
+    return f"Its weak multi-round guarantee ends at {mean.clients} on average{far}."
 
 
 def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:

@@ -71,6 +71,7 @@ def _run(truth, seed, shared, rng, rounds, step_s, privacy):
             summary[f"privacy_{notion}" + "_lower" * (notion == "weak")] = float(guarantee[-1])
             if truth.known:
                 summary[f"guarantee_{notion}"] = truth.guarantee
+        summary["privacy_weak_upper"] = summary["privacy_weak_lower"]
     run = Run(ResultsFolder(Path("/nowhere"), summary))
     if privacy and not truth.known:
         columns = {"privacy_strong": guarantee, "privacy_semi_strong": guarantee, "privacy_weak_lower": guarantee}
