@@ -89,7 +89,7 @@ def finish(
         "no_skill_accuracy": cell(no_skill_accuracy),
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals),
-        **_disclosed(scenario),
+        **_disclosure(scenario),
         **jobs,
     }
     _describe_columns(folder, scenario, columns, summary)
@@ -192,7 +192,7 @@ def _guarantee(scenario: Scenario, finals: JsonObject) -> dict[str, int | None]:
     return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
 
 
-def _disclosed(scenario: Scenario) -> dict[str, list[str]]:
+def _disclosure(scenario: Scenario) -> dict[str, list[str]]:
     """What reaches the server as it is, and what it needs or learns of single clients, if anything."""
     seen = beside_sums(scenario)
     return {"in_clear": clear(scenario)} | ({"beside_sums": seen} if seen else {})
