@@ -78,11 +78,26 @@ class ParticipationMatrix:
         counts = np.append(0, np.cumsum(self.values.rough[self.codes]))
         return counts[self.indptr[1:]] > 0
 
+    @cached_property
+    def first_unsure(self) -> int:
+        """The first round that is not sure, J if all are."""
+        return int(np.argmin(np.append(self.sure, False)))
+
     def certain(self) -> "ParticipationMatrix":
         """The same rounds without those that are not sure, which become empty."""
-        sure = np.repeat(self.sure, np.diff(self.indptr))
-        indptr = np.append(0, np.cumsum(np.where(self.sure, np.diff(self.indptr), 0)))
-        return replace(self, indptr=indptr, clients=self.clients[sure], codes=self.codes[sure])
+        return self.only(self.sure)
+
+    def only(self, some: NDArray[np.bool_]) -> "ParticipationMatrix":
+        """The same rounds without all but some, (J,), which become empty."""
+        entries = np.repeat(some, np.diff(self.indptr))
+        indptr = np.append(0, np.cumsum(np.where(some, np.diff(self.indptr), 0)))
+        return replace(self, indptr=indptr, clients=self.clients[entries], codes=self.codes[entries])
+
+    def with_rough_weights(self) -> NDArray[np.bool_]:
+        """The clients some of whose weights have too few digits to tell them apart, shape (N,)."""
+        rough = np.zeros(self.shape[1], dtype=bool)
+        rough[self.clients[self.values.rough[self.codes]]] = True
+        return rough
 
     def fewest_clients(self) -> NDArray[np.int64]:
         """The fewest clients of any round so far, N + 1 before there is one; shape (J,)."""
