@@ -420,6 +420,13 @@ def test_a_run_has_bounds_where_its_guarantees_do_not_trust_its_weights(tmp_path
             assert (clients["mu_alone"] < clients["mu_all"]).any()
 
 
+def test_sums_of_roots_over_several_rounds_are_decided_by_the_roots():
+    """(1, √½) and √½ times it: the second noised sum adds both, and no fraction's root is 1 + √½."""
+    P = np.array([[1, np.sqrt(0.5)], [np.sqrt(0.5), 0.5]])
+    of = ledger_of_log(csr_array(P), "tree_gaussian:noise_multiplier=2", colluders=(1,), doubles=True).bounded
+    assert of.exact == 2 and not of.whole.last.alone.any() and of.whole.last.everybody.all()
+
+
 def test_noise_that_is_not_gaussian_in_the_sum_is_refused():
     for stage in ("local_gaussian", "laplace_shares, epsilon: 1", "adaptive_gaussian, bit_std: 3"):
         with pytest.raises(InvalidScenario, match="speaks of one stage of Gaussian noise that is added to the sum"):

@@ -63,13 +63,13 @@ class ParticipationMatrix:
     def sure(self) -> NDArray[np.bool_]:
         """Whether each round is certain to mean what it was read as, but for a common factor; shape (J,).
 
-        A round of one weight for all is, whatever the weight (if enough digits of it are known).
+        A round of one weight for all is, whatever the weight (if enough digits of it are known), and one of one client.
         """
         sure = np.ones(self.shape[0], dtype=bool)
         doubtful = np.flatnonzero(~self.values.sure[self.codes])
         for t in np.unique(np.searchsorted(self.indptr, doubtful, side="right") - 1).tolist():
             row = self.codes[self.indptr[t] : self.indptr[t + 1]]
-            sure[t] = bool(np.all(row == row[0]) and not self.values.rough[row[0]])
+            sure[t] = len(row) == 1 or bool(np.all(row == row[0]) and not self.values.rough[row[0]])
         return sure
 
     @property
