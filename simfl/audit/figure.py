@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfl.audit.audit_report import Report
 from simfl.core.storage.disk import write_atomically
 from simfl.core.wording import amount
-from simfl.privacy.ledger.noise_ledger import NoiseLedger
+from simfl.privacy.ledger.bounded_ledger import BoundedLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
 
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
-    ledger = None if report.ledger is None else report.ledger.ledger
+    ledger = None if report.ledger is None else report.ledger.bounded
     more = ledger is not None and _is_drawable(ledger)
     fig, panels = style.figure(2 + more, 1, wide=wide, height_in=4.6 + 2.3 * more, sharex=True)
     above, below = panels[0][0], panels[1][0]
@@ -68,19 +68,19 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
     return fig
 
 
-def _is_drawable(ledger: NoiseLedger) -> bool:
+def _is_drawable(ledger: BoundedLedger) -> bool:
     """Whether some signal to noise is neither 0 nor infinite; without noise there is none."""
-    worst = ledger.worst
+    worst = ledger.whole.worst
     return any(bool((np.isfinite(curve) & (curve > 0)).any()) for curve in (worst.alone, *worst.lower, worst.everybody))
 
 
-def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: NoiseLedger) -> None:
+def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: BoundedLedger) -> None:
     """Signal to noise of the worst client; what is infinite is left out."""
     from simfl.report import style
 
-    worst = ledger.worst
-    between = list(zip(ledger.colluders, worst.lower, worst.upper, strict=True))
-    curves = [("sums alone", worst.alone, worst.alone), *((f"and {c}", *bounds) for c, *bounds in between),
+    worst = ledger.whole.worst
+    between = list(zip(ledger.whole.colluders, worst.lower, worst.upper, strict=True))
+    curves = [("sums alone", ledger.alone_lower[1], worst.alone), *((f"and {c}", *bounds) for c, *bounds in between),
               ("and all others", worst.everybody, worst.everybody)]  # fmt: skip
     for number, (label, lower, upper) in enumerate(curves):
         known = np.isfinite(lower)

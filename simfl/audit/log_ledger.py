@@ -14,36 +14,57 @@ from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.log_replay import history_of_log
+from simfl.privacy.ledger.bounded_ledger import BoundedLedger, bounded_ledger
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
-from simfl.privacy.ledger.noise_ledger import NoiseLedger, ledger
+from simfl.privacy.ledger.noise_ledger import NoiseLedger
 from simfl.privacy.ledger.observed import sums_and_noise
 from simfl.privacy.multiround.budget import BUDGET
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 
 __all__ = ["COLLUDERS", "LogLedger", "ledger_of_log", "words"]
 
 
 @dataclass(frozen=True)
 class LogLedger:
-    """The ledger of a log, and what the noise in its sums is called; empty without noise."""
+    """The ledger of a log.
+
+    Attributes:
+        noise: what the noise in its sums is called; empty without noise.
+        bounded: what is known of all rounds.
+        doubtful: some weights may be rounded numbers.
+    """
 
     noise: str
-    ledger: NoiseLedger
+    bounded: BoundedLedger
+    doubtful: bool = False
+
+    @property
+    def ledger(self) -> NoiseLedger:
+        """The ledger of all rounds; after the exact ones with upper bounds for ``alone`` and ``upper``."""
+        return self.bounded.whole
 
     def to_json(self) -> JsonObject:
-        """As plain data; null where the signal to noise is infinite or was not evaluated."""
+        """As plain data; null where the signal to noise is infinite or was not evaluated.
+
+        After ``known_rounds`` rounds "alone" is an upper bound and "alone_lower" a lower one.
+        """
         parts = {"clients": self.ledger.last, "trace": self.ledger.worst}
+        lowest = dict(zip(parts, self.bounded.alone_lower, strict=True))
         curves = {
             name: {
                 "alone": _cells(curve.alone),
+                "alone_lower": _cells(lowest[name]),
                 "lower": [_cells(row) for row in curve.lower],
                 "upper": [_cells(row) for row in curve.upper],
                 "all": _cells(curve.everybody),
             }
             for name, curve in parts.items()
         }
-        exposed = np.isinf(self.ledger.last.alone).tolist()
+        exposed = {"infinite_alone": np.isinf(lowest["clients"]).tolist(),
+                   "may_be_infinite_alone": np.isinf(self.ledger.last.alone).tolist()}  # fmt: skip
         about = {"noise": self.noise or None, "colluders": list(self.ledger.colluders)}
-        return about | {"known_rounds": self.ledger.known, "infinite_alone": exposed, **curves}
+        known = {"known_rounds": self.bounded.exact, "doubtful_weights": self.doubtful}
+        return {**about, **known, **exposed, **curves}
 
 
 def ledger_of_log(
@@ -53,17 +74,20 @@ def ledger_of_log(
     budget: int = BUDGET,
     colluders: tuple[int, ...] = COLLUDERS,
     weak: NDArray[np.float64] | None = None,
+    doubles: bool = False,
 ) -> LogLedger:
     """The ledger of a participation matrix, scipy-sparse (J, N), under noise in the sums or none.
 
     Args:
         noise: as for :func:`simfl.audit.noise.stage_of`.
-        weak: lower bounds of the weak guarantee after each round, (J,).
+        weak: lower bounds of the weak guarantee after each round, (J,), for any weights where some are not sure.
+        doubles: the weights are doubles with all their digits; else whether they were rounded is found out.
 
     Raises:
         SimflError: there is no such noise, or the ledger cannot speak of it.
     """
-    rows = matrix.tocsr().astype(np.float64)
+    rounds = ParticipationMatrix.of(matrix, doubles)
+    rows = _as_read(rounds)
     history = History({SERVER: rows})
     if noise is not None:
         stage = stage_of(noise, rows)
@@ -71,7 +95,19 @@ def ledger_of_log(
             raise SimflError(f"--ledger: speaks of {GAUSSIAN_IN_SUM}, not of --noise {noise}")
         history = history_of_log(stage, rows, 1)
     name = str(type(history.stages[0]).name) if history.stages else ""
-    return LogLedger(name, ledger(*sums_and_noise(history, SERVER, rows), budget, every, colluders, weak))
+    observed = sums_and_noise(history, SERVER, rows)
+    bounded = bounded_ledger(*observed, rounds, budget, every, colluders, weak)
+    return LogLedger(name, bounded, not rounds.sure.all())
+
+
+def _as_read(rounds: ParticipationMatrix) -> Any:
+    """The weights as doubles next to the numbers that they were read as, CSR (J, N)."""
+    from scipy.sparse import csr_array
+
+    values = rounds.values.floats.copy()
+    for code in rounds.values.numbers.roots:
+        values[code] = float(rounds.values.fraction(code))
+    return csr_array((values[rounds.codes], rounds.clients, rounds.indptr), shape=rounds.shape)
 
 
 def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
@@ -88,21 +124,31 @@ def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
         if of.noise
         else "without noise: 0 is hidden, infinite is exposed"
     )
-    known = of.ledger.known
     lines = [f"Signal to noise of one client's update ({what}), most and median of the clients:"]
-    if known < len(of.ledger.worst.alone):
-        lines.insert(0, f"The budget ended after {amount(known, 'round')}; the next lines leave out later ones.")
+    exact, lowest = of.bounded.exact, of.bounded.alone_lower[0]
+    if exact < len(of.ledger.worst.alone):
+        lines.insert(0, _why_bounds(of))
     observer = "those who see the models" if of.noise else "the server"
-    rows = [(f"{observer} alone", last.alone, last.alone)]
+    rows = [(f"{observer} alone", lowest, last.alone)]
     between = zip(of.ledger.colluders, last.lower, last.upper, strict=True)
     rows += [(f"and any {c}", low, high) for c, low, high in between if c < len(last.alone) - 1]
     rows.append(("and all others", last.everybody, last.everybody))
     for who, low, high in rows:
         most, middle = (_interval(f(low), f(high)) for f in (np.max, np.median))
         lines.append(f"  {who:<30} {most:>14} {middle:>14}")
-    if not last.alone.any():
+    if not last.alone.any() or not np.array_equal(lowest, last.alone):
         return lines
     return [*lines, f"Client {name(int(last.alone.argmax()))} is known best to {observer} alone."]
+
+
+def _why_bounds(of: LogLedger) -> str:
+    exact = amount(of.bounded.exact, "round")
+    if of.bounded.certain.known == len(of.ledger.worst.alone):
+        after = f" after the first {exact}" if of.bounded.exact else ""
+        return (f"Some weights{after} may be rounded numbers. The next lines have bounds, least..most, that\n"
+                "hold whatever they are, up to their digits, if equal numbers stand for equal weights.")  # fmt: skip
+    doubts = " and some weights may be rounded numbers" if of.doubtful else ""
+    return f"The budget ended{doubts}. After the first {exact} the next lines have bounds, least..most."
 
 
 def _interval(low: float, high: float) -> str:

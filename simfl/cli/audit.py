@@ -161,7 +161,8 @@ def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, re
     from simfl.audit.log_ledger import COLLUDERS, ledger_of_log
 
     counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
-    return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower)
+    return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower,
+                         doubles=log.doubles)  # fmt: skip
 
 
 def _check_output(path: Path | None, log: str, picture: bool = False) -> None:

@@ -51,7 +51,7 @@ def _verdict(of: "Forecast", policy: int) -> str:
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
     start = "as now" if policy == 0 else f"from {_from(of)} on"
     them = amount(already, "client") if already else "nobody"
-    exposed_now = f"{them} {'is' if already < 2 else 'are'} exposed already"
+    exposed_now = f"{them} {'is' if already < 2 else 'are'} exposed already{' for certain' if of.past.doubtful else ''}"
     if already == of.plan.clients:
         return f"{of.policies[policy]}, {start}: {exposed_now}, which is everybody."
     return (

@@ -97,8 +97,7 @@ def plan(
     streams, n = Streams(seed), past.rows.shape[1]
     seen = recognise(past, policy)
     participation = past.rows.sum(axis=0).astype(np.int64)
-    candidates = tuple(candidate(text, seen.choice.k, n, participation).after(past.rows, past.weights, past.varying)
-                       for text in against)  # fmt: skip
+    candidates = tuple(candidate(text, seen.choice.k, n, participation).after(past) for text in against)
     chosen = choose(observe(past.rows, seen, past.times_s), past.times_s is not None, streams("forecast/drift"), model)
     sizes = past.rows.sum(axis=1)
     steps = np.zeros(0) if past.times_s is None else np.diff(past.times_s)

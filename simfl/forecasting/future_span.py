@@ -18,12 +18,12 @@ Rows = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class PastSpan:
-    """The span of all past sums.
+    """The span of all past sums whose weights are sure.
 
     Attributes:
         form: reduced echelon form modulo p, shape (rank, N); pivots: its columns, (rank,).
-        exposed: bool (N,): whose update is a combination of past sums.
-        keys: uint64 (N,): equal for equal past columns, 0 for clients in no sum.
+        exposed: bool (N,): whose update is a combination of these sums.
+        keys: uint64 (N,): equal for columns that are equal in the whole past, for certain; 0 for clients in no sum.
         codes: uint64 (N,): equal for equal weights of clients, where each has one.
         generic: weights of coming rounds are unlike each other; else they are those that each client had.
     """
@@ -38,27 +38,29 @@ class PastSpan:
 
 
 def past_span(past: Past, rng: np.random.Generator) -> PastSpan:
-    """The span of a log's sums."""
-    n = past.rows.shape[1]
+    """The span of a log's sums; one with weights that are not sure tells nothing for certain."""
+    n, sure = past.rows.shape[1], past.reading.sure
     residues, p = _residues(past) if past.varying else (None, drawn_prime(rng))
     codes = 1 + np.unique(past.weights, return_inverse=True)[1].astype(np.uint64)
     start = PastSpan(np.zeros((0, n), np.uint64), np.zeros(0, np.int64), np.zeros(n, bool), np.zeros(n, np.uint64),
                      codes, p, past.varying)  # fmt: skip
     grown = _Growth(start, np.full(n, -1))
-    grown.extend(past.rows, residues)
+    grown.extend(past.rows[sure], None if residues is None else residues[sure])
     weights = past.rows * codes if residues is None else residues
     keys = (rng.integers(1, 2**64, len(past.rows), dtype=np.uint64)[:, None] * weights).sum(axis=0, dtype=np.uint64)
     keys = np.where(past.rows.any(axis=0), keys | np.uint64(1), np.uint64(0))
+    rough = past.reading.with_rough_weights()
+    if rough.any():
+        keys[rough] = rng.integers(1, 2**64, np.count_nonzero(rough), dtype=np.uint64) | np.uint64(1)
     return PastSpan(grown.form[: grown.rank].copy(), np.array(grown.pivots, np.int64), grown.since >= 0, keys, codes,
                     p, past.varying)  # fmt: skip
 
 
 def _residues(past: Past) -> tuple[Residues, int]:
     """The weights modulo a prime that holds them, drawn from the weights."""
-    from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
     from simfl.privacy.multiround.primes import primes
 
-    matrix = ParticipationMatrix.of(past.matrix, past.doubles)
+    matrix = past.reading
     values = matrix.values
     candidates = primes(list(values.numbers.roots.values()), [matrix.indptr, matrix.clients, matrix.codes])
     p = next(filter(values.has_residues, islice(candidates, 1, None)))  # the first is no drawn one

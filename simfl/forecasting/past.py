@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from simfl.audit.reading import read
 from simfl.core.errors import SimflError
 from simfl.forecasting.times import round_times
 from simfl.forecasting.traffic import bytes_of_rounds
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.report.live.watched_folder import scenario_of
 from simfl.results.folder import ResultsFolder
 from simfl.training.base import RULES
@@ -59,6 +61,16 @@ class Past:
         largest = self.matrix.max(axis=0).toarray().ravel()
         known = largest[largest > 0]
         return np.where(largest > 0, largest, known[0] if known.size and np.ptp(known) == 0 else 1.0)
+
+    @cached_property
+    def reading(self) -> ParticipationMatrix:
+        """The sums with the exact numbers that their weights were read as, and whether these are sure."""
+        return ParticipationMatrix.of(self.matrix, self.doubles)
+
+    @property
+    def doubtful(self) -> int:
+        """How many rounds hold weights that cannot be read for sure."""
+        return int(np.count_nonzero(~self.reading.sure))
 
     @property
     def numbered(self) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
 from simfl.core.registration.plugin_data import required_fields
+from simfl.core.wording import amount
 from simfl.forecasting.past import Past
 from simfl.forecasting.selection_mode import prefers_least_used
 from simfl.scenario import InvalidScenario, Scenario
@@ -45,8 +46,8 @@ class PolicyChoice:
         others = np.setdiff1d(np.arange(rows.shape[1]), self.order)
         return rows[:, np.append(self.order, others)]
 
-    def after(self, rows: NDArray[np.bool_], weights: NDArray[np.float64], varying: bool = False) -> "PolicyChoice":
-        """The choice in a deployment with these sums, bool (J, N), and clients' weights, (N,), or ``varying`` ones.
+    def after(self, past: Past) -> "PolicyChoice":
+        """The choice in a deployment with this past.
 
         Raises:
             SimflError: it would have to answer for sums that it cannot.
@@ -55,13 +56,17 @@ class PolicyChoice:
         if not policy.reads_history:
             return self
         guarantee = policy.guarantee(len(self.order))
-        if guarantee is not None and varying:
+        if guarantee is not None and past.doubtful:
+            where = f"in {past.doubtful} of {amount(len(past.rows), 'round')}"
+            raise SimflError(f"policy {self.text}: some weights of the log may be rounded numbers ({where}), so that "
+                             "two sums of the same clients may tell more; no guarantee can be kept")  # fmt: skip
+        if guarantee is not None and past.varying:
             raise SimflError(f"policy {self.text}: a client of the log has other weights in other rounds, so that two "
                              "sums of the same clients tell more than one; no guarantee can be kept")  # fmt: skip
-        if guarantee is not None and guarantee.semi_strong and np.ptp(weights) > 0:
+        if guarantee is not None and guarantee.semi_strong and np.ptp(past.weights) > 0:
             raise SimflError(f"policy {self.text}: the log's clients have different weights, and the semi-strong "
                              "notion is kept of plain sums only; use notion=weak, or leave them out")  # fmt: skip
-        return replace(self, before=self.places(rows[rows.any(axis=1)]))
+        return replace(self, before=self.places(past.rows[past.rows.any(axis=1)]))
 
     def policy(self) -> Policy:
         """The selection policy over the clients 0 .. n - 1."""

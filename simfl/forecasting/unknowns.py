@@ -3,6 +3,7 @@
 import numpy as np
 
 from simfl.core.types import View
+from simfl.core.wording import amount
 from simfl.forecasting.future_plan import FuturePlan
 from simfl.forecasting.model_choice import ModelChoice
 from simfl.forecasting.past import Past
@@ -35,6 +36,10 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
         said.append("The log has no times: no dates, and no times of day.")
     if past.round_bytes is not None:
         said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
+    if past.doubtful:
+        said.append(f"Some weights may be rounded numbers (in {past.doubtful} of {amount(len(past.rows), 'round')}). "
+                    "For rank and exposure these sums are left out, so that more clients may be exposed. Coming sums, "
+                    "and the semi-strong and weak guarantees, have the weights as they are written.")  # fmt: skip
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)

@@ -495,3 +495,10 @@ def test_the_log_is_never_overwritten(tmp_path, monkeypatch, option):
         result = CliRunner().invoke(simfl, ["audit", "log.svg", option, name])
         assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.output
         assert path.read_bytes() == before and (why in result.stderr or "must end in" in result.stderr)
+
+
+def test_a_client_alone_in_a_sum_is_exposed_whatever_its_weight():
+    """1.00 in a log with two decimals has too few digits to be sure, which is no matter in a sum of one."""
+    report = audit(np.array([[0.33, 0.62, 0], [0, 0, 1], [0.25, 0.33, 0.42]]))
+    assert [exposure.client for exposure in report.exposed] == [2] and report.doubtful == 2
+    assert report.metrics.weak_lower == report.metrics.weak_upper == 1

@@ -366,6 +366,42 @@ def test_a_guard_is_not_played_where_sums_are_weighted():
             plan(past_from(matrix), (f"guarded:T=2,notion={notion}",), horizon=3)
 
 
+def test_rounded_weights_give_no_certificate_and_expose_nobody_for_certain():
+    """True weights .334 and .331 in one order and the other are 0.33 each, and {a, b} twice exposes a and b."""
+    rows = 0.33 * np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]])
+    for notion in ("semi_strong", "weak"):
+        with pytest.raises(SimflError, match=r"may be rounded numbers \(in 3 of 3 rounds\).*no guarantee can be kept"):
+            plan(past_from(rows), (f"guarded:T=2,notion={notion}",), horizon=3)
+    whole, seen, model = plan(past_from(rows), horizon=3)
+    said = " ".join(limits_of(past_from(rows), whole, seen, model))
+    assert "Some weights may be rounded numbers (in 3 of 3 rounds)" in said
+    assert smallest_class(whole.span, np.ones((1, 4), dtype=bool), np.random.default_rng(0)).tolist() == [1]
+    certain = plan(past_from(rows / 0.33), ("guarded:T=2",), horizon=3)[0]
+    assert not past_from(rows / 0.33).doubtful and certain.policies[1].before is not None
+
+
+def test_already_exposed_is_who_the_audit_says_is_exposed_for_certain():
+    from simfl.forecasting.forecast_text import summary
+
+    exposed = others = 0
+    for trial in range(40):
+        rng = np.random.default_rng(trial)
+        n, rounds = int(rng.integers(3, 6)), int(rng.integers(5, 9))
+        rows = (rng.random((rounds, n)) < 0.6).astype(float)
+        rows[:2, 0] = 1
+        unsure = rng.random(rounds) < 0.5
+        factors = rng.choice([0.331719, 0.574033], (rounds, n)) if trial % 4 else np.full((rounds, n), 0.33)
+        written = np.where(unsure[:, None], rows * factors, rows)
+        report, past = audit(written), past_from(written)
+        right = {exposure.client for exposure in report.exposed}
+        assert set(np.flatnonzero(past_span(past, rng).exposed).tolist()) == right
+        exposed, others = exposed + len(right), others + len(report.likely)
+        if trial < 4:
+            of = forecast(past, horizon=2, futures=2)
+            assert ("exposed already for certain" in " ".join(summary(of))) == (report.doubtful > 0)
+    assert exposed > 20 and others > 5
+
+
 def test_a_client_in_no_sum_has_the_weight_of_the_others():
     matrix = np.tile([10.0, 10.0, 10.0, 10.0, 0.0], (9, 1))
     assert past_from(matrix).weights.tolist() == [10.0] * 5

@@ -11,6 +11,7 @@ from scipy.linalg import null_space
 from scipy.sparse import csr_array
 
 from simfl.audit import audit
+from simfl.audit.log_ledger import ledger_of_log
 from simfl.cli import simfl
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.beyond_budget import with_later_rounds
@@ -287,6 +288,143 @@ def test_after_the_budget_a_run_has_bounds(tmp_path):
         assert loose["mu_all"].to_numpy() == pytest.approx(exact["mu_all"].to_numpy())
         assert (loose["mu_alone"] >= exact["mu_alone"] - 1e-9).all()
         assert (loose["mu_alone"] > exact["mu_alone"] + 0.1).any()
+
+
+# -- weights that may be rounded numbers -----------------------------------------------------------
+
+
+def rounded_logs(count, seed):
+    """Logs as they are written, the true weights, and how far apart they are, relatively."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        n, rounds = int(rng.integers(3, 6)), int(rng.integers(2, 7))
+        took_part = rng.random((rounds, n)) < rng.uniform(0.4, 0.9)
+        if number % 2:  # clients that always take part together
+            took_part[:, 1] = took_part[:, 0]
+        took_part[~took_part.any(axis=1), 0] = True
+        kind, digits = number % 4, 2
+        if kind == 0:  # equal numbers for unequal weights
+            weights = rng.choice([0.33, 0.25, 0.57], (rounds, 1)) + rng.uniform(-0.0049, 0.0049, (rounds, n))
+        elif kind == 1:
+            digits, samples = 3, rng.integers(2, 9, n).astype(float)
+            weights = samples / (took_part * samples).sum(axis=1, keepdims=True)
+        else:  # equal numbers for equal weights
+            digits, some = 6, rng.uniform(0.1, 0.9, 3)
+            weights = rng.choice(some, (rounds, n))
+            weights[:, 1] = np.where(rng.random(rounds) < 0.9, weights[:, 0], weights[:, 1])
+        if kind > 1:
+            plain = rng.random(rounds) < 0.5
+            plain[0] |= kind == 3
+            weights[plain] = 1.0
+        truth = weights * took_part
+        written = np.round(truth, digits)
+        apart = np.abs(truth - written)[took_part] / truth[took_part]
+        yield written, truth, float(apart.max()) + 1e-6
+
+
+@pytest.mark.parametrize("noise", [None, "central_gaussian", "tree_gaussian"])
+def test_bounds_contain_what_true_weights_say_that_round_to_the_log(noise):
+    above, hidden, open_ = 0, 0, 0
+    for written, truth, apart in rounded_logs(48, 11):
+        n = truth.shape[1]
+        report = audit(written, doubles=False)
+        of = ledger_of_log(csr_array(written), noise and f"{noise}:noise_multiplier=2", colluders=range(1, n),
+                           weak=report.trace.weak_lower).to_json()  # fmt: skip
+        seen = np.zeros((0, n)) if noise is None else prefixes(truth, 2.0) if "tree" in noise else truth / 2
+        exact, more, less = truth if noise is None else truth[:0], 1 / (1 - apart), 1 / (1 + apart)
+        curve = {key: np.array(values, dtype=float) for key, values in of["clients"].items()}
+        upper = [np.where(np.isnan(curve[key]), np.inf, curve[key]) for key in ("alone", "all")]
+        lowest = np.where(of["infinite_alone"], np.inf, np.nan_to_num(curve["alone_lower"], nan=0.0))
+        for i in range(n):
+            right = worst(seen, exact, i, n - 1)
+            assert lowest[i] * less - 1e-6 <= right[0] <= upper[0][i] * more + 1e-6, (written.tolist(), i)
+            if np.isfinite(right[-1]) or np.isfinite(upper[1][i]):
+                assert right[-1] == pytest.approx(upper[1][i], rel=1.1 * apart)
+            for c in range(1, n):
+                low, high = (curve[key][c - 1, i] for key in ("lower", "upper"))
+                assert np.isnan(low) or low * less - 1e-6 <= right[c]
+                assert np.isnan(high) or right[c] <= high * more + 1e-6, (written.tolist(), i, c)
+            above += lowest[i] > 0
+            hidden += upper[0][i] == 0
+            open_ += lowest[i] < upper[0][i]
+        assert {e.client for e in report.exposed} <= set(np.flatnonzero(np.isinf(lowest))) or noise
+        assert report.doubtful == 0 or of["doubtful_weights"] and of["known_rounds"] == report.first_doubtful
+    assert above > 5 and hidden > 5 and open_ > 20
+
+
+def test_after_every_round_bounds_contain_what_true_weights_say():
+    for written, truth, apart in rounded_logs(24, 12):
+        rows = csr_array(written)
+        of = ledger_of_log(rows, "central_gaussian:noise_multiplier=2", weak=audit(written).trace.weak_lower)
+        more, less = 1 / (1 - apart), 1 / (1 + apart)
+        true = ledger(csr_array(truth), np.full(len(truth), 0.5), BUDGET).worst
+        lowest, whole = of.bounded.alone_lower[1], of.ledger.worst
+        assert (lowest * less - 1e-6 <= true.alone).all() and (lowest <= whole.alone).all()
+        assert (whole.lower <= whole.upper).all() and (whole.alone <= whole.everybody).all()
+        assert (true.alone <= whole.alone * more + 1e-6).all()
+        assert (whole.lower * less - 1e-6 <= true.upper).all()
+        assert (true.lower <= whole.upper * more + 1e-6).all()
+        assert whole.everybody == pytest.approx(true.everybody, rel=1.1 * apart)
+
+
+def audited(tmp_path, rounds, *words):
+    rows = [f"{t},{client},{weight}\n" for t, row in enumerate(rounds) for client, weight in row.items()]
+    (tmp_path / "log.csv").write_text("round,client,weight\n" + "".join(rows))
+    shown = CliRunner().invoke(simfl, ["audit", str(tmp_path / "log.csv"), "--ledger", *words])
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout
+
+
+def test_weights_of_two_digits_hide_nobody_and_expose_nobody(tmp_path):
+    """True weights .334, .331, .326 in three orders are 0.33 each, and expose everybody."""
+    rounds = [dict.fromkeys("abc", 0.33)] * 3
+    shown = audited(tmp_path, rounds)
+    assert "No client is exposed for certain." in shown and "Some weights may be rounded numbers." in shown
+    assert [line.split()[-2:] for line in shown.splitlines() if "the server alone" in line] == [["0..inf"] * 2]
+    data = json.loads(audited(tmp_path, rounds, "--json"))["ledger"]
+    assert data["known_rounds"] == 0 and data["doubtful_weights"]
+    assert data["infinite_alone"] == [False] * 3 and data["may_be_infinite_alone"] == [True] * 3
+    assert data["clients"]["alone_lower"] == [0, 0, 0] and data["clients"]["alone"] == [None] * 3
+    assert data["trace"]["alone_lower"] == [0, 0, 0] and data["trace"]["alone"] == [None] * 3
+
+
+def test_shares_of_three_digits_do_not_expose_who_is_always_together(tmp_path):
+    samples = {"a": 2, "b": 3, "c": 4, "d": 6, "e": 7}
+    rounds = [{i: round(samples[i] / sum(samples[j] for j in row), 3) for i in row}
+              for row in ("abc", "abd", "abe", "abcd", "abce", "cde", "cd", "abde")]  # fmt: skip
+    data = json.loads(audited(tmp_path, rounds, "--json"))["ledger"]
+    assert not any(data["infinite_alone"]), "a and b never are"
+    assert {"a", "b"} <= set("abcde"[i] for i in range(5) if data["may_be_infinite_alone"][i])
+
+
+def test_certain_sums_expose_before_and_after_those_that_are_not_certain(tmp_path):
+    rounds = [{"a": 1, "b": 1}, {"b": 1}, {"a": 0.331719, "c": 0.620433}, {"c": 1, "d": 1}, {"c": 1}]
+    data = json.loads(audited(tmp_path, rounds, "--json"))
+    exposed = [row["client"] for row in data["exposed"]]
+    assert exposed and [i for i, open_ in zip("abcd", data["ledger"]["infinite_alone"], strict=True) if open_] == [
+        *sorted(exposed)]  # fmt: skip
+    assert data["ledger"]["known_rounds"] == 2
+
+
+@pytest.mark.parametrize("noise", ["", ", stages: [{name: tree_gaussian, noise_multiplier: 2}]"])
+def test_a_run_has_bounds_where_its_guarantees_do_not_trust_its_weights(tmp_path, noise):
+    """(1 + staleness)^-0.37 is the root of no fraction."""
+    text = TEXT.replace("TRAINING", "fedbuff, rounds: 30, concurrency: 10, buffer: 3, staleness: STALENESS")
+    for staleness, certain in (("{name: polynomial, alpha: 0.5}", True), ("{name: polynomial, alpha: 0.37}", False)):
+        scenario = text.replace("STALENESS", staleness) + f"privacy: {{ledger: true{noise}}}\n"
+        rounds, clients = tables(scenario, tmp_path / str(certain))
+        if not certain:
+            assert (clients["mu_alone"] == clients["mu_all"]).all() and clients["mu_all"].any()
+            assert (rounds["privacy_weak_lower"] < rounds["privacy_weak_upper"]).any()
+        elif noise:
+            assert (clients["mu_alone"] < clients["mu_all"]).any()
+
+
+def test_sums_of_roots_over_several_rounds_are_decided_by_the_roots():
+    """(1, √½) and √½ times it: the second noised sum adds both, and no fraction's root is 1 + √½."""
+    P = np.array([[1, np.sqrt(0.5)], [np.sqrt(0.5), 0.5]])
+    of = ledger_of_log(csr_array(P), "tree_gaussian:noise_multiplier=2", colluders=(1,), doubles=True).bounded
+    assert of.exact == 2 and not of.whole.last.alone.any() and of.whole.last.everybody.all()
 
 
 def test_noise_that_is_not_gaussian_in_the_sum_is_refused():

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.losses import losses
-from simfl.privacy.ledger.beyond_budget import with_later_rounds
+from simfl.privacy.ledger.bounded_ledger import bounded_ledger
 from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
-from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger, ledger
+from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger
 from simfl.privacy.ledger.observed import sums_and_noise
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 
 Foreign = Callable[[Any, int], Any]
 """The sums as they look to their aggregator."""
@@ -20,10 +21,13 @@ Foreign = Callable[[Any, int], Any]
 def ledgers(
     history: History, foreign: Foreign, every: int, budget: int, weak: NDArray[np.float64] | None = None
 ) -> Iterator[NoiseLedger]:
-    """The ledger against each aggregator; after the budget with bounds."""
+    """The ledger against each aggregator; after the budget with bounds, and from the first round on whose weights the
+    guarantees of the same run do not take to be sure.
+    """
     for who, P in history.participation.items():
-        sums, mu = sums_and_noise(history, who, foreign(P, who))
-        yield with_later_rounds(ledger(sums, mu, budget, every, weak=weak), sums, mu, every, weak)
+        sums, mu, aggregates = sums_and_noise(history, who, foreign(P, who))
+        rounds = ParticipationMatrix.of(aggregates, doubles=True)
+        yield bounded_ledger(sums, mu, aggregates, rounds, budget, every, weak=weak).whole
 
 
 def of_rounds(history: History, tables: list[NoiseLedger]) -> Mapping[str, list[float | None]]:

@@ -7,7 +7,8 @@ COLLUDERS = (1, 2, 4, 8)
 """Numbers of colluders between none and all that are asked about."""
 LEDGER_COLUMNS = (
     Column("mu_alone", "μ alone", "number", "Largest signal to noise at which the sums so far tell of one client's "
-           "update, at most once `privacy.budget` is spent; empty where it is infinite.", -1, "end"),
+           "update, at most once `privacy.budget` is spent or weights are not sure; empty where it is infinite.", -1,
+           "end"),
     *(Column(f"mu_{c}_{end}", f"μ of {c}, {heading}", "number",
              f"{sentence} what the worst {c} clients learn of another one's update; empty where infinite.", -1,
              "end", shown=False)

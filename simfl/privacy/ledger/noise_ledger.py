@@ -71,6 +71,7 @@ def ledger(
     every: int = 1,
     colluders: Sequence[int] = COLLUDERS,
     weak: Floats | None = None,
+    exact: ParticipationMatrix | None = None,
 ) -> NoiseLedger:
     """What the sums of a participation matrix tell of updates that stay the same.
 
@@ -81,14 +82,15 @@ def ledger(
         every: rounds between evaluations; 0 = after the last round only.
         colluders: numbers of colluders; those that leave nobody else mean all others.
         weak: lower bounds of the weak guarantee after each round, shape (J,); NaN where not known.
+        exact: exact weights that span, after each round, what the sums with information span; None = those of P.
     """
     import scipy.linalg  # noqa: F401  (loaded first, so that it is limited to one thread, too)
 
     informative = P.copy()
     informative.data = np.where(mu[np.repeat(np.arange(len(mu)), np.diff(P.indptr))] > 0, P.data, 0.0)
     rounds = ParticipationMatrix.of(informative, doubles=True)
-    classes = identical(rounds)
-    ranks = basis(rounds, classes, budget)
+    exact = rounds if exact is None else exact
+    ranks = basis(exact, identical(exact), budget)
     state = _State(rounds, ranks, tuple(colluders), Budget(budget))
     worst = [np.full((len(colluders), rounds.shape[0]), np.nan) for _ in range(2)]
     ends = [np.full(rounds.shape[0], np.nan) for _ in range(2)]

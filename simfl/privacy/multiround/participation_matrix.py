@@ -63,13 +63,13 @@ class ParticipationMatrix:
     def sure(self) -> NDArray[np.bool_]:
         """Whether each round is certain to mean what it was read as, but for a common factor; shape (J,).
 
-        A round of one weight for all is, whatever the weight (if enough digits of it are known).
+        A round of one weight for all is, whatever the weight (if enough digits of it are known), and one of one client.
         """
         sure = np.ones(self.shape[0], dtype=bool)
         doubtful = np.flatnonzero(~self.values.sure[self.codes])
         for t in np.unique(np.searchsorted(self.indptr, doubtful, side="right") - 1).tolist():
             row = self.codes[self.indptr[t] : self.indptr[t + 1]]
-            sure[t] = bool(np.all(row == row[0]) and not self.values.rough[row[0]])
+            sure[t] = len(row) == 1 or bool(np.all(row == row[0]) and not self.values.rough[row[0]])
         return sure
 
     @property
@@ -78,11 +78,26 @@ class ParticipationMatrix:
         counts = np.append(0, np.cumsum(self.values.rough[self.codes]))
         return counts[self.indptr[1:]] > 0
 
+    @cached_property
+    def first_unsure(self) -> int:
+        """The first round that is not sure, J if all are."""
+        return int(np.argmin(np.append(self.sure, False)))
+
     def certain(self) -> "ParticipationMatrix":
         """The same rounds without those that are not sure, which become empty."""
-        sure = np.repeat(self.sure, np.diff(self.indptr))
-        indptr = np.append(0, np.cumsum(np.where(self.sure, np.diff(self.indptr), 0)))
-        return replace(self, indptr=indptr, clients=self.clients[sure], codes=self.codes[sure])
+        return self.only(self.sure)
+
+    def only(self, some: NDArray[np.bool_]) -> "ParticipationMatrix":
+        """The same rounds without all but some, (J,), which become empty."""
+        entries = np.repeat(some, np.diff(self.indptr))
+        indptr = np.append(0, np.cumsum(np.where(some, np.diff(self.indptr), 0)))
+        return replace(self, indptr=indptr, clients=self.clients[entries], codes=self.codes[entries])
+
+    def with_rough_weights(self) -> NDArray[np.bool_]:
+        """The clients some of whose weights have too few digits to tell them apart, shape (N,)."""
+        rough = np.zeros(self.shape[1], dtype=bool)
+        rough[self.clients[self.values.rough[self.codes]]] = True
+        return rough
 
     def fewest_clients(self) -> NDArray[np.int64]:
         """The fewest clients of any round so far, N + 1 before there is one; shape (J,)."""
