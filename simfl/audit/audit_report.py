@@ -209,7 +209,7 @@ def _audit(
         exposed,
         known,
         int(np.count_nonzero(~matrix.sure)),
-        int(np.argmin(matrix.sure)),
+        matrix.first_unsure,
         final_metrics(written, written.evaluate(every=0)),
         likely,
         tuple(unused),

@@ -101,6 +101,8 @@ def clear(setting: ScenarioView) -> list[str]:
 
 def beside_sums(setting: ScenarioView) -> list[str]:
     """The names of what the server needs of single clients, or learns of them, so that sums hide nobody."""
+    if not sent(setting):
+        return []
     rule = setting.training.aggregate
     needed = [] if rule.sum_only else [f"each client's update, by itself (aggregate: {rule.name})"]
     return [*needed, *(part.name for part in exposing(setting))]

@@ -93,7 +93,12 @@ class Failure(Plugin, Protocol):
     [0.5, 0.5, 0.5, 0.5]
     >>> model.build(setting, Streams(0)).draw(clients, Address(0, clients, 4)).round(2).tolist()
     [0.3, nan, nan, 0.81]
+
+    Attributes:
+        never: whether certainly nobody ever fails, neither at work nor in a phase of secure aggregation.
     """
+
+    never: bool = False
 
     def rates(self, setting: ScenarioView, streams: Streams) -> NDArray[np.float64] | None:
         """Probability that each client fails at work, float64 (clients,), independently of all else; None = unknown."""

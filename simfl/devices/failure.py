@@ -20,6 +20,8 @@ from simfl.devices.base import FAILURE
 class NoFailure:
     """A selected client always delivers."""
 
+    never = True
+
     def rates(self, setting: ScenarioView, streams: Streams) -> NDArray[np.float64]:
         return np.zeros(setting.clients)
 

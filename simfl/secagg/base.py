@@ -66,6 +66,7 @@ class Protocol(Plugin, Interface):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it shows as sums only.
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
+        deadline_s: seconds after which a phase goes on without those who have not answered; None = it waits.
         certificate: its column that holds an epsilon; empty = none does.
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
@@ -78,6 +79,7 @@ class Protocol(Plugin, Interface):
     joint: bool = False
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
+    deadline_s: float | None = None
     covers: ClassVar[frozenset[str]] = SUMMABLE
     certificate: ClassVar[str] = ""
     sums_whoever_comes: bool = False

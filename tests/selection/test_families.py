@@ -298,6 +298,7 @@ devices:
   computation: {name: random, distribution: {name: half_normal, sigma: 1.0}}
 """
 RELIABLE = "devices.failure=none"
+JITTER = "network={name: star, latency_s: 0.05, jitter_s: {name: exponential, mean: 0.03}}"
 
 
 @pytest.mark.parametrize(
@@ -311,6 +312,9 @@ RELIABLE = "devices.failure=none"
         ([RELIABLE, "training.deadline_s=2", "training.on_failure=abort"], (8, 8, 8)),
         ([RELIABLE, "training.quorum=0.5"], (2, 2, 2)),
         (["selection=all"], (1, 1, 1)),
+        (["devices.failure={name: bernoulli, probability: 0, phases: {share: 0.1}}", "secagg=secagg"], (2, 2, 2)),
+        ([RELIABLE, "secagg=secagg"], (8, 8, 8)),
+        ([RELIABLE, "secagg=secagg:deadline_s=0.3", JITTER], (2, 2, 2)),
         ([RELIABLE, "selection=all"], (8, 8, 8)),
         (["selection=half_partition:k=8,T=4"], (2, 4, 4)),
         ([RELIABLE, "selection=half_partition:k=8,T=4", "training.deadline_s=2"], (2, 4, 4)),

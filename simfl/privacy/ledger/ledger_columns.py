@@ -21,8 +21,8 @@ Foreign = Callable[[Any, int], Any]
 def ledgers(
     history: History, foreign: Foreign, every: int, budget: int, weak: NDArray[np.float64] | None = None
 ) -> Iterator[NoiseLedger]:
-    """The ledger against each aggregator; after the budget with bounds, and from the first round on whose weights the
-    guarantees of the same run do not take to be sure.
+    """The ledger against each aggregator; with bounds after the budget, and from the first round on whose weights, with
+    the clients' samples where they count, are not sure.
     """
     for who, P in history.participation.items():
         sums, mu, aggregates = sums_and_noise(history, who, foreign(P, who))

@@ -85,7 +85,7 @@ class MatrixAnalysis:
             r = int(rank[t])
             value = evaluation.semi[r].value
             columns.semi_strong[t] = np.nan if value is None else value
-            columns.semi_strong_lower[t] = max(columns.strong[t], float(f"{evaluation.semi[r].lower:.9g}"))
+            columns.semi_strong_lower[t] = max(columns.strong[t], _rounded_down(evaluation.semi[r].lower))
             columns.weak_lower[t], columns.weak_upper[t] = evaluation.weak.lower[r], evaluation.weak.upper[r]
         self._beyond(columns, times[times >= basis.known])
         columns.weak_upper[times] = np.minimum.accumulate(columns.weak_upper[times])
@@ -106,6 +106,12 @@ class MatrixAnalysis:
         columns.weak_lower[times], columns.weak_upper[times] = strong, fewest[times]
         columns.semi_strong[times] = np.where(ratio[times] <= strong * (1 + 1e-9), strong, np.nan)
         columns.semi_strong_lower[times] = strong
+
+
+def _rounded_down(value: float) -> float:
+    """To nine digits: further ones are the processor's."""
+    nearest = float(f"{value:.9g}")
+    return nearest if nearest <= value else float(f"{value * (1 - 1e-9):.9g}")
 
 
 def trace(

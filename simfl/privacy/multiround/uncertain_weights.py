@@ -15,7 +15,7 @@ from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 def bounds_for_any_weights(rounds: ParticipationMatrix, certain: Trace, every: int) -> Trace:
     """The metrics of a matrix of which some rounds are not sure; ``certain`` are those of ``rounds.certain()``."""
     n_rounds, n_clients = rounds.shape
-    first = int(np.argmin(rounds.sure))
+    first = rounds.first_unsure
     open_ = np.arange(n_rounds) >= first
     classes = identical(rounds)
     strong = np.where(classes.count > 0, np.where(rounds.rough, 1, classes.smallest), np.nan)

@@ -24,7 +24,7 @@ BANDS = 3
 def draw(study: Study) -> Drawn:
     """The fewest clients whose updates the server can separate from all others by combining every aggregate so far:
     larger is more private, 1 means that one client stands exposed. Strong ≤ semi-strong ≤ weak; where the weak
-    guarantee is only known to lie in an interval, the interval is hatched.
+    guarantee is only known to lie in an interval, the interval is hatched, and the semi-strong line is a lower bound.
     """
     table = _table(study)
     if study.single:

@@ -68,7 +68,7 @@ class FirstRounds:
             for i in np.flatnonzero(label >= 0)
             if alone[label[i]]
         }
-        known = basis.known if sure else min(basis.known, int(np.argmin(matrix.sure)))
+        known = min(basis.known, matrix.first_unsure)
         return cls(P, label if sure else identical(matrix).label, exposed, known)
 
 

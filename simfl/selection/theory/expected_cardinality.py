@@ -122,12 +122,13 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
 
 def _never_loses_anybody(setting: ScenarioView) -> bool:
     """Whether everybody who is selected is certainly in the sum, or there is none."""
-    losses, rates = setting.training.losses, setting.devices.failure.rates(setting, Streams(setting.seed))
+    losses = setting.training.losses
     if losses is None or losses.quorum or setting.training.algorithm.follows_data:
         return False
     if not setting.learning.everybody_holds_samples:
         return False
-    return losses.on_failure == "abort" or (losses.deadline_s is None and rates is not None and not rates.any())
+    on_time = losses.deadline_s is None and setting.secagg.deadline_s is None
+    return losses.on_failure == "abort" or (on_time and setting.devices.failure.never)
 
 
 def _least_class(family: Family) -> int:
