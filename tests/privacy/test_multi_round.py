@@ -241,6 +241,27 @@ def test_small_budgets_give_wider_but_true_answers(budget):
     assert (np.diff(columns.weak_upper) <= 0).all()
 
 
+@pytest.mark.parametrize("every", [0, 1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_lower_bounds_of_the_semi_strong_guarantee_are_the_value_or_below_it(every, weighted):
+    bounded = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        P = cohorts(14, 4, 16, seed=seed)
+        P = P * rng.choice([1.0, 2.0, 3.0], P.shape) if weighted else P
+        exact = trace(P, every).semi_strong
+        assert not np.isnan(exact[-1])
+        for budget in (0, 2000, 20000, 200000):
+            columns = trace(P, every, budget=budget)
+            lower, value = columns.semi_strong_lower, columns.semi_strong
+            assert (np.isnan(lower) == np.isnan(exact)).all()
+            due = ~np.isnan(exact)
+            assert (lower[due] <= exact[due]).all() and (np.diff(lower[due]) <= 0).all()
+            assert np.array_equal(lower[~np.isnan(value)], value[~np.isnan(value)])
+            bounded += int((due & np.isnan(value)).sum())
+    assert bounded > 20
+
+
 def test_plugins_write_the_columns():
     adapter = TypeAdapter(Annotated[Any, PRIVACY])
     history = History({SERVER: csr_matrix(np.vstack([np.zeros((1, 6)), batch(6, 4, 2)]))})
