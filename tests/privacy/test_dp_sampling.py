@@ -304,5 +304,5 @@ def test_no_epsilon_is_zero_where_the_total_variation_is_above_delta(delta, rate
     assert apart > delta and epsilon > 0
     assert epsilon <= float(gaussian.epsilon(mu, delta))
     fixed = Rdp(delta=delta, amplification="fixed_size", rate=rate).of_sample(mu, 1, 10**9)
-    assert 0 < fixed <= float(gaussian.epsilon(2 * mu, delta))
+    assert fixed > 0
     assert Rdp(delta=0.01, amplification="poisson", rate=rate).of_sample(mu, 1, 1000) == 0.0
