@@ -12,6 +12,8 @@ from rich.console import Console
 
 from simfl.cli import simfl
 from simfl.experiments.compare.budgets import Course
+from simfl.privacy.multiround.budget import LOWER_BOUNDS
+from simfl.report.advice import cautions
 from simfl.report.equal_budget import equal_table
 from simfl.report.live.terminal import table as live_table
 from simfl.report.live.watched_folder import WatchedFolder
@@ -96,6 +98,19 @@ def test_after_the_budget_a_guarantee_is_a_lower_bound(tmp_path, budget):
     assert bounds == sorted(bounds, reverse=True)
     summary = json.loads((folders[1] / "summary.json").read_text())
     assert summary["privacy_semi_strong"] == bounds[-1] and (bounds == exact) == (budget == 10**9)
+    said = CliRunner().invoke(simfl, ["run", str(folders[1] / "scenario.yaml"), "--out", str(tmp_path)]).stderr
+    assert (LOWER_BOUNDS in said) == (summary["privacy_weak_lower"] < summary["privacy_weak_upper"])
+
+
+def test_a_comparison_says_that_its_guarantees_are_bounds(tmp_path):
+    (tmp_path / "limited.yaml").write_text(json.dumps(LIMITED))
+    words = ["compare", str(tmp_path / "limited.yaml"), "privacy.budget=2000,1000000000", "--replications", "2"]
+    done = CliRunner().invoke(simfl, [*words, "--jobs", "1", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    said = " ".join((done.output + done.stderr).split())
+    assert f"warning: 2000: {LOWER_BOUNDS}" in said and f"1000000000: {LOWER_BOUNDS}" not in said
+    (folder,) = (tmp_path / "out").glob("*/compare-*")
+    assert any(LOWER_BOUNDS in sentence for sentence in cautions(read_study([folder])))
 
 
 def test_a_mean_over_runs_of_which_one_is_infinite_is_none(tmp_path):

@@ -11,6 +11,7 @@ from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
 from simfl.experiments.compare.budgets import BUDGETS
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
+from simfl.privacy.multiround.budget import LOWER_BOUNDS
 
 Rows = dict[tuple[str, str], JsonObject]
 GAP = 2
@@ -65,7 +66,7 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         _block(console, limit, document, part, labels, _shown_columns(part, every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    for sentence in (*divergence_warnings(document), *skipped_warnings(document)):
+    for sentence in (*divergence_warnings(document), *skipped_warnings(document), *bound_warnings(document)):
         _line(console, f"warning: {sentence}", "yellow")
 
 
@@ -110,6 +111,16 @@ def skipped_warnings(document: JsonObject) -> Iterator[str]:
         if some and rounds and some >= FEW * rounds:
             rest = "; its model is untrained" if some == rounds else ""
             yield f"{name} skipped {some:.4g} of {rounds:.4g} rounds: nothing was aggregated in them{rest}"
+
+
+def bound_warnings(document: JsonObject) -> Iterator[str]:
+    """In words, of which configurations only bounds of the guarantees are known."""
+    means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
+    for choice in document["choices"]:
+        name = choice["choice"]
+        lower, upper = (means.get((name, f"privacy_weak_{end}"), {}).get("mean") for end in ("lower", "upper"))
+        if lower is not None and upper is not None and lower < upper:
+            yield f"{name}: {LOWER_BOUNDS}"
 
 
 def _differences(
