@@ -117,6 +117,8 @@ def _words_again(
 
 
 def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
+    from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
+
     if finished.reused:
         click.echo("these results were complete already; --force repeats the run", err=True)
     if as_json:
@@ -127,21 +129,13 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         _print_summary(finished.summary)
     if infinite := _infinite(finished):
         click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
-    if _has_bounds(finished.summary):
-        from simfl.privacy.multiround.budget import LOWER_BOUNDS
-
+    if are_bounds(finished.summary):
         click.echo(LOWER_BOUNDS, err=True)
     if (diverged := finished.summary.get("diverged_round")) is not None:
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
         click.echo("every round was skipped: in none were enough clients available and in time", err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
-
-
-def _has_bounds(summary: JsonObject) -> bool:
-    """Whether only bounds of the weak guarantee are known."""
-    lower, upper = (summary.get(f"privacy_weak_{end}") for end in ("lower", "upper"))
-    return lower is not None and upper is not None and lower < upper
 
 
 def _infinite(finished: "FinishedRun") -> list[str]:

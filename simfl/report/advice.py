@@ -12,8 +12,8 @@ from itertools import count
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, least
-from simfl.privacy.multiround.budget import LOWER_BOUNDS
-from simfl.report.guarantee_bounds import settling_doubts, strongest, weak_bounds
+from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
+from simfl.report.guarantee_bounds import settling_doubts, strongest
 from simfl.report.measure_change import MeasureChange, common_seeds, compare_with_baseline, paired_p_value
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.study import Group, Study, eligible
@@ -188,7 +188,7 @@ def cautions(study: Study) -> list[str]:
         if rounds_diverged := sorted(run.diverged_round for run in group.runs if run.diverged_round is not None):
             name = "The run" if study.single and len(group.runs) == 1 else group.label
             sentences.append(f"{name} {divergence_text(rounds_diverged, len(group.runs))}.")
-        if any(bounds is not None and not bounds.exact for bounds in map(weak_bounds, group.runs)):
+        if any(are_bounds(run.finals) for run in group.runs):
             sentences.append(f"{group.label}: {LOWER_BOUNDS}.")
         skipped, rounds = (sum(run.finals.get(name, 0) for run in group.runs) for name in ("skipped", "rounds"))
         if skipped and skipped >= FEW * rounds:

@@ -11,7 +11,7 @@ from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
 from simfl.experiments.compare.budgets import BUDGETS
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
-from simfl.privacy.multiround.budget import LOWER_BOUNDS
+from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
 
 Rows = dict[tuple[str, str], JsonObject]
 GAP = 2
@@ -118,8 +118,7 @@ def bound_warnings(document: JsonObject) -> Iterator[str]:
     means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
     for choice in document["choices"]:
         name = choice["choice"]
-        lower, upper = (means.get((name, f"privacy_weak_{end}"), {}).get("mean") for end in ("lower", "upper"))
-        if lower is not None and upper is not None and lower < upper:
+        if are_bounds({metric: row["mean"] for (choice_name, metric), row in means.items() if choice_name == name}):
             yield f"{name}: {LOWER_BOUNDS}"
 
 

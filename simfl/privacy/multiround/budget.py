@@ -5,11 +5,6 @@ from dataclasses import dataclass
 BUDGET = 5_000_000_000
 """Default budget of one stage, in modular multiplications or what costs as much: some ten seconds."""
 
-LOWER_BOUNDS = (
-    "the weak and semi-strong guarantees are lower bounds: privacy.budget did not suffice, or weights are not exact"
-)
-"""Is said where the bounds of the weak guarantee differ."""
-
 
 @dataclass
 class Budget:

@@ -82,8 +82,7 @@ class OutputPerturbation(Stage):
                "Epsilon of one weight of this round's mean, for one replaced sample, as the noise really is.", -1,
                "whole_sum", shown=False),
         Column("epsilon_model", "ε of the model", "number",
-               "Epsilon of this round's whole mean, for one replaced sample; rounds add up.", -1,
-               "whole_sum"),
+               "Epsilon of this round's whole mean, for one replaced sample; rounds add up.", -1, "whole_sum"),
     )  # fmt: skip
     certificate = "epsilon_model"
     example = {"epsilon": 1.0, "samples": 30}
