@@ -140,8 +140,6 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
 
 def _infinite(finished: "FinishedRun") -> list[str]:
     """Names in the summary whose values are infinite."""
-    if not finished.summary["bytes_up"]:
-        return []
     from simfl.results.folder import ResultsFolder
     from simfl.results.infinite import infinite_names
 

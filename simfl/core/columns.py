@@ -236,21 +236,21 @@ def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
     if theirs_json is None:
         return columns
     try:
-        theirs = [_sound(Column(**entry)) for entry in json.loads(theirs_json)]
+        theirs = [Column(**entry) for entry in json.loads(theirs_json)]
     except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityError(f"{FILE}: not a list of columns ({error})") from None
+    if wrong := next((f"'{column.name}' has {wrong}" for column in theirs for wrong in wrong_values(column)), None):
+        raise IntegrityError(f"{FILE}: not a list of columns ({wrong})")
     return {column.name: column for column in theirs} | columns
 
 
-def _sound(column: Column) -> Column:
-    kinds = {"name": str, "heading": str, "sentence": str, "source": str, "words": str, "shown": bool}
-    finals = *get_args(Final), None
-    allowed: dict[str, tuple[object, ...]] = {"unit": get_args(Unit), "final": finals, "better": (-1, 0, 1)}
-    wrong = [key for key, kind in kinds.items() if not isinstance(getattr(column, key), kind)]
-    wrong += [key for key, values in allowed.items() if getattr(column, key) not in values]
-    if wrong:
-        raise ValueError(f"column {column.name!r}: bad {', '.join(wrong)}")
-    return column
+def wrong_values(column: Column) -> list[str]:
+    """What a column cannot have, with what it can, such as ``"unit 'metres'; use number, count, bytes, ..."``."""
+    texts = ("name", "heading", "sentence", "source", "words")
+    choices = {"unit": get_args(Unit), "final": (*get_args(Final), None), "better": (-1, 0, 1), "shown": (True, False)}
+    usable = dict.fromkeys(texts, "a text") | {key: ", ".join(map(repr, values)) for key, values in choices.items()}
+    return [f"{key} {value!r}; use {usable[key]}" for key, value in column._asdict().items()
+            if (value not in choices[key] if key in choices else not isinstance(value, str))]  # fmt: skip
 
 
 # -- docs/reference/columns.md -----------------------------------------------------------------------------------

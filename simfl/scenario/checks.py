@@ -22,7 +22,7 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
         *resolution.check_all(scenario),
         *_missing_files(scenario),
         *_plugins_not_named(scenario),
-        *column_owners.clashes(scenario),
+        *column_owners.problems(scenario),
         *_uncovered_parts(scenario),
         *_compression(scenario),
         *((("selection",), f"{scenario.selection.name} {message}") for message in _selection(scenario)),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, wrong_values
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
 RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear",
@@ -25,7 +25,24 @@ def plugin_columns(scenario: Any) -> tuple[Column, ...]:
     return tuple(columns_by_name.values())
 
 
-def clashes(scenario: object) -> Iterator[tuple[KeyPath, str]]:
+def problems(scenario: object) -> list[tuple[KeyPath, str]]:
+    """Plugins whose columns are none, or have the name of another's or of one of simfl's."""
+    return list(_not_valid(scenario)) or list(_clashes(scenario))
+
+
+def _not_valid(scenario: object) -> Iterator[tuple[KeyPath, str]]:
+    """Columns that cannot be shown, such as those of an unknown unit."""
+    others = ((path, owner.columns) for path, owner in _others(scenario))
+    metrics = ((path, (*metric.columns, *metric.finals)) for path, metric in _metrics(scenario))
+    for path, columns in (*others, *metrics):
+        for column in columns:
+            if not isinstance(column, Column):
+                yield path, f"{column!r} among its columns is no Column of simfl.plugins"
+            else:
+                yield from ((path, f"its column '{column.name}' has {wrong}") for wrong in wrong_values(column))
+
+
+def _clashes(scenario: object) -> Iterator[tuple[KeyPath, str]]:
     """Plugins whose columns have the name of another's, or of one of simfl's.
 
     Others than metrics and attacks may fill one column together, if all of them mean the same by it.
@@ -38,12 +55,11 @@ def clashes(scenario: object) -> Iterator[tuple[KeyPath, str]]:
             if shared.setdefault(column.name, column) != column or column.name in RESERVED:
                 yield path, _clash(column, owner_of[column.name])
             owner_of.setdefault(column.name, f"also that of {dotted_key(path)}")
-    for key in ("attacks", "metrics"):
-        for i, plugin in enumerate(getattr(scenario, key)):
-            for column in (*plugin.columns, *plugin.finals):
-                if column.name in owner_of:
-                    yield (key, i), _clash(column, owner_of[column.name])
-                owner_of.setdefault(column.name, f"also that of {key}.{i}")
+    for path, plugin in _metrics(scenario):
+        for column in (*plugin.columns, *plugin.finals):
+            if column.name in owner_of:
+                yield path, _clash(column, owner_of[column.name])
+            owner_of.setdefault(column.name, f"also that of {dotted_key(path)}")
 
 
 def _clash(column: Column, whose: str) -> str:
@@ -61,3 +77,9 @@ def _others(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
     for key in ("accountants", "stages"):
         for i, plugin in enumerate(getattr(scenario.privacy, key) or ()):
             yield ("privacy", key, i), plugin
+
+
+def _metrics(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
+    """Whoever may have columns of the summary only besides those of rounds.csv."""
+    for key in ("attacks", "metrics"):
+        yield from (((key, i), plugin) for i, plugin in enumerate(getattr(scenario, key)))

@@ -228,6 +228,28 @@ def test_columns_have_one_owner(tmp_path, name, kind):
     assert problem.key == "metrics.1" and f"the name of its column '{name}' is {whose}" in problem.message
 
 
+INVALID = {
+    'Column("mine", "Mine", "metres", "Mine.")': "its column 'mine' has unit 'metres'; use 'number', 'count', ",
+    'Column("mine", "Mine", "number", 3)': "its column 'mine' has sentence 3; use a text",
+    'Column("mine", "Mine", "number", "Mine.", 1, "median")': "its column 'mine' has final 'median'; use 'last', ",
+    '"mine"': "'mine' among its columns is no Column of simfl.plugins",
+}
+
+
+@pytest.mark.parametrize("column", INVALID)
+def test_columns_that_cannot_be_shown_are_refused_before_the_run(tmp_path, column):
+    """Beside a valid column of the same plugin, so that the message is of the wrong one."""
+    name = f"invalid_{list(INVALID).index(column)}"
+    columns = f'(Column("other", "Other", "number", "Other."), {column})'
+    code = THIEF.replace("thief_of_KIND_NAME", name).replace('(Column("NAME", "Mine", "number", "Mine."),)', columns)
+    (tmp_path / "invalid.py").write_text(code.replace("KIND", "columns"))
+    text = TEXT.replace("balanced.py", "invalid.py") + RULES["fedavg"] + f"metrics: [{name}]\n"
+    with pytest.raises(InvalidScenario) as caught:
+        Scenario.parse(text, "s", folder=tmp_path)
+    (problem,) = caught.value.problems
+    assert problem.key == "metrics.0" and INVALID[column] in problem.message
+
+
 PAIR = """
 from dataclasses import dataclass
 from simfl.plugins import Column
