@@ -14,6 +14,8 @@ SHOWN = 20
 BAR = 24
 FEW = 6
 NOT_KNOWN = "not known"
+CAPTION = ("Exposed: the round from which on the sums give the client's own update away. What the server sees of single "
+           "clients beside the sums is not counted.")  # fmt: skip
 STYLES = {"done": "green", "failed": "red", "running": "bold", "waiting": "dim"}
 
 
@@ -49,7 +51,7 @@ def clients_table(clients: Sequence[JsonObject]) -> Any:
     """The clients of a run as a rich table, remote ones first; names and scores are what they told, as plain text."""
     from rich.table import Table
 
-    rich_table = Table(box=None, padding=(0, 2, 0, 0))
+    rich_table = Table(box=None, padding=(0, 2, 0, 0), caption=CAPTION, caption_justify="left")
     rich_table.add_column("client")
     for name in ("samples", "sums"):
         rich_table.add_column(name, justify="right")
