@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 FORMS = {"masked": "only sums are seen", "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""
 
+ASSUMED = "everybody available, holding samples and of equal weight, and nobody failing, late or left out"
+"""What the rows are drawn with whose least-squares solutions are shown."""
 OPTIONAL = ("mode", "family_size", "left_out", "guarantee_colluders")
 """What may be missing though theory knows everything."""
 
@@ -49,21 +51,22 @@ def command(
     for one in its share of them. For up to 150 clients, what a server
     recovers that solves the sums of so many rounds by least squares: the mean error of an update without noise, if
     updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance of noise
-    in a sum is multiplied; medians of simulated rows, with everybody there.
+    in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
     """
     from simfl.core.coverage import forms
     from simfl.experiments.attack.recovery_theory import windows
     from simfl.selection.theory.expected_cardinality import theory
 
     scenario = load(file, overrides, plugins)
-    known, sums, seen = theory(scenario), _sums(scenario), windows(scenario)
+    samples, sums = _samples_and_sums(scenario)
+    known, seen = theory(scenario, samples), windows(scenario)
     if epsilon is not None:
         known |= _noise(scenario, epsilon, delta, known["expected_cardinality"])
     if colluders is not None:
-        known |= _against_any(known["guarantee"], colluders, scenario.clients)
+        known |= _against_any(known["guarantee"], colluders, scenario.clients, _tolerated(sums))
     if as_json:
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
-        print_json(known | {"least_squares": seen})
+        print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
         return
     _print_known(known)
     for part, form in forms(scenario).items():
@@ -93,8 +96,10 @@ def _print_known(known: JsonObject) -> None:
         click.echo(f"not known             {', '.join(unknown)}")
 
 
-def _against_any(guarantee: dict[str, int | None] | None, colluders: int, clients: int) -> JsonObject:
-    """The guarantee against the server and any of so many clients.
+def _against_any(
+    guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int | None
+) -> JsonObject:
+    """The guarantee against the server and any of so many clients; 1 where the protocol does not tolerate so many.
 
     Raises:
         SimflError: they are all clients.
@@ -103,31 +108,41 @@ def _against_any(guarantee: dict[str, int | None] | None, colluders: int, client
 
     if colluders >= clients:
         raise SimflError(f"--colluders {colluders}: leaves none of {amount(clients, 'client')}; at most {clients - 1}")
-    left = {name: None if value is None else max(1, value - colluders) for name, value in (guarantee or {}).items()}
+    known = (guarantee or {}).items()
+    if tolerated is not None and colluders > tolerated:
+        return {"guarantee_colluders": {name: 1 for name, _ in known} or None}
+    left = {name: None if value is None else max(1, value - colluders) for name, value in known}
     return {"guarantee_colluders": left or None}
+
+
+def _tolerated(sums: JsonObject) -> int | None:
+    """Clients of a sum with whom the server learns no single update from the protocol; None = not known."""
+    most: int | None = sums.get("known", {}).get("colluding")
+    return most
 
 
 def _tolerance(shows_updates: bool, sums: JsonObject, colluders: int) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
     if shows_updates:
         return "the server sees every update without them; the guarantees are those of the sums alone"
-    most = sums.get("known", {}).get("colluding")
-    if most is None:
+    if (most := _tolerated(sums)) is None:
         return "how many of them the protocol tolerates is not known"
     if colluders <= most:
         return f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
     return f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"
 
 
-def _sums(scenario: "Scenario") -> JsonObject:
+def _samples_and_sums(scenario: "Scenario") -> tuple[Any, JsonObject]:
+    """Training samples of each client, (clients,) or None where the data are missing; what is known of the sums."""
     from simfl.agents.aggregation.expected import expected_costs
     from simfl.core.errors import MissingError, ScenarioError
     from simfl.runs.run import build
 
     try:
-        return expected_costs(build(scenario))
+        parts = build(scenario)
+        return parts.learner.samples, expected_costs(parts)
     except MissingError as error:  # the selection's theory needs no data
-        return {"unknown": str(error)}
+        return None, {"unknown": str(error)}
     except ScenarioError as error:
         raise scenario.locate(error) from None
 
@@ -187,6 +202,7 @@ def _least_squares(seen: list[JsonObject], coded: bool) -> None:
         click.echo(f"{row['rounds']:>7} rounds      {row['rank']:>6g} {errors}   {noise}")
     if seen:
         click.echo("errors without noise; updates with a mean cosine of c: (1 - c) x uncorrelated + c x alike")
+        click.echo(f"rows are drawn with {ASSUMED}; otherwise the sums may tell more")
     if seen and coded:
         click.echo("of updates that are not compressed: to least squares, what compression changes is noise besides")
 

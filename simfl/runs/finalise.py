@@ -88,7 +88,7 @@ def finish(
         "expected_cardinality": cell(expected_cardinality),
         "no_skill_accuracy": cell(no_skill_accuracy),
         **{name: cell(value) for name, value in finals.items()},
-        **_guarantee(scenario, finals),
+        **_guarantee(scenario, finals, samples),
         **_disclosure(scenario),
         **jobs,
     }
@@ -184,11 +184,13 @@ def round_cells(row: Mapping[str, object]) -> JsonObject:
     return cells | diverged_losses
 
 
-def _guarantee(scenario: Scenario, finals: JsonObject) -> dict[str, int | None]:
+def _guarantee(
+    scenario: Scenario, finals: JsonObject, samples: NDArray[np.int64] | None
+) -> dict[str, int | None]:
     """What theory knows beside the guarantees that were computed; nothing where none was."""
     known = None
     if finals["privacy_strong"] is not None:
-        known = guarantee(scenario)
+        known = guarantee(scenario, samples)
     return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
 
 

@@ -17,8 +17,12 @@ LARGEST_LOG10 = 100
 """Families of more rows are told by the logarithm of their size only."""
 
 
-def theory(setting: ScenarioView) -> JsonObject:
+def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> JsonObject:
     """What follows from the family of a scenario's policy, before the first round.
+
+    Args:
+        setting: the scenario.
+        samples: training samples of each client, shape (clients,); None = not known.
 
     Returns:
         ``policy, clients, k, T`` (the unit), ``mode``; ``family_size`` (None from 10^100 on) and its logarithm
@@ -26,8 +30,8 @@ def theory(setting: ScenarioView) -> JsonObject:
         rates are not known or clients do not drop out independently of each other); ``expected_cardinality``: those
         of them that are aggregated after failures (None where rates of failure are not known, or differ and a policy
         looks at the past; asynchronous rules: None); ``left_out``: what that number knows nothing of; ``guarantee``:
-        the strong, semi-strong and weak multi-round privacy that holds for any number of rounds;
-        ``full_rank_probability`` after as many rounds as clients (bernoulli with equal dropout only). None for all
+        the strong, semi-strong and weak multi-round privacy that holds for any number of rounds; ``without_samples``,
+        clients that hold none, if there are any; ``full_rank_probability`` after as many rounds as clients (bernoulli with equal dropout only). None for all
         that is not known: everything about a policy that declares no family.
     """
     policy = resolved_policy(setting)
@@ -37,7 +41,9 @@ def theory(setting: ScenarioView) -> JsonObject:
              "full_rank_probability")  # fmt: skip
     result: JsonObject = about | dict.fromkeys(known)
     family = policy.family(n)
-    result["guarantee"] = guarantee(setting)
+    result["guarantee"] = guarantee(setting, samples)
+    if samples is not None and not samples.all():
+        result["without_samples"] = int((samples == 0).sum())
     if family is None:
         return result
     result["family_size_log10"] = family.size_log10()
@@ -92,11 +98,14 @@ def _left_out(setting: ScenarioView) -> list[str]:
     return [what for what, there in factors.items() if there]
 
 
-def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
+def guarantee(
+    setting: ScenarioView, samples: NDArray[np.int64] | None = None
+) -> dict[str, int | None] | None:
     """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds; None = not known.
 
-    Nothing is known where the policy declares no family and sees to no guarantee itself, or where the rule breaks up
-    the family's units: it rests on units that are aggregated whole, with one weight. 1 where the rule needs single
+    Nothing is known where the policy declares no family and sees to no guarantee itself, or where the family's units
+    may be broken up: it rests on units that are aggregated whole, with one weight, and a client without samples is in
+    no sum (``samples``, shape (clients,), says who holds how many; None = not known). 1 where the rule needs single
     updates, or more leaves the clients than updates that are summed. Where everybody is selected in every round, all of
     them hide each other only if nobody is ever lost; otherwise their units do. With ``privacy.rows: weights`` only the
     weak guarantee follows: numbers of samples, which nobody knows yet, scale the columns.
@@ -109,7 +118,7 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
         return {"strong": 1, "semi_strong": 1, "weak": 1}
     if upheld is not None:
         return upheld._asdict()
-    if family is None or not setting.training.keeps_units:
+    if family is None or not setting.training.keeps_units or not _everybody_counts(setting, samples):
         return None
     dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
     strong, weak = family.guarantee(None if dropout is None else _present(dropout, n))
@@ -120,12 +129,17 @@ def guarantee(setting: ScenarioView) -> dict[str, int | None] | None:
     return {"strong": strong, "semi_strong": weak, "weak": weak}
 
 
+def _everybody_counts(setting: ScenarioView, samples: NDArray[np.int64] | None) -> bool:
+    """Whether every client certainly holds samples in every round: the update of one without hides nobody."""
+    if samples is None or setting.learning.counts_change:
+        return setting.learning.everybody_holds_samples
+    return bool(samples.all())
+
+
 def _never_loses_anybody(setting: ScenarioView) -> bool:
     """Whether everybody who is selected is certainly in the sum, or there is none."""
     losses = setting.training.losses
     if losses is None or losses.quorum or setting.training.algorithm.follows_data:
-        return False
-    if not setting.learning.everybody_holds_samples:
         return False
     on_time = losses.deadline_s is None and setting.secagg.deadline_s is None
     return losses.on_failure == "abort" or (on_time and setting.devices.failure.never)
