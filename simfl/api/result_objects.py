@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from simfl.api.result_texts import counts_of, means_html, run_line, sweep_line
-from simfl.core.columns import columns_by_name, order_columns
+from simfl.core.column_files import columns_by_name
+from simfl.core.columns import order_columns
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading, number

@@ -33,6 +33,7 @@ class Log:
         doubles: the weights are known to be doubles with all their digits.
         strong: the strong guarantee that the run itself has printed, of all that its clients sent; None = not known.
         beside_sums: of a run's folder, what was seen of single clients beside sums.
+        tolerated: of a run's folder, the colluders whom its protocol of secure aggregation tolerates; None = not known.
     """
 
     matrix: Any
@@ -42,6 +43,7 @@ class Log:
     doubles: bool = False
     strong: int | None = None
     beside_sums: tuple[str, ...] = ()
+    tolerated: int | None = None
 
 
 def plain(label: object, most: int = 60) -> str:

@@ -2,6 +2,7 @@
 
 from simfl.audit.log import Log
 from simfl.core.errors import SimflError
+from simfl.core.wording import amount
 from simfl.privacy.multiround.classes import strong_guarantee
 
 
@@ -12,6 +13,17 @@ def refuse_more_than_sums(log: Log, path: object, instead: str) -> None:
     """
     if seen := more_than_sums(log):
         raise SimflError(f"{path}: {seen}; {instead} its participation.csv for the sums alone")
+
+
+def refuse_intolerable(log: Log, path: object, colluders: int) -> None:
+    """
+    Raises:
+        SimflError: so many colluders know masks of the run's protocol of secure aggregation, and single updates.
+    """
+    if log.tolerated is not None and colluders > log.tolerated:
+        why = f"{amount(colluders, 'colluder')} are more than the {log.tolerated} that the run's protocol tolerates"
+        instead = "audit its participation.csv for the sums alone"
+        raise SimflError(f"{path}: {why}: single updates are open to them; {instead}")
 
 
 def more_than_sums(log: Log) -> str:

@@ -55,4 +55,5 @@ def _folder(path: Path) -> Log:
     peers = () if set(matrices) == {SERVER} else ("the update of each client that sums up what others send, by itself",)
     matrix, strong = together(matrices), reader.summary.get("privacy_strong")
     seen = (*peers, *reader.summary.get("beside_sums", ()))
-    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen)
+    tolerated = reader.summary.get("tolerated_colluders")
+    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated)

@@ -3,18 +3,11 @@
 ``python -m simfl.core.columns`` prints ``docs/reference/columns.md``.
 """
 
-import json
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, get_args
-
-from simfl.core.errors import IntegrityError
-from simfl.core.json_data import JsonObject
+from typing import Literal, NamedTuple
 
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
 Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]
-
-FILE = "columns.json"
-"""Describes the columns of a finished run, in its results folder."""
 
 
 class Column(NamedTuple):
@@ -173,6 +166,9 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
            "Test accuracy without training: of the untrained model, or of always naming the commonest class, "
            "whichever is higher.", final=None, shown=False),
     *GUARANTEES,
+    Column("tolerated_colluders", "Tolerated colluders", "count",
+           "Clients who with the server learn no single update from the protocol of secure aggregation, whoever they "
+           "are: the fewest of any sum.", 1, None, shown=False),
     Column("diverged_round", "Diverged", "count", "First round in which a loss was no finite number.",
            final=None, shown=False),
     Column("client_updates", "Client updates", "count", "Client updates aggregated; in summaries of asynchronous runs.",
@@ -216,41 +212,6 @@ def unknown(name: str) -> Column:
     """A column of which only the name is known."""
     unit: Unit = "seconds" if name.endswith("_s") else "bytes" if "bytes" in name.split("_") else "number"
     return Column(name, name.removesuffix("_s").replace("_", " ").capitalize(), unit, "")
-
-
-def document(columns: Iterable[Column]) -> list[JsonObject]:
-    """The columns as plain data, as ``columns.json`` holds them."""
-    return [column._asdict() for column in columns]
-
-
-def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
-    """Every column that a run may have, by name: simfl's own, then those of its ``columns.json``.
-
-    Args:
-        theirs_json: the content of that file; None during the run, when there is none.
-
-    Raises:
-        IntegrityError: the content is no list of columns.
-    """
-    columns = {column.name: column for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)}
-    if theirs_json is None:
-        return columns
-    try:
-        theirs = [Column(**entry) for entry in json.loads(theirs_json)]
-    except (ValueError, TypeError, RecursionError) as error:
-        raise IntegrityError(f"{FILE}: not a list of columns ({error})") from None
-    if wrong := next((f"'{column.name}' has {wrong}" for column in theirs for wrong in wrong_values(column)), None):
-        raise IntegrityError(f"{FILE}: not a list of columns ({wrong})")
-    return {column.name: column for column in theirs} | columns
-
-
-def wrong_values(column: Column) -> list[str]:
-    """What a column cannot have, with what it can, such as ``"unit 'metres'; use number, count, bytes, ..."``."""
-    texts = ("name", "heading", "sentence", "source", "words")
-    choices = {"unit": get_args(Unit), "final": (*get_args(Final), None), "better": (-1, 0, 1), "shown": (True, False)}
-    usable = dict.fromkeys(texts, "a text") | {key: ", ".join(map(repr, values)) for key, values in choices.items()}
-    return [f"{key} {value!r}; use {usable[key]}" for key, value in column._asdict().items()
-            if (value not in choices[key] if key in choices else not isinstance(value, str))]  # fmt: skip
 
 
 # -- docs/reference/columns.md -----------------------------------------------------------------------------------

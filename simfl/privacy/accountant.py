@@ -1,7 +1,7 @@
 """What an accountant is: it says what the sums of a finished run gave away."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -13,6 +13,10 @@ from simfl.core.payload import SUMMABLE
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.privacy.stage import Facts, Stage
+
+
+def _not_known(summed: int) -> int | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class History:
         exposing: names of parts that leave each client and that neither sums nor noise cover.
         silent: nothing leaves a client.
         coded: names of what compressed updates tell beside their sum; noise covers it.
+        tolerated: of a sum of so many clients, those who with the server learn no single update from the protocol of
+            secure aggregation; gives None where that is not known, or the server sees single updates anyway.
     """
 
     participation: Mapping[int, Any]
@@ -40,6 +46,16 @@ class History:
     exposing: tuple[str, ...] = ()
     silent: bool = False
     coded: tuple[str, ...] = ()
+    tolerated: Callable[[int], int | None] = _not_known
+
+    def fewest_tolerated(self) -> NDArray[np.float64]:
+        """In each round the fewest colluders that the protocol of a sum tolerates, (rounds,); infinite if not known."""
+        fewest = np.full(self.shape[0], np.inf)
+        for P in self.participation.values():
+            summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
+            known = [self.tolerated(int(members)) if members else None for members in summed]
+            fewest = np.minimum(fewest, np.array([np.inf if most is None else most for most in known])[place])
+        return fewest
 
     @property
     def shape(self) -> tuple[int, int]:

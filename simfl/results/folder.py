@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from hashlib import sha256 as sha256_of
 from pathlib import Path
 
-from simfl.core.columns import FILE as COLUMNS
-from simfl.core.columns import Column, columns_by_name
+from simfl.core.column_files import FILE as COLUMNS
+from simfl.core.column_files import columns_by_name
+from simfl.core.columns import Column
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import sha256, write_atomically

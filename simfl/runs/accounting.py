@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.coverage import exposing, sent, told_by_compression
+from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
 from simfl.results.run_files import participation_matrices
@@ -47,7 +48,8 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     exposed = tuple(part.name for part in exposing(scenario) if part not in coded)
     codes = tuple(part.name for part in coded)
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
-    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario), codes)
+    tolerated = partial(tolerated_colluders, scenario)
+    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, tolerated)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
-from simfl.core.columns import FILE, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column, document
+from simfl.core.column_files import FILE, document
+from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear
 from simfl.core.json_data import JsonObject
 from simfl.core.registration import packages
@@ -90,6 +91,7 @@ def finish(
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals, samples),
         **_disclosure(scenario),
+        **_tolerance(scenario, run_history),
         **jobs,
     }
     _describe_columns(folder, scenario, columns, summary)
@@ -184,14 +186,19 @@ def round_cells(row: Mapping[str, object]) -> JsonObject:
     return cells | diverged_losses
 
 
-def _guarantee(
-    scenario: Scenario, finals: JsonObject, samples: NDArray[np.int64] | None
-) -> dict[str, int | None]:
+def _guarantee(scenario: Scenario, finals: JsonObject, samples: NDArray[np.int64] | None) -> dict[str, int | None]:
     """What theory knows beside the guarantees that were computed; nothing where none was."""
     known = None
     if finals["privacy_strong"] is not None:
         known = guarantee(scenario, samples)
     return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
+
+
+def _tolerance(scenario: Scenario, run_history: History) -> dict[str, int]:
+    """Colluders whom the protocol tolerates in every sum, where that is known."""
+    if scenario.secagg.shows_updates or np.isinf(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
+        return {}
+    return {"tolerated_colluders": int(fewest)}
 
 
 def _disclosure(scenario: Scenario) -> dict[str, list[str]]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, wrong_values
+from simfl.core.column_files import wrong_values
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
 RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear",

@@ -107,6 +107,14 @@ class Protocol(Plugin, Interface):
         """
         return {}
 
+    def tolerated(self, members: int, clients: int) -> int | None:
+        """Of a sum of so many of all clients those who with the server learn no single update, whoever they are.
+
+        None where that is not known, or where the server sees single updates anyway.
+        """
+        units = np.arange(members, dtype=np.int32).reshape(-1, 1)
+        return self.known(Cohort(0, units, 1, clients)).get("colluding")
+
     def cautions(self, setting: ScenarioView) -> list[str]:
         """What works, but is perhaps not what was meant; ``simfl validate`` says it."""
         return []

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import simfl as api
 from simfl.cli import simfl
-from simfl.core.columns import columns_by_name
+from simfl.core.column_files import columns_by_name
 from simfl.report.study_reader import read_study
 from simfl.results.frames import as_printed
 

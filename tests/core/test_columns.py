@@ -15,16 +15,8 @@ from click.testing import CliRunner
 import simfl
 from simfl.cli import simfl as group
 from simfl.core import columns
-from simfl.core.columns import (
-    FILE,
-    GUARANTEES,
-    ROUND_COLUMNS,
-    SUMMARY_COLUMNS,
-    TARGET_COLUMNS,
-    Column,
-    columns_by_name,
-    unknown,
-)
+from simfl.core.column_files import FILE, columns_by_name
+from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.errors import IntegrityError
 from simfl.core.storage.disk import sha256
 from simfl.experiments.compare.comparison import compare

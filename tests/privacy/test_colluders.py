@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.sparse import csr_array
 
 from simfl.audit import audit
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
+from simfl.core.types import SERVER
+from simfl.privacy.accountant import History
 from simfl.privacy.multiround.colluders import against_any, without_clients
+from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.runs.run import run
@@ -139,6 +143,53 @@ def test_what_is_open_anyway_stays_open(tmp_path):
     assert (columns.filter(like="_colluders").dropna() == 1).all(axis=None)
 
 
+TOLERANCES = {  # of how many clients of a sum of twelve, by the protocols' own definitions
+    "{name: lightsecagg, private: 0.1}": 1,  # round(0.1 * 12)
+    "{name: lightsecagg, private: 0.25}": 3,
+    "secagg": 5,  # six of the eleven others' shares open a secret
+}
+
+
+@pytest.mark.parametrize("protocol", TOLERANCES)
+def test_more_colluders_than_the_protocol_tolerates_leave_nobody_hidden(tmp_path, protocol):
+    """The protocol is prepared for all twelve, also where some fail; one client in a round may be the only survivor."""
+    most = TOLERANCES[protocol]
+    failing = SCENARIO.replace("dropout: 0.2}", "dropout: 0.02}, failure: {name: bernoulli, probability: 0.02}")
+    whole = failing.replace("batch_partition, k: 12, T: 4", "batch_partition, k: 12, T: 12")
+    for colluders in (most, most + 1):
+        text = f"{whole}secagg: {protocol}\nprivacy: {{colluders: {colluders}}}\n"
+        rounds = rounds_of(text, tmp_path / f"{colluders}")
+        for name in ("strong", "semi_strong", "weak_lower", "weak_upper"):
+            values, left = rounds[f"privacy_{name}"].dropna(), rounds[f"privacy_{name}_colluders"].dropna()
+            expected = 12 - colluders if colluders <= most else 1
+            assert len(left) == len(values) > 0 and (values == 12).all() and (left == expected).all()
+
+
+def test_sums_of_unknown_size_are_taken_as_small_as_they_are():
+    """Rounds of 12, 4, 0 and 20 clients; a tenth of them is tolerated: against two all are open from the first on."""
+    P = csr_array(np.array([[1.0] * n + [0] * (20 - n) for n in (20, 0, 12, 4, 20)]))
+    history = History({SERVER: P}, tolerated=lambda members: round(members / 10))
+    assert history.fewest_tolerated().tolist() == [2, np.inf, 1, 0, 2]
+    for colluders, hidden in ((2, 2), (1, 3)):
+        columns = Guarantees(colluders=colluders).accounts(history)
+        plain = columns["privacy_strong"]
+        expected = [max(1, value - colluders) if t < hidden else 1 for t, value in enumerate(plain)]
+        assert columns["privacy_strong_colluders"] == expected and expected[0] > 1
+
+
+def test_noise_is_not_promised_against_more_colluders_than_the_protocol_tolerates():
+    learned = SCENARIO.replace("{name: none, parameters: 10}", "{name: supervised, data: digits, model: logistic}")
+    text = (
+        learned + "secagg: {name: lightsecagg, private: 0.25}\nprivacy: {stages: [{name: NAME, clip_norm: 1, MORE}]}\n"
+    )
+    for name, noise in (("skellam", "noise_multiplier: 2"), ("discrete_laplace", "epsilon: 1")):
+        stage = text.replace("NAME", name).replace("MORE", f"{noise}, colluders: COLLUDERS")
+        Scenario.parse(stage.replace("COLLUDERS", "3"), "c")
+        why = "privacy.stages.0.colluders: is 4, but secagg: lightsecagg hides single updates from at most 3 colluders"
+        with pytest.raises(InvalidScenario, match=why):
+            Scenario.parse(stage.replace("COLLUDERS", "4"), "c")
+
+
 def test_without_colluders_a_scenario_keeps_its_digest():
     plain, null, asked = (Scenario.parse(SCENARIO + f"privacy: {text}\n", "c") for text in
                           ("multi_round", "{name: multi_round, colluders: null}", "{colluders: 2}"))  # fmt: skip
@@ -194,6 +245,17 @@ def test_a_runs_folder_is_audited_against_colluders(log):
     assert (said["strong"], said["against_any"]["strong"]) == (3, 2)
 
 
+def test_a_runs_folder_is_not_audited_against_more_than_its_protocol_tolerates(log):
+    path = call("run", "run.yaml", "-q", "secagg={name: lightsecagg, private: 0.25}").stdout.strip()
+    assert json.loads((Path(path) / "summary.json").read_text())["tolerated_colluders"] == 3
+    assert call("audit", path, "--colluders", 3).exit_code == 0
+    for options in (["--colluders", 4], ["--colluders", 3, "--colluder", 0], [f"--colluder={i}" for i in range(4)]):
+        said = call("audit", path, *options)
+        why = "4 colluders are more than the 3 that the run's protocol tolerates: single updates are open to them"
+        assert said.exit_code == 2 and why in said.stderr and said.stderr.count("\n") == 1
+    assert call("audit", f"{path}/participation.csv", "--colluders", 4).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("secagg", "colluders", "said"),
     [
@@ -205,7 +267,7 @@ def test_a_runs_folder_is_audited_against_colluders(log):
 def test_theory_says_what_is_left_and_what_the_protocol_tolerates(log, secagg, colluders, said):
     Path("run.yaml").write_text(SCENARIO + f"secagg: {secagg}\n")
     text = call("theory", "run.yaml", "--colluders", colluders)
-    left = max(1, 4 - colluders)
+    left = 1 if "more than" in said else max(1, 4 - colluders)
     assert f"guarantee_colluders   strong {left}, semi_strong {left}, weak {left}\n" in text.stdout, text.output
     assert said in text.stdout
     everybody = call("theory", "run.yaml", "--colluders", 24)

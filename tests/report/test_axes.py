@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 
-from simfl.core.columns import columns_by_name
+from simfl.core.column_files import columns_by_name
 from simfl.report import draw, style
 from simfl.report.figures import NothingToDraw
 from simfl.report.figures.lines import bound

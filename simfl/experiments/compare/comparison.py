@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from simfl.core.columns import Column, document, order_columns, unknown
+from simfl.core.column_files import document
+from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import file_lock

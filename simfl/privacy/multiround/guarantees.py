@@ -11,6 +11,7 @@ from pydantic import Field
 from simfl.core.columns import COLLUDER_COLUMNS, Column
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.tolerance import tolerance_problem
 from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
@@ -74,6 +75,10 @@ class Guarantees(Privacy):
             problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
         return problems
 
+    def cautions(self, setting: ScenarioView) -> list[str]:
+        problem = tolerance_problem(setting, self.colluders or 0)
+        return [f"colluders {problem}; the columns against more are 1"] if problem else []
+
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         if history.silent:
             return {column.name: [None] * history.shape[0] for column in self.columns}
@@ -95,10 +100,21 @@ class Guarantees(Privacy):
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
         least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
-        values = [*least, *(() if self.colluders is None else reduce_by(least, self.colluders))]
+        values = [*least, *(() if self.colluders is None else self._colluded(least, history))]
         kinds = (int, float, int, int) * 2
         names = [column.name for column in (*COLUMNS, *COLLUDER_COLUMNS)[: len(values)]]
         return {name: _values_or_none(*of) for name, of in zip(names, zip(values, kinds), strict=True)}
+
+    def _colluded(self, least: NDArray[np.float64], history: History) -> NDArray[np.float64]:
+        """What is left of the values against colluders: 1 from the first sum on whose protocol does not tolerate them.
+
+        In a round in which fewer clients are summed than the protocol was prepared for, and nobody knows for how many,
+        it is taken to tolerate what it would have tolerated of those.
+        """
+        colluders = self.colluders or 0
+        open_to_them = np.logical_or.accumulate(history.fewest_tolerated() < colluders)
+        left = reduce_by(least, colluders)
+        return np.where(open_to_them, np.minimum(left, 1.0), left)
 
     def _against(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""

@@ -14,8 +14,8 @@ SHOWN = 20
 BAR = 24
 FEW = 6
 NOT_KNOWN = "not known"
-CAPTION = ("Exposed: the round from which on the sums give the client's own update away. What the server sees of single "
-           "clients beside the sums is not counted.")  # fmt: skip
+CAPTION = ("Exposed: the round from which on the sums give the client's own update away. What the server sees of "
+           "single clients beside the sums is not counted.")  # fmt: skip
 STYLES = {"done": "green", "failed": "red", "running": "bold", "waiting": "dim"}
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simfl.core.columns import Column, columns_by_name, document, order_columns, unknown
+from simfl.core.column_files import columns_by_name, document
+from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.report.axes import JOINT, labels, natural

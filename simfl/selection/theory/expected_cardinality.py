@@ -31,8 +31,8 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
         of them that are aggregated after failures (None where rates of failure are not known, or differ and a policy
         looks at the past; asynchronous rules: None); ``left_out``: what that number knows nothing of; ``guarantee``:
         the strong, semi-strong and weak multi-round privacy that holds for any number of rounds; ``without_samples``,
-        clients that hold none, if there are any; ``full_rank_probability`` after as many rounds as clients (bernoulli with equal dropout only). None for all
-        that is not known: everything about a policy that declares no family.
+        clients that hold none, if there are any; ``full_rank_probability`` after as many rounds as clients (bernoulli
+        with equal dropout only). None for all that is not known: everything about a policy that declares no family.
     """
     policy = resolved_policy(setting)
     n = setting.clients
@@ -98,9 +98,7 @@ def _left_out(setting: ScenarioView) -> list[str]:
     return [what for what, there in factors.items() if there]
 
 
-def guarantee(
-    setting: ScenarioView, samples: NDArray[np.int64] | None = None
-) -> dict[str, int | None] | None:
+def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> dict[str, int | None] | None:
     """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds; None = not known.
 
     Nothing is known where the policy declares no family and sees to no guarantee itself, or where the family's units

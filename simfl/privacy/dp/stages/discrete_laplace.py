@@ -10,6 +10,7 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.tolerance import tolerance_problem
 from simfl.core.types import Arrays, Job
 from simfl.privacy.dp.mechanisms import discrete_laplace
 from simfl.privacy.dp.stages.central_gaussian import NOISE
@@ -78,6 +79,8 @@ class DiscreteLaplace(Stage):
         if self.colluders >= n:
             why = f"is {self.colluders}, all of the {n} sharers; the nearest value is {n - 1}"
             problems.append(("colluders", why))
+        elif beyond := tolerance_problem(setting, self.colluders):
+            problems.append(("colluders", beyond))
         return problems
 
     def _finest(self, setting: ScenarioView) -> int | None:

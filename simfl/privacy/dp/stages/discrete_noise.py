@@ -17,6 +17,7 @@ from pydantic import Field
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.tolerance import tolerance_problem
 from simfl.core.types import Arrays, Job
 from simfl.privacy.dp.losses import ORDERS
 from simfl.privacy.dp.stages.central_gaussian import NOISE, Multiplier, Norm
@@ -160,6 +161,8 @@ class Distributed(Stage):
         if self.colluders >= (n := self.sharers or 1):
             why = f"is {self.colluders}, all of the {n} sharers; the nearest value is {n - 1}"
             problems.append(("colluders", why))
+        elif beyond := tolerance_problem(setting, self.colluders):
+            problems.append(("colluders", beyond))
         return problems
 
     @property
