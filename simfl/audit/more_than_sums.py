@@ -6,28 +6,21 @@ from simfl.core.wording import amount
 from simfl.privacy.multiround.classes import strong_guarantee
 
 
-def refuse_more_than_sums(log: Log, path: object, instead: str) -> None:
+def refuse_more_than_sums(log: Log, path: object, instead: str, colluders: int = 0) -> None:
     """
     Raises:
-        SimflError: more than sums was seen; ``instead``, what to do with the run's participation.csv.
+        SimflError: more than sums was seen, or is by the server and so many clients; ``instead``, what to do with the
+            run's participation.csv.
     """
-    if seen := more_than_sums(log):
+    if seen := more_than_sums(log, colluders):
         raise SimflError(f"{path}: {seen}; {instead} its participation.csv for the sums alone")
 
 
-def refuse_intolerable(log: Log, path: object, colluders: int) -> None:
-    """
-    Raises:
-        SimflError: so many colluders know masks of the run's protocol of secure aggregation, and single updates.
-    """
+def more_than_sums(log: Log, colluders: int = 0) -> str:
+    """In words, what else was seen; empty of a log that tells of nothing but sums."""
     if log.tolerated is not None and colluders > log.tolerated:
         why = f"{amount(colluders, 'colluder')} are more than the {log.tolerated} that the run's protocol tolerates"
-        instead = "audit its participation.csv for the sums alone"
-        raise SimflError(f"{path}: {why}: single updates are open to them; {instead}")
-
-
-def more_than_sums(log: Log) -> str:
-    """In words, what else was seen; empty of a log that tells of nothing but sums."""
+        return f"{why}: single updates are open to them"
     if log.beside_sums:
         return f"more than sums was seen: {'; '.join(log.beside_sums)}"
     if log.strong is not None and (sums := strong_guarantee(log.matrix, log.doubles)) > log.strong:

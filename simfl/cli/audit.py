@@ -113,7 +113,7 @@ def command(
         return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.more_than_sums import refuse_intolerable, refuse_more_than_sums
+    from simfl.audit.more_than_sums import refuse_more_than_sums
     from simfl.audit.noise import spent
     from simfl.audit.reading import read
 
@@ -122,8 +122,7 @@ def command(
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
-    refuse_more_than_sums(log, participation, "audit")
-    refuse_intolerable(log, participation, len(set(names)) + (colluders or 0))
+    refuse_more_than_sums(log, participation, "audit", len(set(names)) + (colluders or 0))
     colluding = _positions(names, log.clients, participation)
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip

@@ -63,7 +63,7 @@ def command(
     if epsilon is not None:
         known |= _noise(scenario, epsilon, delta, known["expected_cardinality"])
     if colluders is not None:
-        known |= _against_any(known["guarantee"], colluders, scenario.clients, _tolerated(sums))
+        known |= _against_any(known["guarantee"], colluders, scenario.clients, _most_colluders(sums))
     if as_json:
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
         print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
@@ -115,7 +115,7 @@ def _against_any(
     return {"guarantee_colluders": left or None}
 
 
-def _tolerated(sums: JsonObject) -> int | None:
+def _most_colluders(sums: JsonObject) -> int | None:
     """Clients of a sum with whom the server learns no single update from the protocol; None = not known."""
     most: int | None = sums.get("known", {}).get("colluding")
     return most
@@ -125,7 +125,7 @@ def _tolerance(shows_updates: bool, sums: JsonObject, colluders: int) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
     if shows_updates:
         return "the server sees every update without them; the guarantees are those of the sums alone"
-    if (most := _tolerated(sums)) is None:
+    if (most := _most_colluders(sums)) is None:
         return "how many of them the protocol tolerates is not known"
     if colluders <= most:
         return f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"

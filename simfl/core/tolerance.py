@@ -21,7 +21,7 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
         members: int | None = rule.buffer
     else:
         members = policy.k if policy.fixed_size and policy.k else summed
-    return setting.secagg.tolerated(members, setting.clients) if members else None
+    return setting.secagg.tolerance(members, setting.clients) if members else None
 
 
 def tolerance_problem(setting: ScenarioView, colluders: int) -> str:

@@ -90,8 +90,7 @@ def finish(
         "no_skill_accuracy": cell(no_skill_accuracy),
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals, samples),
-        **_disclosure(scenario),
-        **_tolerance(scenario, run_history),
+        **_disclosure(scenario, run_history),
         **jobs,
     }
     _describe_columns(folder, scenario, columns, summary)
@@ -194,17 +193,17 @@ def _guarantee(scenario: Scenario, finals: JsonObject, samples: NDArray[np.int64
     return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
 
 
-def _tolerance(scenario: Scenario, run_history: History) -> dict[str, int]:
-    """Colluders whom the protocol tolerates in every sum, where that is known."""
-    if scenario.secagg.shows_updates or np.isinf(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
-        return {}
-    return {"tolerated_colluders": int(fewest)}
+def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
+    """What reaches the server as it is, what it needs or learns of single clients, and whom the protocol tolerates.
 
-
-def _disclosure(scenario: Scenario) -> dict[str, list[str]]:
-    """What reaches the server as it is, and what it needs or learns of single clients, if anything."""
-    seen = beside_sums(scenario)
-    return {"in_clear": clear(scenario)} | ({"beside_sums": seen} if seen else {})
+    The colluders are those whom it tolerates in every sum; where that is known.
+    """
+    disclosed: JsonObject = {"in_clear": clear(scenario)}
+    if seen := beside_sums(scenario):
+        disclosed["beside_sums"] = seen
+    if not scenario.secagg.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
+        disclosed["tolerated_colluders"] = int(fewest)
+    return disclosed
 
 
 def _clients(values: Mapping[str, NDArray[np.generic]]) -> str:

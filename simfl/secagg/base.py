@@ -107,7 +107,7 @@ class Protocol(Plugin, Interface):
         """
         return {}
 
-    def tolerated(self, members: int, clients: int) -> int | None:
+    def tolerance(self, members: int, clients: int) -> int | None:
         """Of a sum of so many of all clients those who with the server learn no single update, whoever they are.
 
         None where that is not known, or where the server sees single updates anyway.

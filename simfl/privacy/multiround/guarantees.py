@@ -100,12 +100,12 @@ class Guarantees(Privacy):
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
         least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
-        values = [*least, *(() if self.colluders is None else self._colluded(least, history))]
+        values = [*least, *(() if self.colluders is None else self._against_colluders(least, history))]
         kinds = (int, float, int, int) * 2
         names = [column.name for column in (*COLUMNS, *COLLUDER_COLUMNS)[: len(values)]]
         return {name: _values_or_none(*of) for name, of in zip(names, zip(values, kinds), strict=True)}
 
-    def _colluded(self, least: NDArray[np.float64], history: History) -> NDArray[np.float64]:
+    def _against_colluders(self, least: NDArray[np.float64], history: History) -> NDArray[np.float64]:
         """What is left of the values against colluders: 1 from the first sum on whose protocol does not tolerate them.
 
         In a round in which fewer clients are summed than the protocol was prepared for, and nobody knows for how many,
