@@ -7,16 +7,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import yaml
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from simfl.cli import simfl
 from simfl.compression import COMPRESSIONS
 from simfl.core.rng import Streams
 from simfl.core.types import View
 from simfl.devices.failure import NoFailure
 from simfl.privacy import PRIVACY
-from simfl.runs.run import run
+from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 from simfl.selection import POLICIES
 from simfl.selection.theory.bounds import full_rank_probability
@@ -329,6 +332,52 @@ def test_what_everybody_together_promises_holds_where_nobody_is_lost(tmp_path, c
     notions = ("privacy_strong", "privacy_semi_strong", "privacy_weak_lower")
     assert all(summary[name] >= value for name, value in zip(notions, expected, strict=True))
     assert tuple(summary[name] for name in ("guarantee_strong", "guarantee_semi_strong", "guarantee_weak")) == expected
+
+
+POOR = """
+name: poor
+clients: 24
+selection: {name: batch_partition, k: 8, T: 2}
+training: {name: fedavg, rounds: 12, weighting: equal}
+learning: {name: supervised, model: logistic, data: digits, partition: {name: dirichlet, beta: 0.02, over: clients}}
+"""
+
+
+@pytest.mark.parametrize("policy", ["batch_partition:k=8,T=2", "half_partition:k=8,T=4", "partition:k=4"])
+@pytest.mark.parametrize("training", ["{}", "{secagg: lightsecagg}", "{training.weighting: samples}"])
+def test_a_unit_of_whom_one_holds_no_samples_promises_nothing(tmp_path, policy, training):
+    """Such a client is in no sum; where the same partition leaves everybody a sample, the promise stands."""
+    changes = [f"{key}={value}" for key, value in yaml.safe_load(training).items()]
+    poor = Scenario.parse(POOR, overrides=[f"selection={policy}", *changes])
+    assert theory(poor)["guarantee"] is None
+    summary = run(poor, tmp_path / "poor").summary
+    promised = [summary[f"guarantee_{notion}"] for notion in ("strong", "semi_strong", "weak")]
+    assert promised == [None] * 3
+    assert summary["privacy_strong"] == 1 or not policy.startswith("batch")  # of a unit of two the one with samples
+    rich = Scenario.parse(POOR.replace("0.02", "10"), overrides=[f"selection={policy}", *changes])
+    samples = build(rich).learner.samples
+    assert samples.min() > 0 and theory(rich)["guarantee"] is None  # nobody has looked at the samples
+    promised = theory(rich, samples)["guarantee"]
+    summary = run(rich, tmp_path / "rich").summary
+    for notion, column in (("strong", "strong"), ("semi_strong", "semi_strong"), ("weak", "weak_lower")):
+        assert summary[f"guarantee_{notion}"] == promised[notion] <= summary[f"privacy_{column}"]
+
+
+def test_the_command_counts_clients_without_samples_and_names_what_least_squares_assumes(tmp_path):
+    (tmp_path / "poor.yaml").write_text(POOR)
+    poor = CliRunner().invoke(simfl, ["theory", str(tmp_path / "poor.yaml")])
+    assert "\nwithout_samples       " in poor.stdout and "\nguarantee" not in poor.stdout
+    assert "\nrows are drawn with everybody available, holding samples and of equal weight, and nobody" in poor.stdout
+    rich = CliRunner().invoke(simfl, ["theory", str(tmp_path / "poor.yaml"), "learning.partition.beta=10", "--json"])
+    known = json.loads(rich.stdout)
+    assert known["guarantee"] == {"strong": 2, "semi_strong": 2, "weak": 2} and "without_samples" not in known
+    assert known["least_squares_assumes"].startswith("everybody available")
+
+
+def test_growing_data_promise_nothing_while_somebody_may_hold_none_yet():
+    growing = "learning.partition={name: growing, first: [0, 9], new: 9, versions: 3}"
+    scenario = Scenario.parse(POOR, overrides=["clients=2", "selection=batch_partition:k=2,T=2", growing])
+    assert theory(scenario, build(scenario).learner.samples)["guarantee"] is None
 
 
 def test_theory_follows_the_shuffled_assignment():
