@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -77,7 +78,8 @@ def test_a_guarantee_for_any_number_of_rounds_is_withdrawn(algorithm):
     kinds, found = parts_of(algorithm), scenario(algorithm)
     known = {None: None, 1: {"strong": 1, "semi_strong": 1, "weak": 1}, 2: {"strong": 2, "semi_strong": 2, "weak": 2}}
     T = None if not kinds else 2 if kinds == {"update"} else 1
-    assert guarantee(found) == theory(found)["guarantee"] == known[T]
+    samples = np.ones(found.clients, dtype=np.int64)
+    assert guarantee(found, samples) == theory(found, samples)["guarantee"] == known[T]
 
 
 def test_noise_without_an_accountant_promises_nothing_and_may_stand_beside_anything_dense(tmp_path):
