@@ -86,7 +86,8 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         if units.size:
             jobs = [Job.of(t, client, t, self.world.now) for client in units.ravel().tolist()]
             lives = yield from self._broadcast(t, jobs, units, receivers)
-            recover = parts.protocol.recover(parts.cohort(t, units), lives.reshape(units.shape), [None], parts.streams)
+            cohort = parts.cohort(t, units, t)
+            recover = parts.protocol.recover(cohort, lives.reshape(units.shape), [None], parts.streams)
             outcome = (yield from self.run_session(recover, t, "recover")).result
             row = outcome.row
             if isinstance(outcome, SessionResult) and (summed := jobs_in_sum(jobs, outcome, units)):

@@ -46,8 +46,9 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
     def round(self, t: int) -> Process[RoundResult]:
         """Fills the buffer and recovers its sum, again and again until there is one."""
         self.note("round_start", round=t)
+        reason = ""
         while True:
-            yield from self._fill()
+            yield from self._fill(reason)
             yield self.world.wait(self.parts.rule.arrivals.seconds)
             members, session = yield from self._recover()
             if members and isinstance(session, SessionResult):
@@ -55,9 +56,10 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
                 staleness = np.array([age for _, age in members], dtype=np.int64)
                 return self.aggregate([job for job, _ in members], session, staleness, session.row)
             self.accounts.failed_at_success = 0
+            reason = session.reason if isinstance(session, SessionFailure) else "nothing could be recovered"
 
-    def _fill(self) -> Process[None]:
-        """Selects until K clients have delivered."""
+    def _fill(self, reason: str) -> Process[None]:
+        """Selects until K clients have delivered; ``reason``: why the sum before has failed, if it has."""
         rule = self.parts.rule
         while True:
             busy = np.zeros(self.parts.clients, dtype=bool)
@@ -71,7 +73,8 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
             if not units.size:
                 yield self.world.wait(rule.retry_s)
             if (failed := self.accounts.failed_in_a_row) > MAX_FAILED_JOBS:
-                raise stall_error(f"{failed} jobs in a row have failed", self.world.now)
+                why = f"{failed} jobs in a row have failed"
+                raise stall_error(f"{why} ({reason})" if reason else why, self.world.now)
             for unit in self._units(self._at_most(missing, units, selection_id), selection_id):
                 self._deliver(unit)
 
@@ -161,7 +164,10 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
         """The protocol's sum of the buffer, which is empty then: the members of the units in it, and its end."""
         parts, delivered = self.parts, self.units
         clients = np.array([[job.client for job, _ in unit] for unit, _ in delivered], dtype=np.int32)
-        cohort = parts.cohort(self.global_model.version, clients)
+        versions = np.array([[job.version for job, _ in unit] for unit, _ in delivered], dtype=np.int64)
+        ages = np.array([[age for _, age in unit] for unit, _ in delivered], dtype=np.int64)
+        t, failed_draws = self.global_model.version, self.accounts.failed_draws
+        cohort = parts.buffered_cohort(t, clients, versions, ages, failed_draws)
         everybody, secrets = np.ones(clients.shape, dtype=bool), [secret for _, secret in delivered]
         session = parts.protocol.recover(cohort, everybody, secrets, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1

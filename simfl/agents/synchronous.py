@@ -127,7 +127,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         """The round's sessions and work; the protocol's end (None: the round was aborted), and the jobs by unit."""
         parts, rule, costs = self.parts, self.parts.rule, self.accounts.costs
         whole = units.reshape(-1, 1) if rule.on_failure == "partial" else units
-        cohort = parts.cohort(t, whole)
+        cohort = parts.cohort(t, whole, t)
         preparation = yield from self.run_session(
             parts.protocol.prepare(cohort, parts.streams), t, "prepare", len(whole)
         )

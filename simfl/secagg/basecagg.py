@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import MASKED_COLUMNS, failing
+from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, has_buffer
 from simfl.core.types import Aggregate, Job, Units
@@ -33,6 +34,7 @@ class BasecaggRecord(NamedTuple):
         units: whose updates are in the buffer, (units, size).
         limit: the largest total weight of a sum.
         helpers: clients whose answers decode, U.
+        factors: the server's weights, whole, (units, size), equal within a unit.
     """
 
     number: int
@@ -40,6 +42,7 @@ class BasecaggRecord(NamedTuple):
     code: MaskCode
     limit: float
     helpers: NDArray[np.int64]
+    factors: NDArray[np.int64]
 
 
 @PROTOCOLS("basecagg")
@@ -48,7 +51,8 @@ class BASecAgg(Coded):
     """Masks belong to jobs; all clients help to take the weighted sum of a buffer's masks off, whatever their age.
 
     A unit's pieces are delivered before its models go out. The server weighs updates by whole numbers: the staleness
-    weight times ``staleness_scale``, rounded at random, once for a unit.
+    weight times ``staleness_scale``, rounded at random, once for a unit. Those rounded to 0 hide nobody: the server
+    draws before it asks for the sum, and where fewer than ``min_sum`` clients count it does not ask.
     """
 
     staleness_scale: Annotated[int, Field(ge=1, le=2**16, description="whole numbers in a staleness weight of 1")] = 64
@@ -113,8 +117,9 @@ class BASecAgg(Coded):
         assert code is not None, "it was prepared"
         if no_room := self.no_room(cohort):
             return SessionFailure(no_room)
-        if (hiding := cohort.hiding(uploaded.ravel())) < (self.min_sum or 2):
-            return SessionFailure(f"upload: {hiding} updates, a sum needs {self.min_sum}")
+        factors = self._factors(cohort, streams)
+        if few := self._few(cohort, uploaded.ravel(), factors.ravel()):
+            return few
         helpers = np.flatnonzero(np.logical_and.reduce(prepared)).astype(np.int32)
         if len(helpers) < code.survivors:
             return SessionFailure(
@@ -128,12 +133,14 @@ class BASecAgg(Coded):
             return SessionFailure(f"unmask: {int(responded.sum())} answers came, {code.survivors} decode")
         used = helpers[responded][: code.survivors].astype(np.int64)
         compute_s = code.survivors * (code.length + code.survivors**2) * self.rates.product_s
-        record = BasecaggRecord(cohort.number, units, code, self.limit(cohort), used)
+        record = BasecaggRecord(cohort.number, units, code, self.limit(cohort), used, factors)
         return SessionResult(np.ones(len(units), dtype=bool), record, compute_s)
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         record: BasecaggRecord = result.secret
-        factors = self._factors(record, updates, streams)
+        factors = record.factors.ravel()[np.argsort(record.units.ravel())]
+        if (np.abs(factors - updates.row * self.staleness_scale) > 1).any():
+            raise SimflError("the server weighs updates otherwise than it has told the protocol (Cohort.row)")
         base_weights = np.divide(updates.weights, updates.row, out=np.zeros(len(factors)), where=updates.row > 0)
         weights, row = base_weights * factors / self.staleness_scale, factors / self.staleness_scale
         divisor = updates.divisor(weights)
@@ -146,11 +153,24 @@ class BASecAgg(Coded):
         sums = replay_sessions(record, updates.jobs, quantised.vectors, factors.tolist(), self.min_sum or 2, streams)
         return self.mean(sums, quantised, updates._replace(row=row), divisor * self.staleness_scale, factors.tolist())
 
-    def _factors(self, record: BasecaggRecord, updates: ClientUpdates, streams: Streams) -> NDArray[np.int64]:
-        """The whole staleness weights, (n,): members of a unit are rounded by one draw."""
-        u = streams("basecagg/staleness", record.number).random(len(record.units))
-        fine = np.asarray(updates.row, dtype=np.float64) * self.staleness_scale
-        return np.floor(fine + u[_unit_of(record, updates.clients)]).astype(np.int64)
+    def _factors(self, cohort: Cohort, streams: Streams) -> NDArray[np.int64]:
+        """The whole staleness weights, (units, size): members of a unit are rounded by one draw, anew where an earlier
+        one has left too few.
+        """
+        key = (cohort.number, cohort.attempt) if cohort.attempt else (cohort.number,)
+        u = streams("basecagg/staleness", *key).random(len(cohort.units))
+        row = np.ones(cohort.units.shape) if cohort.row is None else cohort.row
+        return np.floor(row * self.staleness_scale + u[:, None]).astype(np.int64)
+
+    def _few(self, cohort: Cohort, uploaded: NDArray[np.bool_], factors: NDArray[np.int64]) -> SessionFailure | None:
+        """The failure where too few clients would be in the sum, for want of updates or of weights."""
+        arrived, least = cohort.hiding(uploaded), self.min_sum or 2
+        if arrived < least:
+            return SessionFailure(f"upload: {arrived} updates, a sum needs {least}")
+        if (counted := cohort.hiding(uploaded & (factors > 0))) < least:
+            why = f"the weights of {arrived - counted} of {arrived} updates are rounded to 0"
+            return SessionFailure(f"upload: {why}, {counted} are left, a sum needs {least}", redraw=True)
+        return None
 
 
 def replay_sessions(

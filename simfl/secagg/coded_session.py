@@ -119,7 +119,7 @@ class Helper:
     Args:
         place: 0, 1, ...; its point is one more.
         private: its key, 32 bytes.
-        min_sum: masks that a sum must hold at least.
+        min_sum: masks that a sum must hold at least, with weights other than 0.
         once: it answers about one set of masks only, whatever else it holds.
     """
 
@@ -144,13 +144,13 @@ class Helper:
 
         Raises:
             ProtocolViolation: a mask has been asked for before, a unit is there in part or with several weights, or
-                there are too few.
+                there are too few whose weights are not 0.
         """
         if self.used & weights.keys() or (self.once and self.used):
             raise ProtocolViolation("a second sum of one mask")
         if not weights.keys() <= self.pieces_by_owner.keys():
             raise ProtocolViolation("a sum of masks of which it holds no piece")
-        if len(weights) < self.min_sum:
+        if sum(weight % Q != 0 for weight in weights.values()) < self.min_sum:
             raise ProtocolViolation(f"a sum of fewer than {self.min_sum} clients")
         units: dict[int, list[int]] = {}
         for owner, weight in weights.items():

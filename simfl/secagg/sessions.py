@@ -43,8 +43,11 @@ class Cohort(NamedTuple):
         dimension: coordinates of an update, d.
         clients: of the scenario; some protocols have all of them help.
         heaviest: the largest weight that any client's update can carry; public, so that sums can be sized for it.
-        empty: bool (clients,): who holds no samples, whose update is 0 and hides nobody; None = nobody is known to.
+        empty: bool (clients,): who trains on no samples, whose update is 0 and hides nobody; None = nobody is known to.
         seeds: further secrets of each client, of which those after the first D are opened where D clients drop out.
+        row: float64 (units, size): what the participation matrix holds for each update, before a protocol rounds it;
+            None = 1.
+        attempt: how many sums of this aggregation have failed because of what the server had drawn.
     """
 
     number: int
@@ -54,6 +57,8 @@ class Cohort(NamedTuple):
     heaviest: float = 1.0
     empty: NDArray[np.bool_] | None = None
     seeds: int = 0
+    row: NDArray[np.float64] | None = None
+    attempt: int = 0
 
     def hiding(self, members: NDArray[np.bool_]) -> int:
         """How many of the members, (n,), hide the others in a sum."""
@@ -107,10 +112,12 @@ class SessionFailure:
     Attributes:
         reason: what failed, in words; it is reported.
         row: values of the protocol's columns in rounds.csv.
+        redraw: what the server had drawn is to blame, so that the next attempt at the aggregation draws anew.
     """
 
     reason: str
     row: JsonObject = field(default_factory=dict)
+    redraw: bool = False
 
 
 R = TypeVar("R")

@@ -155,6 +155,16 @@ def sums_under_the_least():
     refused(member.mask, 0, np.ones(D, dtype=np.int64))
 
 
+def sums_of_weights_of_zero():
+    """Masks with a weight of 0, also in the field only, hide nobody: such a sum would be one client's mask."""
+    for weights in ({0: 1, 1: 0, 2: 0}, {0: 1, 1: Q, 2: 1}, {0: 0, 1: 3, 2: -2 * Q}):
+        _, made = helpers(MaskCode(2, 1, D), [0, 1, 2], [0, 1, 2], [1] * 3, 3, min_sum=3, once=False)
+        refused(made[0].answer, weights)
+        made[0].answer({0: 1, 1: 2, 2: 1})  # what it has refused is not used up
+    _, made = helpers(MaskCode(2, 1, D), [0, 1, 2, 3], [0, 1, 2, 3], [1] * 4, 3, min_sum=3)
+    made[0].answer({0: 1, 1: 1, 2: 0, 3: 4})
+
+
 def sums_of_parts_of_units():
     """One client apart from a whole unit."""
     for summed in ([1, 2, 3, 4], [2, 3, 4], [4]):
@@ -327,6 +337,16 @@ def small_sums(patch):
         patch.setattr(cls, "__init__", lenient)
 
 
+def any_weights(patch):
+    real = Helper.answer
+
+    def answer(self, weights):
+        self.min_sum -= sum(weight % Q == 0 for weight in weights.values())
+        return real(self, weights)
+
+    patch.setattr(Helper, "answer", answer)
+
+
 def no_units(patch):
     patch.setattr(PairwiseClient, "_in_sum", lambda self, known: True)
 
@@ -403,6 +423,7 @@ MUTANTS = [
     (a_mask_used_twice, tireless_member),
     (a_late_vector, single_masking),
     (sums_under_the_least, small_sums),
+    (sums_of_weights_of_zero, any_weights),
     (sums_of_parts_of_units, no_units),
     (sums_of_parts_of_units, no_weights_of_units),
     (sums_of_separate_groups, lonely_sums),

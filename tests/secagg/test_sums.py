@@ -347,7 +347,7 @@ def test_weights_and_divisors_are_those_of_the_rule():
         protocol = made(name, weight_channel=len(set(rule.weights(examples, staleness * 0))) > 1)
         divisor = partial(rule.divisor, examples=examples)
         given = ClientUpdates(jobs, vectors, None, weights, rule.row(staleness), divisor, rule.aggregate.combine)
-        cohort = Cohort(3, np.array(units, dtype=np.int32), D, 6, 7.0)
+        cohort = Cohort(3, np.array(units, dtype=np.int32), D, 6, 7.0, row=rule.row(np.array([[2, 2], [0, 0]])))
         if name == "basecagg":
             end, _ = drive(protocol.recover(cohort, np.ones((2, 2), bool), [np.ones(6, bool)] * 2, Streams(2)), idle)
         else:

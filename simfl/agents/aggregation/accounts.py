@@ -12,6 +12,7 @@ from simfl.agents.aggregation.session_run import CompletedSession
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Job
 from simfl.results.tables import JobRow, PhaseRow
+from simfl.secagg.sessions import SessionFailure
 
 Log = Callable[[JsonObject], None]
 """Takes a record of events.jsonl."""
@@ -26,6 +27,7 @@ class RoundAccounts:
     Attributes:
         costs: bytes and failures; what is no exchange is added here.
         failed_at_success: how many jobs had failed when an update was admitted last.
+        failed_draws: sums that failed because of what the server had drawn for them.
     """
 
     def __init__(self, log: Log | None) -> None:
@@ -35,7 +37,7 @@ class RoundAccounts:
     def begin(self) -> None:
         """Starts anew: what was counted has been reported."""
         self.costs = RoundCosts()
-        self.failed_at_success = 0
+        self.failed_at_success = self.failed_draws = 0
         self.phases: list[PhaseRow] = []
         self.job_rows: list[JobRow] = []
 
@@ -64,6 +66,8 @@ class RoundAccounts:
             self.phases.append(timeless)
         for each in completed.exchanges:
             self.add_exchange(each, instant_s=instant_s)
+        if isinstance(completed.result, SessionFailure):
+            self.failed_draws += completed.result.redraw
 
     def add_exchange(
         self, exchange: Exchange, jobs: NDArray[np.int64] | None = None, instant_s: float | None = None

@@ -129,14 +129,50 @@ class Components(Generic[R_co]):
 
     @cached_property
     def empty(self) -> NDArray[np.bool_] | None:
-        """Who holds no samples, bool (clients,); None where everybody does, or nothing is learned."""
+        """Who never holds samples, bool (clients,); None where everybody does once, or nothing is learned."""
         without = self.learner.samples == 0
         return without if self.learner.dimension and without.any() else None
 
-    def cohort(self, number: int, units: Units) -> Cohort:
-        """Whom the protocol serves with aggregation (or selection) ``number``."""
-        seeds = sum(stage.seeds for stage in self.stages)
-        return Cohort(number, units, self.elements, self.clients, self.heaviest, self.empty, seeds)
+    def cohort(self, number: int, units: Units, versions: NDArray[np.int64] | int | None = None) -> Cohort:
+        """Whom the protocol serves with aggregation (or selection) ``number``.
+
+        Args:
+            number: of the aggregation or selection.
+            units: the clients.
+            versions: of the model that their updates begin with, (units, size) or one for all; None = not known yet.
+        """
+        seeds, empty = sum(stage.seeds for stage in self.stages), self.empty
+        if versions is not None and self.counts_change and self.learner.dimension:
+            empty = self._empty_at(units.ravel(), np.broadcast_to(versions, units.shape).ravel())
+        return Cohort(number, units, self.elements, self.clients, self.heaviest, empty, seeds)
+
+    def buffered_cohort(
+        self,
+        number: int,
+        units: Units,
+        versions: NDArray[np.int64],
+        staleness: NDArray[np.int64],
+        attempt: int,
+    ) -> Cohort:
+        """Whom the protocol serves with a buffer of updates.
+
+        Args:
+            number: of the aggregation.
+            units: the clients.
+            versions: of the model that their updates begin with, (units, size).
+            staleness: the staleness that weighs each, (units, size).
+            attempt: how many sums of it have failed because of what the server had drawn.
+        """
+        row = np.asarray(self.rule.row(staleness.ravel()), dtype=np.float64).reshape(units.shape)
+        return self.cohort(number, units, versions)._replace(row=row, attempt=attempt)
+
+    def _empty_at(self, clients: NDArray[np.int32], versions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Who of the clients, (n,), trains on no samples with these versions, (n,); bool (all clients,)."""
+        empty = np.zeros(self.clients, dtype=bool)
+        for version in np.unique(versions).tolist():
+            members = clients[versions == version]
+            empty[members] = self.learner.counts(members, version) == 0
+        return empty
 
 
 @dataclass

@@ -60,7 +60,9 @@ class BlockServer(Server[BufferedRule]):
         arrived = np.array(working.buffer, dtype=np.int64)
         clients = working.jobs["client"][arrived].astype(np.int32)
         everybody, nothing = np.ones((len(clients), 1), dtype=bool), [None] * len(clients)
-        session = parts.protocol.recover(parts.cohort(version, clients[:, None]), everybody, nothing, parts.streams)
+        versions = working.jobs["version"][arrived][:, None]
+        cohort = parts.buffered_cohort(version, clients[:, None], versions, version - versions, 0)
+        session = parts.protocol.recover(cohort, everybody, nothing, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         completed = run_session(parts, session, number, self.world.now, "recover")
         self.accounts.add_session(completed, version)

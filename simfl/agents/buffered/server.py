@@ -180,9 +180,10 @@ class BufferedServer(Server[BufferedRule]):
             return
         units = self._take()
         clients = np.array([[task.job.client for task in unit.members] for unit in units], dtype=np.int32)
-        cohort = self.parts.cohort(self.global_model.version, clients)
-        secrets = [unit.secret for unit in units]
-        everybody = np.ones(clients.shape, dtype=bool)
+        versions = np.array([[task.job.version for task in unit.members] for unit in units], dtype=np.int64)
+        ages, t = np.array([self._ages(unit.members) for unit in units]), self.global_model.version
+        cohort = self.parts.buffered_cohort(t, clients, versions, ages, self.accounts.failed_draws)
+        everybody, secrets = np.ones(clients.shape, dtype=bool), [unit.secret for unit in units]
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         if self.dispatcher.shared is not None and self.parts.protocol.phases:
@@ -233,17 +234,19 @@ class BufferedServer(Server[BufferedRule]):
             self._step(summed, outcome)
         else:
             self.accounts.failed_at_success = 0
-            self._require_success(
-                outcome.reason if isinstance(outcome, SessionFailure) else "nothing could be recovered"
-            )
+            reason = outcome.reason if isinstance(outcome, SessionFailure) else "nothing could be recovered"
+            self._require_success(reason)
         self._recover()
 
     def _step(self, tasks: list[AsyncJob], session: SessionResult) -> None:
         tasks = sorted(tasks, key=lambda task: task.job.client)
+        jobs, ages = [task.job for task in tasks], np.array(self._ages(tasks), dtype=np.int64)
+        self.on_round(self.aggregate(jobs, session, ages, session.row))
+
+    def _ages(self, tasks: list[AsyncJob]) -> list[int]:
+        """The staleness that weighs each."""
         t, by_member = self.global_model.version, self.parts.rule.unit_weights == "own"
-        ages = [(each.received_version if by_member else t) - each.job.version for each in tasks]
-        jobs = [task.job for task in tasks]
-        self.on_round(self.aggregate(jobs, session, np.array(ages, dtype=np.int64), session.row))
+        return [(each.received_version if by_member else t) - each.job.version for each in tasks]
 
     def end_jobs(self, jobs: list[Job], done: RoundResult, staleness: NDArray[np.int64] | None) -> None:
         """The aggregated jobs end."""
