@@ -110,6 +110,7 @@ READ = {
     "as written": "short numbers, as they are written",
     "unsure": "numbers that may be rounded",
     "rough": "numbers of too few digits",
+    "percent": "whole numbers that may be rounded percentages (each round adds up to about 100)",
 }
 """What is said of :data:`simfl.privacy.multiround.weight_reading.KINDS`."""
 _SEVERAL = re.compile(r"\b(number|fraction|root)s\b")

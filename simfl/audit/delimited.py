@@ -11,7 +11,9 @@ import numpy as np
 from simfl.audit.entries import Columns, column_roles, entries
 from simfl.audit.log import Limits, Log, sparse
 from simfl.audit.matrices import check_weights
+from simfl.audit.weight_cells import DIGITS, MORE_DIGITS, LongWeights
 from simfl.core.errors import SimflError
+from simfl.privacy.multiround.number_formats import LARGEST
 
 CHUNK = 3 * 10**6  # cells
 DELIMITERS = ",;\t|"
@@ -73,42 +75,76 @@ def _chunks(path: Path, delimiter: str, header: list[str]) -> Iterator[tuple[Any
             ):  # fmt: skip
                 if delimiter == ";":  # where the comma is the decimal point
                     chunk = chunk.apply(lambda column: column.str.replace(r"^(-?\d*),(\d+)$", r"\1.\2", regex=True))
-                yield chunk.index.to_numpy() + 2, chunk
+                filled = (chunk.fillna("") != "").any(axis=1).to_numpy()  # the others are blank lines
+                yield chunk.index.to_numpy()[filled] + 2, chunk if filled.all() else chunk[filled]
     except (pandas.errors.ParserError, pandas.errors.ParserWarning, ValueError) as error:
         raise SimflError(f"{path}: not a table of {','.join(header)}: {_line(error)}") from None
 
 
 def _matrix(path: Path, delimiter: str, header: list[str]) -> Log:
     """One row a round, one column a client."""
-    import pandas
-
     names = not all(map(_is_number, header))
     if names and not any(map(_is_number, _rows(path, delimiter)[1])):
         raise SimflError(
             f"{path}:1: neither the columns round,client[,weight] (or --columns round=NAME,client=NAME) nor a matrix "
             "of numbers under names (CSV, TSV, JSON lines, Parquet, NPY and NPZ are read)"
         )
-    step = max(1, 10**7 // len(header))
     parts: list[tuple[Any, Any, Any]] = []
     count = entry_count = 0
-    try:
-        for frame in pandas.read_csv(
-            path, header=0 if names else None, dtype=np.float64, encoding="utf-8-sig", sep=delimiter, chunksize=step,
-            decimal="," if delimiter == ";" else ".", compression=None,
-        ):  # fmt: skip
-            values = check_weights(frame.to_numpy(), path, count)
-            rounds, clients = np.nonzero(values)
-            parts.append((values[rounds, clients], rounds + count, clients))
-            count, entry_count = count + len(values), entry_count + len(rounds)
-            if entry_count > Limits.ENTRIES:
-                raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
-    except (pandas.errors.ParserError, ValueError) as error:
-        raise SimflError(f"{path}: not a matrix of numbers: {_line(error)}") from None
+    long_weights = LongWeights()
+    for values, cells in _rounds(path, delimiter, len(header), names):
+        check_weights(values, path, count, LARGEST)
+        rounds, clients = np.nonzero(values)
+        parts.append((values[rounds, clients], rounds + count, clients))
+        count, entry_count = count + len(values), entry_count + len(rounds)
+        if cells is not None:
+            long_weights.add(cells[values.ravel() != 0])
+        if entry_count > Limits.ENTRIES:
+            raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
     if not count:
         raise SimflError(f"{path}: the log is empty")
     weights, rounds, clients = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if (clash := long_weights.equal_but_written_otherwise(weights)).any():
+        first = int(np.argmax(clash))
+        raise SimflError(f"{path}: round {rounds[first]}, client {clients[first]}: {MORE_DIGITS}")
     matrix = sparse(weights, rounds, clients, (count, len(header)))
     return Log(matrix, range(count), header if names else range(len(header)))
+
+
+def _rounds(path: Path, delimiter: str, width: int, names: bool) -> Iterator[tuple[Any, Any]]:
+    """The rows of a matrix, chunk after chunk, (rows, clients); and, where the file has numbers of many digits, its
+    cells as a series of words, row after row."""
+    import pandas
+
+    mark = "," if delimiter == ";" else "."
+    many_digits = _has_many_digits(path, mark)
+    try:
+        for frame in pandas.read_csv(
+            path, header=0 if names else None, dtype="str" if many_digits else np.float64, encoding="utf-8-sig",
+            sep=delimiter, chunksize=max(1, (CHUNK if many_digits else 10**7) // width), compression=None,
+            decimal=mark,
+        ):  # fmt: skip
+            if not many_digits:
+                yield frame.to_numpy(), None
+                continue
+            cells = pandas.Series(frame.to_numpy(dtype=object).ravel(), dtype="str")
+            cells = cells.str.replace(mark, ".", regex=False)
+            yield pandas.to_numeric(cells).to_numpy(dtype=float).reshape(frame.shape), cells
+    except (pandas.errors.ParserError, ValueError) as error:
+        raise SimflError(f"{path}: not a matrix of numbers: {_line(error)}") from None
+
+
+def _has_many_digits(path: Path, mark: str) -> bool:
+    """Whether a file holds a number of more digits than tell doubles apart; ``mark`` is the decimal point."""
+    alike, many = bytes.maketrans(b"123456789", b"000000000"), b"0" * (DIGITS + 1)
+    with open(path, "rb") as file:
+        before = b""
+        while block := file.read(2**20):
+            digits = before + block.translate(alike, mark.encode())
+            if many in digits:
+                return True
+            before = digits[-DIGITS:]
+    return False
 
 
 def _line(error: Exception) -> str:

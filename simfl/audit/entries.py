@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import COLUMNS, Limits, Log, plain, sparse
+from simfl.audit.weight_cells import MORE_DIGITS, Lines, LongWeights, read_weights, refuse_rows
 from simfl.core.errors import SimflError, suggestion
 
 WHOLE = re.compile(r"-?[0-9]{1,4000}")
@@ -18,15 +19,18 @@ Columns = Mapping[str, str]
 """For ``round``, ``client`` and perhaps ``weight`` the name of the column that holds it."""
 
 
-def column_roles(path: Path, header: Sequence[str], chosen: Columns | None) -> dict[str, str]:
+def column_roles(path: Path, header: Sequence[str], chosen: Columns | None, line: int = 1) -> dict[str, str]:
     """Which column of a header is the round, the client and the weight; empty if it has none of these names.
 
     Names that the user has not chosen are looked for in any case.
 
+    Args:
+        line: of the file in which the header stands.
+
     Raises:
         SimflError: a column is missing, or named twice.
     """
-    where = f"{path}:1"
+    where = f"{path}:{line}"
     roles = {}
     for what in COLUMNS:
         wanted = (chosen or {}).get(what)
@@ -106,19 +110,18 @@ def entries(
     """
     import pandas
 
-    rounds, clients = _Labels(path, "rounds"), _Labels(path, "clients")
+    rounds, clients, long_weights = _Labels(path, "rounds"), _Labels(path, "clients"), LongWeights()
     parts, count = [], 0
     for numbers, words in chunks:
-        table = words.fillna("")
-        filled = (table != "").any(axis=1).to_numpy()
-        table, lines = table[filled], [f"{path}{place}", numbers[filled]]
+        table, lines = words.fillna(""), (f"{path}{place}", numbers)
         for what in COLUMNS[:2]:
-            text = table[columns[what]]
-            _refuse(lines, (text.str.strip() == "").to_numpy(), f"no {what}")
-            _refuse(lines, (text.str.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
-        weight = _weights(lines, table[columns["weight"]]) if "weight" in columns else np.ones(len(table))
+            _check_labels(lines, what, table[columns[what]])
+        weight = np.ones(len(table))
+        if "weight" in columns:
+            weight = read_weights(lines, table[columns["weight"]])
+            long_weights.add(table[columns["weight"]])
         parts.append(
-            (lines[1], rounds.places(table[columns["round"]]), clients.places(table[columns["client"]]), weight)
+            (numbers, rounds.places(table[columns["round"]]), clients.places(table[columns["client"]]), weight)
         )
         count += len(table)
         if count > Limits.ENTRIES:
@@ -126,30 +129,25 @@ def entries(
     if not clients.numbers:
         raise SimflError(f"{path}: the log is empty")
     numbers, round_of, client_of, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+    lines = f"{path}{place}", numbers
+    refuse_rows(lines, long_weights.equal_but_written_otherwise(weight), MORE_DIGITS)
     round_labels, round_rank = rounds.in_final_order(numbers_only=True)
     client_labels, client_rank = clients.in_final_order()
     cell = round_rank[round_of] * len(client_labels) + client_rank[client_of]
-    again = pandas.Series(cell).duplicated().to_numpy()
-    _refuse([f"{path}{place}", numbers], again, "this client is in this round already")
+    refuse_rows(lines, pandas.Series(cell).duplicated().to_numpy(), "this client is in this round already")
     shape = len(round_labels), len(client_labels)
     matrix = sparse(weight, round_rank[round_of], client_rank[client_of], shape)
     unused = tuple(name for name in header if name not in columns.values())
     return Log(matrix, round_labels, client_labels, unused)
 
 
-def _weights(lines: list[Any], column: object) -> NDArray[np.float64]:
-    import pandas
-
-    weight = pandas.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-    _refuse(lines, np.isnan(weight), "the weight is not a number")
-    _refuse(lines, np.isinf(weight), "the weight is not finite")
-    _refuse(lines, weight < 0, "the weight is negative; the smallest valid one is 0")
-    return weight
-
-
-def _refuse(lines: list[Any], wrong: NDArray[np.bool_], message: str) -> None:
-    if wrong.any():
-        raise SimflError(f"{lines[0]}{lines[1][np.argmax(wrong)]}: {message}")
+def _check_labels(lines: Lines, what: str, column: Any) -> None:
+    """
+    Raises:
+        SimflError: a round or client is missing or too long.
+    """
+    refuse_rows(lines, (column.str.strip() == "").to_numpy(), f"no {what}")
+    refuse_rows(lines, (column.str.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
 
 
 class _Labels:

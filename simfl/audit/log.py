@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,20 @@ class Log:
     strong: int | None = None
     beside_sums: tuple[str, ...] = ()
     tolerated: int | None = None
+
+
+def label_word(value: object) -> str:
+    """A round or client as a word: a whole number without a point, whatever its type (1.0 is 1); none for no number."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < Limits.LETTERS:
+        if value == value.to_integral_value():
+            return str(int(value))
+        short = repr(float(value))  # 1.50 is 1.5
+        return short if Decimal(short) == value else str(value)
+    return str(value)
 
 
 def plain(label: object, most: int = 60) -> str:

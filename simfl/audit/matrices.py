@@ -9,6 +9,7 @@ import numpy as np
 
 from simfl.audit.log import Limits, Log, sparse
 from simfl.core.errors import SimflError
+from simfl.privacy.multiround.number_formats import LARGEST
 
 
 def array(path: Path) -> Log:
@@ -24,11 +25,12 @@ def array(path: Path) -> Log:
         raise SimflError(f"{path}: not an array that can be read: {problem}") from None
     if 0 in array.shape:
         raise SimflError(f"{path}: the log is empty")
+    largest = LARGEST if array.dtype.kind in "iu" else np.inf  # a double is what it is
     if hasattr(array, "tocsr"):
         small = array.shape[0] * array.shape[1] < 10**6
-        check_weights(array.toarray() if small else array.data, path)
+        check_weights(array.toarray() if small else array.data, path, largest=largest)
         return Log(array, range(array.shape[0]), range(array.shape[1]))
-    check_weights(array, path)
+    check_weights(array, path, largest=largest)
     rounds, clients = np.nonzero(array)
     weights = array[rounds, clients]
     weights = weights if weights.dtype.kind == "f" else weights.astype(float)
@@ -73,11 +75,19 @@ def _fitting(array: Any, shape: tuple[int, ...] | None, path: Path) -> Any:
     return array
 
 
-def check_weights(values: Any, path: Path, first: int = 0) -> Any:
-    """Finite numbers of at least 0, or a message that names the first other one; rows count from ``first``."""
-    wrong = ~np.isfinite(values) | (values < 0)
-    if wrong.any():
-        place = np.argwhere(wrong)[0]
-        where = f"round {first + place[0]}, client {place[1]}" if len(place) == 2 else "an entry"
-        raise SimflError(f"{path}: {where}: weight {values[tuple(place)]:g} is not a finite number of at least 0")
+def check_weights(values: Any, path: Path, first: int = 0, largest: float = np.inf) -> Any:
+    """Finite numbers from 0 to the largest valid one, or a message that names the first other one; rows count from
+    ``first``.
+
+    Raises:
+        SimflError: there is another one.
+    """
+    for wrong, why in (
+        (~np.isfinite(values) | (values < 0), "is not a finite number of at least 0"),
+        (values > largest, f"is too large; the largest valid one is {largest}"),
+    ):
+        if wrong.any():
+            place = np.argwhere(wrong)[0]
+            where = f"round {first + place[0]}, client {place[1]}" if len(place) == 2 else "an entry"
+            raise SimflError(f"{path}: {where}: weight {values[tuple(place)]:g} {why}")
     return values

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.delimited import DELIMITERS
-from simfl.audit.log import Log
+from simfl.audit.log import Log, label_word
 from simfl.core.errors import SimflError, suggestion
 from simfl.results.folder import ResultsFolder
 
@@ -43,7 +43,7 @@ def round_times(
     if time is None or rounds is None:
         return None, False
     seconds, dated = _seconds(path, table[time])
-    last = pandas.Series(seconds).groupby(table[rounds].astype(str).str.strip().to_numpy()).max()
+    last = pandas.Series(seconds).groupby(table[rounds].map(round_word).to_numpy()).max()
     by_round = last.reindex([str(label) for label in log.rounds]).to_numpy(dtype=float)
     if np.isnan(by_round).any():
         raise SimflError(f"{path}: round {log.rounds[int(np.argmax(np.isnan(by_round)))]} has no time")
@@ -68,6 +68,11 @@ def table_of(path: Path) -> Any:
         line = file.readline()
     delimiter = max(DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
     return pandas.read_csv(path, sep=delimiter, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
+
+
+def round_word(value: object) -> str:
+    """A cell of the rounds' column as :func:`simfl.audit.read` takes it, so that 1.0 is round 1."""
+    return label_word(value).strip()
 
 
 def column_of(path: Path, header: Any, name: str | None, usual: tuple[str, ...]) -> str | None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.audit.log import Log
 from simfl.core.errors import SimflError
-from simfl.forecasting.times import ROUNDS, column_of, table_of
+from simfl.forecasting.times import ROUNDS, column_of, round_word, table_of
 from simfl.results.folder import ResultsFolder
 
 Floats = NDArray[np.float64]
@@ -87,6 +87,6 @@ def bytes_of_rounds(
             return None  # it may mean something else
         value = entries[name].fillna("an empty cell").iloc[int(wrong.argmax())]
         raise SimflError(f"{path}: '{value}' in column '{name}' is no number of bytes, e.g. 1048576")
-    by_round = numbers.groupby(entries[rounds].astype(str).str.strip().to_numpy()).sum()
+    by_round = numbers.groupby(entries[rounds].map(round_word).to_numpy()).sum()
     values: Floats = by_round.reindex([str(label) for label in log.rounds]).fillna(0.0).to_numpy(dtype=float)
     return values if values.any() else None

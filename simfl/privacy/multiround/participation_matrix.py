@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
+from simfl.privacy.multiround.number_formats import LARGEST
 from simfl.privacy.multiround.weights import Values
 
 
@@ -32,7 +33,8 @@ class ParticipationMatrix:
         """From a (J, N) array of non-negative weights, dense or scipy-sparse; ``doubles`` as in ``multi_round``.
 
         Raises:
-            SimflError: not two-dimensional, not numbers, negative, infinite or NaN.
+            SimflError: not two-dimensional, not numbers, negative, infinite or NaN, or numbers that doubles cannot tell
+                from others: whole numbers above 2^53 - 1, and some of longer types.
         """
         if hasattr(P, "tocsr"):
             P = P.tocsr()
@@ -50,8 +52,8 @@ class ParticipationMatrix:
         if weights.dtype.kind not in "biuf":
             raise SimflError(f"participation weights must be real numbers, not {weights.dtype}")
         bits = {2: 11, 4: 24}.get(weights.dtype.itemsize, 53) if weights.dtype.kind == "f" else 53
-        weights = weights.astype(np.float64)
         _check(indptr, clients, weights)
+        weights = weights.astype(np.float64)
         if not np.all(weights):
             positive = weights > 0
             indptr = np.append(0, np.cumsum(positive))[indptr]
@@ -126,13 +128,31 @@ class ParticipationMatrix:
         return table
 
 
-def _check(indptr: NDArray[np.integer], clients: NDArray[np.integer], weights: NDArray[np.float64]) -> None:
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        t = int(np.searchsorted(indptr, bad[0], side="right")) - 1
-        raise SimflError(
-            f"round {t}, client {clients[bad[0]]}: weight {weights[bad[0]]:g} is not a finite number of at least 0"
-        )
+def _check(indptr: NDArray[np.integer], clients: NDArray[np.integer], weights: NDArray[Any]) -> None:
+    """
+    Raises:
+        SimflError: a weight is negative or not finite, or a double cannot hold it.
+    """
+    for bad, why in (
+        (~(np.isfinite(weights) & (weights >= 0)), "is not a finite number of at least 0"),
+        (_beyond_doubles(weights), f"cannot be told from others as a double; whole numbers are valid up to {LARGEST}"),
+    ):
+        if bad.any():
+            first = int(np.argmax(bad))
+            t = int(np.searchsorted(indptr, first, side="right")) - 1
+            raise SimflError(f"round {t}, client {clients[first]}: weight {weights[first]:g} {why}")
+
+
+def _beyond_doubles(weights: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which weights a conversion to doubles would make equal to others: large whole numbers, and long doubles of which
+    others become the same."""
+    if weights.dtype.kind in "iu":
+        return weights > LARGEST
+    if weights.dtype.itemsize <= 8:
+        return np.zeros(len(weights), dtype=bool)
+    distinct = np.unique(weights)
+    doubles = distinct.astype(np.float64)
+    return np.isin(weights, distinct[1:][doubles[1:] == doubles[:-1]])
 
 
 def with_samples(P: object, samples: NDArray[np.integer]) -> Any:

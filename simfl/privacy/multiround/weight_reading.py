@@ -3,7 +3,8 @@
 n_i / sum(n), 1 / (1 + staleness) and its square root are rounded when they are written down. Taken as binary numbers
 such weights look independent where they are not, so the number that was rounded is looked for, and taken only if
 chance would hardly make a number like it. Decimals are meant as they stand if each of them has one digit or is a short
-binary number: .5, .25, .2, but not .5, .33, .2. What remains is taken as it stands, and is not sure.
+binary number, and some have more digits: .5, .25, .2, but neither .5, .33, .2 nor .5, .3, .2. What remains is taken as
+it stands, and is not sure.
 """
 
 from dataclasses import dataclass
@@ -12,22 +13,19 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.multiround.number_formats import Format
+from simfl.privacy.multiround.number_formats import CREDIBLE, Format, are_percentages
 from simfl.privacy.multiround.roots import GENERATORS, Root, root
 
 EVIDENCE = 2.0**-12
 """Greatest chance with which any number would be read as a fraction so simple."""
 
-CREDIBLE = 2.0**-7
-"""The same for one of several numbers that support each other."""
-
 DEGREES = range(2, 11)
 ROOTS = 10_000  # numbers that roots are looked for in
 
-KINDS = ("whole", "fraction", "shared", "root", "as written", "unsure", "rough")
+KINDS = ("whole", "fraction", "shared", "root", "as written", "unsure", "rough", "percent")
 """How a number was read: a whole number, a simple fraction, a fraction with the common denominator of its round (n per
 row), a root of a fraction, the binary or decimal number that it is, or that for want of better: known to many digits,
-or to so few that equal numbers may stand for unequal weights."""
+or to so few that equal numbers may stand for unequal weights, the last of them as a whole number of percent."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,8 @@ def read(
         indptr, codes: the weights of each round as positions in x, in compressed rows.
         bits: of the array's own number format; None = doubles with all their digits.
     """
-    form = Format() if bits is None else Format.of(x, bits)
+    percent = bits is not None and are_percentages(x, indptr, codes)
+    form = Format(decimals=0) if percent else Format() if bits is None else Format.of(x, bits)
     error = form.error(x)
     n, d = _simplest(x, error)
     with np.errstate(over="ignore"):
@@ -69,15 +68,13 @@ def read(
     numbers, short = _as_written(x, form), form.short(x)
     if form.bits < 24:  # so few bits that even a short number may be the rounding of another
         short &= (d == 0) | ((numbers.numerator == n) & (numbers.denominator == d))
-    if form.decimals is not None:  # one long number tells that all of them may be rounded
-        short[:] = short.all()
     numbers.kind[short] = KINDS.index("as written")
-    fixed = np.all(x == np.rint(x)) and x.max(initial=0.0) < 2.0 ** (form.bits - 3)
+    fixed = not percent and np.all(x == np.rint(x)) and x.max(initial=0.0) < 2.0 ** (form.bits - 3)
     _take(numbers, np.full(len(x), fixed) | (chance <= EVIDENCE), n, d, "fraction")
     _take(numbers, _common_denominators(x, error, d, chance, indptr, codes, numbers.kind), n, d, "shared")
     _roots(x, error, numbers)
     unsure = numbers.kind == KINDS.index("unsure")
-    numbers.kind[unsure & (error > EVIDENCE * x)] = KINDS.index("rough")
+    numbers.kind[unsure & (error > EVIDENCE * x)] = KINDS.index("percent" if percent else "rough")
     numbers.kind[(numbers.kind == KINDS.index("fraction")) & (numbers.denominator == 1)] = KINDS.index("whole")
     return numbers
 

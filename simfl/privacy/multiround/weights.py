@@ -60,7 +60,7 @@ class Values:
     @property
     def rough(self) -> NDArray[np.bool_]:
         """Whether so few digits of each value are known that equal ones may stand for unequal weights, shape (u,)."""
-        return self.numbers.kind == KINDS.index("rough")
+        return self.numbers.kind >= KINDS.index("rough")
 
     @property
     def rational(self) -> bool:
