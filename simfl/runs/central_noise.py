@@ -75,7 +75,7 @@ def _with_epsilon(scenario: Scenario) -> Scenario:
     """
     privacy = scenario.privacy
     noisy = [stage for stage in privacy.stages if stage.observer or stage.certificate]
-    others = [stage.name for stage in noisy if stage.name != STAGE] or [stage.name for stage in noisy[1:]]
+    others = [stage.name for stage in noisy if stage.name != STAGE]
     if others:
         why = f"speaks of one stage {STAGE}, but privacy.stages: {others[0]} adds noise of its own"
         raise SimflError(f"--epsilon: {why}; with privacy.stages=[{STAGE}] it says what noise in its place needs")
