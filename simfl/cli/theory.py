@@ -24,7 +24,9 @@ OPTIONAL = ("mode", "family_size", "left_out", "guarantee_colluders")
 
 @click.command("theory")
 @scenario_arguments
-@click.option("--epsilon", type=float, help="Also say how much noise keeps every client at this epsilon.")
+@click.option(
+    "--epsilon", type=float, help="Also say how much central Gaussian noise keeps every client at this epsilon."
+)
 @click.option(
     "--colluders",
     metavar="C",
@@ -46,22 +48,24 @@ def command(
 
     The size of its family of rows, its guarantee, and the expected cardinality under the scenario's dropout rates
     (Multi-RoundSecAgg, arXiv 2106.03328) and failures; and, of an aggregation in which nobody fails, the bytes and
-    computation of its clients and its server, the dropouts that it tolerates, and its time. With --epsilon, the noise
-    multiplier (standard deviation of the Gaussian noise in a sum over the clip norm) for a client in every round, and
-    for one in its share of them. For up to 150 clients, what a server
-    recovers that solves the sums of so many rounds by least squares: the mean error of an update without noise, if
-    updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance of noise
-    in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
+    computation of its clients and its server, the dropouts that it tolerates, and its time. With --epsilon, the
+    noise_multiplier of the stage central_gaussian (the scenario's, or one that is added) that keeps a client of the
+    largest weight in every round there, and what one in its share of the rounds needs; refused where the accountant
+    zero_out would refuse an epsilon or call it infinite, and where other stages add noise. For up to 150 clients, what
+    a server recovers that solves the sums of so many rounds by least squares: the mean error of an update without
+    noise, if updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance
+    of noise in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
     """
     from simfl.core.coverage import forms
     from simfl.experiments.attack.recovery_theory import windows
+    from simfl.runs.central_noise import central_noise
     from simfl.selection.theory.expected_cardinality import theory
 
     scenario = load(file, overrides, plugins)
     samples, sums = _samples_and_sums(scenario)
     known, seen = theory(scenario, samples), windows(scenario)
     if epsilon is not None:
-        known |= _noise(scenario, epsilon, delta, known["expected_cardinality"])
+        known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, scenario.clients, _most_colluders(sums))
     if as_json:
@@ -84,6 +88,8 @@ def _print_known(known: JsonObject) -> None:
     for name, value in known.items():
         if value is None or value == []:
             continue
+        if name == "noise_stage":
+            value = f"{value}: its noise_multiplier, for weights up to largest_weight"
         if isinstance(value, list):
             value = ", ".join(value)
         if isinstance(value, dict):
@@ -205,26 +211,3 @@ def _least_squares(seen: list[JsonObject], coded: bool) -> None:
         click.echo(f"rows are drawn with {ASSUMED}; otherwise the sums may tell more")
     if seen and coded:
         click.echo("of updates that are not compressed: to least squares, what compression changes is noise besides")
-
-
-def _noise(scenario: "Scenario", epsilon: float, delta: float, cardinality: float | None) -> dict[str, float]:
-    """Noise multipliers; updates of weight 1, who takes part being known.
-
-    Raises:
-        SimflError: no noise gives such an epsilon, or the number of rounds is not known.
-    """
-    from simfl.core.errors import SimflError
-    from simfl.privacy.dp.log_replay import noise_multiplier
-
-    if not epsilon > 0:
-        raise SimflError(f"--epsilon {epsilon:g}: must be above 0")
-    if not 0 < delta < 1:
-        raise SimflError(f"--delta {delta:g}: must lie between 0 and 1; below {1 / scenario.clients:g} here")
-    rounds = scenario.training.most_rounds
-    if rounds is None:
-        raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
-    document = {"noise_always": noise_multiplier(epsilon, delta, rounds)}
-    if cardinality:
-        document["participations"] = rounds * cardinality / scenario.clients
-        document["noise_expected"] = noise_multiplier(epsilon, delta, document["participations"])
-    return document

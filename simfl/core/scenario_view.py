@@ -151,7 +151,14 @@ class ChosenDevices(Protocol):
 
 
 class ChosenNetwork(Protocol):
-    """The scenario's ``network``."""
+    """The scenario's ``network``.
+
+    Attributes:
+        independent: whether certainly no message takes longer because others are on their way.
+    """
+
+    @property
+    def independent(self) -> bool: ...
 
     def build(self, setting: "ScenarioView", streams: Streams) -> "Links":
         """The links; their ``names`` are the clients' names, or None."""

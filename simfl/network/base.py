@@ -75,7 +75,12 @@ class Network(Plugin, Protocol):
     [0.6, 0.8]
     >>> links.latency_s(clients, clients[::-1]).round(6).tolist()
     [0.4, 0.4]
+
+    Attributes:
+        independent: whether certainly no message takes longer because others are on their way.
     """
+
+    independent: bool = False
 
     @abstractmethod
     def build(self, setting: ScenarioView, streams: Streams) -> Links:

@@ -26,7 +26,7 @@ from simfl.network.atlas import ATLAS, City, distance_km
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
 from simfl.network.measured_latency import TABLES, measured_atlas, measured_s
-from simfl.network.server_link import ServerField, place_of, share_server
+from simfl.network.server_link import ServerField, place_of, share_server, shares_nothing
 from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
 from simfl.network.sites import connect, place
 
@@ -77,6 +77,11 @@ class Cities:
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"server": "Oslo", "rtt": "great_circle", "placement": "population"}
+
+    @property
+    def independent(self) -> bool:
+        """No message waits for another, as no link is shared."""
+        return shares_nothing(self.server, self.shared)
 
     def resolve(self, setting: ScenarioView) -> "Cities":
         """Decides ``auto`` and names the tables, so that their content counts in the scenario's digest.

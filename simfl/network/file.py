@@ -15,7 +15,7 @@ from simfl.network.base import NETWORKS
 from simfl.network.csv_file import Attributes, read_csv
 from simfl.network.links import Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
-from simfl.network.server_link import ServerField, place_of, share_server
+from simfl.network.server_link import ServerField, place_of, share_server, shares_nothing
 from simfl.network.shared_edges import NodePlaces, SharedField, refuse_wrong_edges, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import Topology
@@ -53,6 +53,11 @@ class NetworkFile:
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"path": "links.csv", "server": "s", "placement": "random"}
+
+    @property
+    def independent(self) -> bool:
+        """No message waits for another, as no link is shared."""
+        return shares_nothing(self.server, self.shared)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = []

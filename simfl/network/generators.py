@@ -16,7 +16,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.wording import there_are
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
-from simfl.network.server_link import ServerLink, share_server
+from simfl.network.server_link import ServerLink, share_server, shares_nothing
 from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, refuse_wrong_edges, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import MAX_EDGES, GraphSites
@@ -38,6 +38,11 @@ class Generated(ABC):
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"latency_s": {"name": "log_normal", "median": 0.1, "sigma": 0.5}}
+
+    @property
+    def independent(self) -> bool:
+        """No message waits for another, as no link is shared."""
+        return shares_nothing(self.server, self.shared)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = reaching("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, least=NARROWEST)

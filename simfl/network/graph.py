@@ -13,7 +13,7 @@ from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks
 from simfl.network.members import Clients, NodePlacement, members, node_problems
-from simfl.network.server_link import ServerField, place_of, share_server
+from simfl.network.server_link import ServerField, place_of, share_server, shares_nothing
 from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
 from simfl.network.sites import connect
 from simfl.network.topology import Edge, Topology
@@ -60,6 +60,11 @@ class Graph:
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"edges": [["server", "a", 1], ["a", "b", 2], ["b", "c", 4]], "placement": "random"}
+
+    @property
+    def independent(self) -> bool:
+        """No message waits for another, as no link is shared."""
+        return shares_nothing(self.server, self.shared)
 
     def _topology(self) -> Topology:
         edges = (edge if isinstance(edge, tuple) else astuple(edge) for edge in self.edges)

@@ -1,5 +1,6 @@
 """The server's own link, which all messages from and to it share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -40,6 +41,12 @@ ServerField = Annotated[
 def place_of(server: str | ServerPlace) -> str:
     """The server's node or city."""
     return server.name if isinstance(server, ServerPlace) else server
+
+
+def shares_nothing(server: str | ServerLink, shared: Mapping[str, object]) -> bool:
+    """Whether no message ever waits for another: the server's link is unlimited, and there are no shared ones."""
+    limits = () if isinstance(server, str) else (server.up_bytes_per_s, server.down_bytes_per_s)
+    return not shared and all(limit is None for limit in limits)
 
 
 def share_server(links: PathLinks, server: str | ServerLink, forwards: bool = False) -> PathLinks:

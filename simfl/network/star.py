@@ -14,7 +14,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
-from simfl.network.server_link import ServerLink, share_server
+from simfl.network.server_link import ServerLink, share_server, shares_nothing
 
 
 @NETWORKS("star")
@@ -37,6 +37,11 @@ class Star:
     server: Annotated[ServerLink, Field(description="the server's own link, which all messages share")] = field(
         default=ServerLink(), metadata=SINCE_LATER
     )
+
+    @property
+    def independent(self) -> bool:
+        """No message waits for another, as no link is shared."""
+        return shares_nothing(self.server, {})
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = length_problems("latency_s", self.latency_s, setting.clients)

@@ -68,7 +68,7 @@ def equal_table(study: Study) -> PageTable | None:
 
 def _columns(study: Study) -> list[Column]:
     built_in = {column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS)}
-    known = {name: column for run in study.runs for name, column in run.columns.items()}
+    known = study.columns
     from_plugins = [name for name, column in known.items() if name not in built_in and column.shown and column.final]
     return order_columns(known.get(name) or unknown(name) for name in (*COLUMNS, *from_plugins))
 

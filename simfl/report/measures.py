@@ -111,7 +111,7 @@ def _decimals(largest: float) -> int:
 def measures(study: Study) -> tuple[StudyMeasure, ...]:
     """The measures of a study, the most telling first: every column that one of its runs has, plugins' too."""
     names = dict.fromkeys(name for run in study.runs for name in run.finals)
-    known = {name: column for run in study.runs for name, column in run.columns.items()}
+    known = study.columns
     all_measures = [StudyMeasure(known.get(name) or unknown(name), partial(_final_value, name)) for name in names]
     target = common_target([run.summary for run in study.runs]) if study.target is None else study.target
     if target is not None:

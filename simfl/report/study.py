@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from simfl.core.columns import Column
+from simfl.experiments.compare.deltas import Deltas, merge, unlike
 from simfl.experiments.compare.overhead import HIDES
 from simfl.report.finished_run import Run
 from simfl.results.frames import as_printed, html_table
@@ -133,6 +136,17 @@ class Study:
         ]
         frame = DataFrame(rows).dropna(axis=1, how="all")
         return html_table(f"{self.title}: {self.kind}", as_printed(frame, known))
+
+    @cached_property
+    def deltas(self) -> dict[str, Deltas]:
+        """The deltas behind the epsilons of each group."""
+        return {group.label: merge([run.deltas for run in group.runs]) for group in self.groups}
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """What the runs' numbers mean, by name; none of epsilons of different deltas is better than another."""
+        known = {name: column for run in self.runs for name, column in run.columns.items()}
+        return known | {name: known[name]._replace(better=0) for name in unlike(self.deltas) if name in known}
 
     def group(self, label: str) -> Group:
         """The group of a label."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.coverage import exposing, sent, told_by_compression
+from simfl.core.errors import PluginError
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
@@ -19,16 +20,33 @@ from simfl.scenario.column_owners import accountants
 
 
 def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
-    """What the accountants say, column by column, a value a round."""
+    """What the accountants say, column by column, a value a round.
+
+    Raises:
+        PluginError: an accountant fills a column that is none of its own.
+    """
     columns: dict[str, Iterable[Any]] = {}
     for accountant in accountants(scenario):
-        columns |= accountant.accounts(seen)
+        values = dict(accountant.accounts(seen))
+        if foreign := sorted(values.keys() - {column.name for column in accountant.columns}):
+            raise PluginError(accountant, f"accounts fills '{foreign[0]}', which is none of its columns; list it there")
+        columns |= values
     return columns
 
 
 def of_clients(scenario: Scenario, seen: History) -> Arrays:
-    """What the accountants say of each client, by name, (clients,)."""
-    return {name: values for each in accountants(scenario) for name, values in each.clients(seen).items()}
+    """What the accountants say of each client, by name, (clients,).
+
+    Raises:
+        PluginError: two of them say different things by one name.
+    """
+    numbers: Arrays = {}
+    for accountant in accountants(scenario):
+        for name, values in accountant.clients(seen).items():
+            if name in numbers and not np.array_equal(numbers[name], values):
+                raise PluginError(accountant, f"clients says '{name}', as another accountant does with other values")
+            numbers[name] = values
+    return numbers
 
 
 def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:

@@ -5,6 +5,7 @@ from typing import Any
 
 from simfl.core.column_files import wrong_values
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.privacy.stage import NOT_FINITE, Stage
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
 RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear",
@@ -46,21 +47,38 @@ def _not_valid(scenario: object) -> Iterator[tuple[KeyPath, str]]:
 def _clashes(scenario: object) -> Iterator[tuple[KeyPath, str]]:
     """Plugins whose columns have the name of another's, or of one of simfl's.
 
-    Others than metrics and attacks may fill one column together, if all of them mean the same by it.
+    Others than metrics and attacks may list one column together, if all of them mean the same by it; but what one
+    accountant or stage has filled no other may fill again.
     """
     simfl_columns = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)
     shared = {column.name: column for column in simfl_columns}
-    owner_of = dict.fromkeys((*RESERVED, *shared), "simfl's")
+    owner_of = dict.fromkeys((*RESERVED, *shared, NOT_FINITE.name), "simfl's")
+    full = {name for name in owner_of if not name.startswith("privacy_")}
     for path, owner in _others(scenario):
+        fills, places = _fills(path, owner), set[str]()
         for column in owner.columns:
-            if shared.setdefault(column.name, column) != column or column.name in RESERVED:
-                yield path, _clash(column, owner_of[column.name])
-            owner_of.setdefault(column.name, f"also that of {dotted_key(path)}")
+            name = column.name
+            differs = shared.setdefault(name, column) != column or name in RESERVED
+            if differs or (name in fills and name in full):
+                yield path, _clash(column, owner_of[name])
+                break
+            if name in fills or name not in owner_of:
+                owner_of[name] = f"also that of {dotted_key(path)}"
+            places |= {name} if name in fills or path[:1] != ("privacy",) else set()
+        full |= places
     for path, plugin in _metrics(scenario):
         for column in (*plugin.columns, *plugin.finals):
             if column.name in owner_of:
                 yield path, _clash(column, owner_of[column.name])
             owner_of.setdefault(column.name, f"also that of {dotted_key(path)}")
+
+
+def _fills(path: KeyPath, owner: Any) -> set[str]:
+    """The columns of an accountant, or of a stage that says facts, that nobody else fills in for it."""
+    if path[:1] != ("privacy",) or (path[1:2] == ("stages",) and type(owner).facts is Stage.facts):
+        return set()
+    servers = {NOT_FINITE.name} if path[1:2] == ("stages",) else set[str]()
+    return {column.name for column in owner.columns} - servers
 
 
 def _clash(column: Column, whose: str) -> str:

@@ -3,8 +3,9 @@
 import csv
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from simfl.report.html_page import page
 from simfl.report.measures import with_values
 from simfl.report.study_reader import read_study
 from simfl.results import checkpoint
+from simfl.runs.accounting import accounts, of_clients
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 
@@ -280,6 +282,102 @@ def test_a_stage_and_an_accountant_mean_the_same_by_a_column(tmp_path, word):
         return
     with pytest.raises(InvalidScenario, match="privacy.stages.0: the name of its column 'sigma' is also that of"):
         Scenario.parse(text, folder=tmp_path)
+
+
+NOISY = PAIR.replace("WORD", "fills").replace(
+    "@ACCOUNTANTS", """    def facts(self, members, state):
+        return {"sigma": 1.0}
+
+@ACCOUNTANTS""", 1,
+).replace('"fills."', '"Noise."')  # fmt: skip
+TWICE = {
+    "stages: [central_gaussian], accountants: [{name: zero_out, delta: 1e-7}, {name: zero_out, delta: 0.05}]":
+        ("privacy.accountants.1", "epsilon_max", "also that of privacy.accountants.0"),
+    "stages: [central_gaussian, {name: adaptive_gaussian, bit_std: 2}]":
+        ("privacy.stages.1", "noise_std", "also that of privacy.stages.0"),
+    "stages: [stage_fills], accountants: [accountant_fills]":
+        ("privacy.stages.0", "sigma", "also that of privacy.accountants.0"),
+    "stages: [stage_fills, stage_fills]": ("privacy.stages.1", "sigma", "also that of privacy.stages.0"),
+    "accountants: [of_simfl]": ("privacy.accountants.0", "cardinality", "simfl's"),
+    "accountants: [guaranteeing]": ("privacy.accountants.0", "privacy_strong", "also that of privacy;"),
+    "accountants: [zero_out, helping]": ("privacy.accountants.1", "helpers", "also that of secagg"),
+    "name: none, accountants: [guaranteeing]": None,
+    "stages: [clipping, clipping, local_gaussian, central_gaussian]": None,
+    "stages: [central_gaussian], accountants: [zero_out, pld]": None,
+}  # fmt: skip
+FOREIGNERS = """
+from dataclasses import dataclass
+from simfl.core.columns import ROUND_COLUMNS
+from simfl.plugins import Column
+from simfl.plugins.privacy import ACCOUNTANTS, Accountant
+
+class Filling(Accountant):
+    def accounts(self, history):
+        return {column.name: [1.0] * history.shape[0] for column in self.columns}
+
+@ACCOUNTANTS("of_simfl")
+@dataclass(frozen=True)
+class OfSimfl(Filling):
+    columns = tuple(column for column in ROUND_COLUMNS if column.name == "cardinality")
+
+@ACCOUNTANTS("guaranteeing")
+@dataclass(frozen=True)
+class Guaranteeing(Filling):
+    columns = tuple(column for column in ROUND_COLUMNS if column.name == "privacy_strong")
+
+@ACCOUNTANTS("helping")
+@dataclass(frozen=True)
+class Helping(Filling):
+    columns = (Column("helpers", "Helpers", "count", "Clients that answered the last phase.", 1, None),)
+"""
+
+
+@pytest.mark.parametrize("privacy", TWICE)
+def test_no_column_is_filled_twice(tmp_path, privacy):
+    """The later one's values would silently stand where the earlier one's were."""
+    if "pld" in privacy:
+        pytest.importorskip("dp_accounting")
+    (tmp_path / "fills.py").write_text(NOISY)
+    (tmp_path / "foreign.py").write_text(FOREIGNERS)
+    files = json.dumps(["fills.py", "foreign.py", str(PLUGINS / "three_phases.py")])
+    text = TEXT.replace("[balanced.py]", files) + RULES["fedavg"].replace("}", ", weighting: equal}", 1)
+    text += "secagg: three_phases\n" if "helping" in privacy else ""
+    wrong = TWICE[privacy]
+    if wrong is None:
+        Scenario.parse(f"{text}privacy: {{{privacy}}}\n", folder=tmp_path)
+        return
+    with pytest.raises(InvalidScenario) as caught:
+        Scenario.parse(f"{text}privacy: {{{privacy}}}\n", folder=tmp_path)
+    (problem,) = caught.value.problems
+    key, name, whose = wrong
+    assert problem.key == key and f"the name of its column '{name}' is {whose}" in problem.message
+
+
+def test_an_accountant_fills_no_column_of_another(tmp_path):
+    """What it has not listed, and a client's number that another says otherwise; the same number is no harm."""
+    scenario = SimpleNamespace(privacy=SimpleNamespace(accountants=(Said({"epsilon_max": [1.0]}),), columns=(),
+                               accounts=lambda seen: {}, clients=lambda seen: {"rounds": np.arange(3)}))  # fmt: skip
+    with pytest.raises(PluginError, match="accounts fills 'epsilon_max', which is none of its columns"):
+        accounts(scenario, None)
+    assert list(of_clients(scenario, None)) == ["rounds"]
+    scenario.privacy.accountants = (Said({}, {"rounds": np.arange(3)}), Said({}, {"rounds": np.ones(3)}))
+    with pytest.raises(PluginError, match="clients says 'rounds', as another accountant does"):
+        of_clients(scenario, None)
+
+
+@dataclass
+class Said:
+    """An accountant that says what it is told to."""
+
+    of_rounds: dict
+    of_clients: dict = field(default_factory=dict)
+    columns: tuple = ()
+
+    def accounts(self, seen):
+        return self.of_rounds
+
+    def clients(self, seen):
+        return self.of_clients
 
 
 def test_the_documented_metric_works(tmp_path):

@@ -331,7 +331,8 @@ def test_a_delta_that_says_little_is_warned_of(tmp_path):
 def test_theory_says_how_much_noise_it_takes(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text(
-        "clients: 20\nselection: {name: random, k: 5}\ntraining: {name: fedavg, rounds: 60}\nlearning: none\n"
+        "clients: 20\nselection: {name: random, k: 5}\ntraining: {name: fedavg, rounds: 60, weighting: equal}\n"
+        "learning: none\n"
     )
     known = json.loads(simfl("theory", file, "--epsilon", "3.6624", "--delta", "1e-6", "--json").output)
     assert known["noise_always"] == pytest.approx(10.0, abs=1e-3)
@@ -341,6 +342,62 @@ def test_theory_says_how_much_noise_it_takes(tmp_path):
     for options, why in ((["--epsilon", "0"], "above 0"), (["--epsilon", "1", "--delta", "2"], "below 0.05")):
         said = simfl("theory", file, *options)
         assert said.exit_code == 2 and why in said.output
+
+
+NOISED = """
+clients: 10
+selection: all
+training: {name: fedavg, rounds: 8, weighting: equal}
+learning: {data: digits, model: logistic, partition: {name: dirichlet, beta: 0.3}}
+privacy: {stages: [central_gaussian]}
+"""
+STALE = """{name: fedbuff, rounds: 8, buffer: 10, weighting: equal, reference_staleness: 8, staleness: polynomial}"""
+
+
+@pytest.mark.parametrize("overrides, exact", [
+    ([], True), (["training.weighting=samples", "privacy.stages.0.max_weight=20"], True),
+    ([f"training={STALE}"], True),
+    ([f"training={STALE}", "training.staleness={name: hinge, b: 0}", "selection={name: random, k: 5}",
+      "devices.computation={name: random, distribution: {name: half_normal, sigma: 1}}"], False),
+    (["training.weighting=samples", "privacy.stages.0={name: central_gaussian, max_weight: 5000, clip_norm: 3}"], True),
+])  # fmt: skip
+def test_the_noise_that_theory_says_keeps_every_client_at_the_epsilon(tmp_path, overrides, exact):
+    """A client of the largest weight in every round has that epsilon; no client of the run has more."""
+    file = tmp_path / "s.yaml"
+    file.write_text(NOISED)
+    said = simfl("theory", file, "--epsilon", "2", "--json", *overrides)
+    assert said.exit_code == 0, said.output
+    known = json.loads(said.output)
+    assert known["noise_stage"] == "central_gaussian"
+    noise = f"privacy.stages.0.noise_multiplier={known['noise_always']!r}"
+    most = run(Scenario.load(file, [*overrides, noise]), tmp_path / "out").summary["epsilon_max"]
+    assert most <= 2 * (1 + 1e-9)
+    assert most > 1.999 or not exact
+
+
+@pytest.mark.parametrize("overrides, why", [
+    (["privacy.stages=[tree_gaussian]"], "tree_gaussian adds noise of its own"),
+    (["privacy.stages=[{name: skellam, bits: 10}]", "secagg=secagg"], "skellam adds noise of its own"),
+    (["privacy.stages=[local_gaussian]"], "local_gaussian adds noise of its own"),
+    (["privacy.stages=[local_gaussian, central_gaussian]"], "local_gaussian adds noise of its own"),
+    (["privacy={stages: []}", "selection={name: oort, k: 4}"], "oort reads the loss"),
+    (["privacy={stages: []}", "selection={name: oort, k: 4, scalars: clear}"], "oort reads the loss"),
+    (["privacy={stages: []}", "training.client=scaffold"], "scaffold sends"),
+    (["training.client={name: privacyfl, tolerance: 1}"], "is infinite, as a client tells its departure"),
+    (["privacy={stages: []}", "training.client={name: privacyfl, tolerance: 1}"], "is infinite"),
+    (["privacy={stages: []}", "training.aggregate=median"], "noises a sum"),
+    (["privacy={stages: []}", "training.weighting=samples"], "max_weight: is null"),
+    (["privacy={stages: []}", "training={name: serverless, rounds: 4}"], "one server"),
+    (["training.weighting=samples", "privacy.stages.0.max_weight=9",
+      "learning.partition={name: growing, first: 9, new: 5, versions: 9}"], "is not known"),
+])  # fmt: skip
+def test_theory_says_no_noise_where_there_is_no_epsilon(tmp_path, overrides, why):
+    """Where zero_out would be refused, or infinite, and where the scenario has noise of another kind: one line."""
+    file = tmp_path / "s.yaml"
+    file.write_text(NOISED)
+    assert simfl("validate", file, *overrides).exit_code == 0
+    said = simfl("theory", file, "--epsilon", "2", *overrides)
+    assert said.exit_code == 2 and why in said.output and len(said.output.strip().splitlines()) == 1, said.output
 
 
 @pytest.mark.parametrize("accountant", ["zero_out", "rdp"])

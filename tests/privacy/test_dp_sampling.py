@@ -9,6 +9,8 @@ from scipy.stats import norm
 
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER
+from simfl.network import NETWORKS
+from simfl.network.base import Network
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.accountants.pld import Pld
 from simfl.privacy.dp.accountants.rdp import Rdp
@@ -216,8 +218,66 @@ def test_what_is_no_poisson_sample_is_refused_in_one_line(overrides, why):
         assert len(refused.value.problems) == 1 and refused.value.problems[0].key.endswith("amplification")
 
 
+RING = "network={name: ring, latency_s: 0.1, shared: {one: {edges: [['0', '1']], bytes_per_s: 9000}}}"
+LATE = "training.deadline_s=5"
+LATE_TOGETHER = """
+clients: 20
+selection: {name: random, k: 9}
+network: {name: star, server: {up_bytes_per_s: 26000}}
+training: {name: fedavg, rounds: 1, weighting: equal, denominator: expected, on_failure: partial, deadline_s: 1}
+learning: {data: digits, model: logistic, partition: iid}
+privacy: {stages: [central_gaussian]}
+"""
+
+
+@pytest.mark.parametrize("network", [
+    "network={name: star, server: {up_bytes_per_s: 9000}}", "network={name: star, server: {down_bytes_per_s: 9000}}",
+    "network={name: ring, latency_s: 0.1, server: {up_bytes_per_s: 9000}}", RING,
+])  # fmt: skip
+def test_who_is_late_over_shared_links_depends_on_who_else_came(network):
+    """One more upload on a link that was just wide enough makes all others late: the coin of one decides for all."""
+    pytest.importorskip("dp_accounting")
+    for accountant in ("pld", "rdp"):
+        with pytest.raises(InvalidScenario, match="share links.*set training.deadline_s to null") as refused:
+            claimed(accountant, "poisson", COINS, EXPECTED, LATE, network)
+        assert len(refused.value.problems) == 1
+    assert claimed("pld", "poisson", COINS, EXPECTED, network).privacy.accountants[0].rate > 0, (
+        "everybody is waited for"
+    )
+
+
+def test_one_more_client_takes_the_others_out_of_the_sum_where_a_link_is_shared(tmp_path):
+    """Why the claim is refused there: nine of these clients are in time; of twelve nobody is."""
+    came = []
+    for k in (9, 12):
+        made = Scenario.parse(LATE_TOGETHER, "late", [f"selection.k={k}"])
+        came += [int(row["cardinality"]) for row in rows(run(made, tmp_path).path, "rounds.csv")]
+    assert came == [9, 0]
+
+
+@pytest.mark.parametrize("network, independent", [
+    ({"name": "star"}, True), ({"name": "star", "server": {"up_bytes_per_s": 9}}, False),
+    ({"name": "complete", "latency_s": 1}, True),
+    ({"name": "graph", "edges": [["server", "a", 1]]}, True),
+    ({"name": "graph", "edges": [["server", "a", 1]], "server": {"name": "server", "down_bytes_per_s": 9}}, False),
+    ({"name": "graph", "edges": [["server", "a", 1]], "server": {"name": "server"}}, True),
+    ({"name": "graph", "edges": [["server", "a", 1]],
+      "shared": {"one": {"edges": [["server", "a"]], "bytes_per_s": 9}}}, False),
+    ({"name": "file", "path": "n.csv", "server": "s"}, True),
+    ({"name": "file", "path": "n.csv", "server": {"name": "s", "up_bytes_per_s": 9}}, False),
+    ({"name": "cities", "server": "Oslo"}, True),
+    ({"name": "cities", "server": {"name": "Oslo", "up_bytes_per_s": 9}}, False),
+])  # fmt: skip
+def test_networks_say_whether_messages_wait_for_one_another(network, independent):
+    assert NETWORKS.of(network).independent is independent
+
+
+def test_a_network_that_says_nothing_of_it_may_have_messages_wait():
+    assert not Network.independent
+
+
 @pytest.mark.parametrize("overrides", [
-    ["training.on_failure=partial"], ["training.deadline_s=5"],
+    ["training.on_failure=partial"], [LATE], [LATE, "network={name: ring, latency_s: 0.1}"],
     ["privacy.stages=[{name: adaptive_gaussian, bit_std: 2}]"],
     ["devices.availability={name: correlated, groups: 3, group_dropout: 0.2}"],
     ["devices.availability={name: trace, unit: rounds, inline: [['1', 0, 99]]}", "training.denominator=4",
@@ -230,7 +290,9 @@ def test_what_keeps_clients_away_by_chance_only_lowers_the_rate(overrides):
 
 
 @pytest.mark.parametrize("overrides, why", [
-    (["training.deadline_s=5"], "set training.deadline_s to null"),
+    ([LATE], "set training.deadline_s to null"),
+    (["secagg={name: secagg, deadline_s: 5}"], "set secagg.deadline_s to null"),
+    (["secagg=secagg", "devices.failure={name: bernoulli, probability: 0, phases: {share: 0.3}}"], "set devices"),
     (["learning.holdout={validation: 0.2}"], "clients without samples"),
     (["training.client={name: privacyfl, tolerance: 1}"], "not by chance"),
 ])  # fmt: skip

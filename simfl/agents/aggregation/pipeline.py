@@ -195,9 +195,9 @@ class AggregationPipeline:
         stages = self.parts.stages
         facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
         server_update = self._whole(self._release(server_update, members))
-        shown = {column.name for stage in stages for column in stage.columns}
-        row = {name: value for known in facts for name, value in known.items() if name in shown}
-        if NOT_FINITE.name in shown:
+        shown = [{column.name for column in stage.columns} for stage in stages]
+        row = {name: known[name] for known, names in zip(facts, shown, strict=True) for name in names & known.keys()}
+        if any(NOT_FINITE.name in names for names in shown):
             row[NOT_FINITE.name] = broken
         return ReleasedUpdate(server_update, facts, row)
 

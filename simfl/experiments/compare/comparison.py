@@ -14,6 +14,7 @@ from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import file_lock
 from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
+from simfl.experiments.compare.deltas import Deltas, merge, read_deltas
 from simfl.experiments.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.overhead import BESIDE, overhead_rows
@@ -39,6 +40,7 @@ class Configuration:
         results: numbers of each seed's run that is complete.
         known: what describes them.
         courses: each of these runs round by round.
+        deltas: behind its columns of epsilons.
     """
 
     label: str
@@ -47,6 +49,7 @@ class Configuration:
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     known: dict[str, Column] = field(default_factory=dict)
     courses: dict[int, Course] = field(default_factory=dict)
+    deltas: Deltas = field(default_factory=dict)
 
     def divergence_round(self, seed: int) -> int | None:
         """The round at which a seed's run diverged, if it did."""
@@ -154,6 +157,7 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
             numbers = measures(readers[member.digest].summary)
             known = readers[member.digest].columns()
             configuration.known |= known
+            configuration.deltas = merge([configuration.deltas, read_deltas(readers[member.digest])])
             configuration.courses[member.seed] = Course.read(readers[member.digest].file("rounds.csv"), known.values())
             if used is not None:
                 numbers |= to_target(readers[member.digest].file("rounds.csv"), used)
@@ -166,6 +170,7 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
 def _document(
     plan: Plan, compared: list[Configuration], index: Index, baseline: str, target: float | None
 ) -> JsonObject:
+    deltas = {configuration.label: configuration.deltas for configuration in compared}
     return {
         "name": plan.name,
         "file": plan.file,
@@ -179,6 +184,7 @@ def _document(
             {
                 "choice": configuration.label,
                 "values": configuration.values,
+                "deltas": {name: list(values) for name, values in configuration.deltas.items()},
                 "runs": [
                     {
                         "seed": seed,
@@ -191,7 +197,7 @@ def _document(
             }
             for configuration in compared
         ],
-        **_tables({configuration.label: configuration.results for configuration in compared}, baseline),
+        **_tables({configuration.label: configuration.results for configuration in compared}, baseline, deltas),
         "equal": list(_equal_budgets(compared, baseline)),
         "beside_plain": overhead_rows(
             {configuration.label: (configuration.values, configuration.results) for configuration in compared}
@@ -199,8 +205,8 @@ def _document(
     }
 
 
-def _tables(results_of: dict[str, Measured], baseline: str) -> JsonObject:
-    """Means and paired differences of what was measured, by configuration."""
+def _tables(results_of: dict[str, Measured], baseline: str, deltas: dict[str, Deltas]) -> JsonObject:
+    """Means and paired differences of what was measured, by configuration; no difference of epsilons of two deltas."""
     others = [(label, results) for label, results in results_of.items() if label != baseline]
     return {
         "means": [row for label, results in results_of.items() for row in means(label, results)],
@@ -208,6 +214,7 @@ def _tables(results_of: dict[str, Measured], baseline: str) -> JsonObject:
             row
             for label, results_here in others
             for row in differences(label, results_here, baseline, results_of[baseline])
+            if deltas[label].get(row["metric"]) == deltas[baseline].get(row["metric"])
         ],
     }
 
@@ -221,7 +228,8 @@ def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[Jso
             each.label: without_infinite({seed: numbers[budget] for seed, numbers in seeds.items()}, each.known)
             for each, seeds in at
         }
-        yield {"budget": budget, "column": BUDGETS[budget], "value": value, **_tables(results_of, baseline)}
+        tables = _tables(results_of, baseline, {each.label: each.deltas for each in compared})
+        yield {"budget": budget, "column": BUDGETS[budget], "value": value, **tables}
 
 
 def _columns(compared: Sequence[Configuration]) -> list[Column]:

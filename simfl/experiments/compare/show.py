@@ -9,6 +9,7 @@ from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, C
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
 from simfl.experiments.compare.budgets import BUDGETS
+from simfl.experiments.compare.deltas import delta_sentences
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
@@ -19,6 +20,9 @@ GAP = 2
 
 NARROWEST = 8
 """Letters that a configuration's name has in any case; the rest is wrapped."""
+
+OTHER_DELTA = "other δ"
+"""Instead of a difference of epsilons of different deltas."""
 
 FEW = 0.1
 """Share of skipped rounds from which on words say so."""
@@ -66,7 +70,8 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         _block(console, limit, document, part, labels, _shown_columns(part, every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    for sentence in (*divergence_warnings(document), *skipped_warnings(document), *bound_warnings(document)):
+    for sentence in (*divergence_warnings(document), *skipped_warnings(document), *bound_warnings(document),
+                     *delta_warnings(document)):  # fmt: skip
         _line(console, f"warning: {sentence}", "yellow")
 
 
@@ -122,6 +127,18 @@ def bound_warnings(document: JsonObject) -> Iterator[str]:
             yield f"{name}: {LOWER_BOUNDS}"
 
 
+def delta_warnings(document: JsonObject) -> Iterator[str]:
+    """In words, which columns of epsilons are of different deltas."""
+    columns = {entry["name"]: Column(**entry) for entry in document.get("columns", ())}
+    yield from delta_sentences(_deltas(document), columns)
+
+
+def _deltas(document: JsonObject) -> dict[str, dict[str, tuple[float, ...]]]:
+    """The deltas behind the columns of each configuration; those of earlier versions are not known."""
+    return {choice["choice"]: {name: tuple(values) for name, values in choice.get("deltas", {}).items()}
+            for choice in document["choices"]}  # fmt: skip
+
+
 def _differences(
     console: Any, limit: int | None, document: JsonObject, part: JsonObject, labels: list[str], columns: Any
 ) -> None:
@@ -136,7 +153,13 @@ def _differences(
     levels = 1 - confidence, holm([row.get("p_value", 1.0) for row in comparable], 1 - confidence)
     console.print()
     _line(console, f"difference to {document['baseline']}, same seeds", "italic")
-    _print(console, limit, rows, [_cells(column, rows, paired, seeds, levels) for column in columns])
+    shown = [_cells(column, rows, paired, seeds, levels) for column in columns]
+    deltas = _deltas(document)
+    for column, cells in zip(columns, (each.cells for each in shown), strict=True):
+        base = deltas[document["baseline"]].get(column.name)
+        cells[:] = [OTHER_DELTA if deltas[label].get(column.name) != base and (label, column.name) not in paired
+                    else cell for label, cell in zip(rows, cells, strict=True)]  # fmt: skip
+    _print(console, limit, rows, shown)
     if comparable:
         _line(console, _legend(len(comparable), max(row["pairs"] for row in comparable), 1 - confidence), "dim")
 

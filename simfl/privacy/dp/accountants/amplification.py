@@ -186,6 +186,11 @@ def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
         yield "the fastest clients decide whose updates are summed; set training.quorum to null"
     if rule.losses is not None and rule.losses.on_failure == "abort":
         yield "one client's failure takes all others out of the sum; set training.on_failure to drop_unit"
+    waits = (("training", rule.losses.deadline_s if rule.losses is not None else None),
+             ("secagg", setting.secagg.deadline_s if setting.secagg.phases else None))  # fmt: skip
+    for key in (key for key, deadline_s in waits if deadline_s is not None and not setting.network.independent):
+        yield "messages share links, so that who else was selected decides who is late; set " \
+            f"{key}.deadline_s to null, or share no link of the network"  # fmt: skip
     if not setting.secagg.sums_whoever_comes:
         yield f"secagg: {setting.secagg.name} fails as a whole where too few come; set secagg to plain"
     if not devices.availability.timeless:
@@ -204,5 +209,9 @@ def _unlike_sets(setting: ScenarioView, instead: str) -> Iterable[str]:
         yield "that needs all selected clients in the sum; set training.deadline_s to null"
     if rule.losses is not None and rule.losses.quorum:
         yield "that needs all selected clients in the sum; set training.quorum to null"
+    if setting.secagg.phases and setting.secagg.deadline_s is not None:
+        yield "that needs all selected clients in the sum; set secagg.deadline_s to null"
+    if setting.secagg.phases and failing is not None and not np.any(failing > 0) and not devices.failure.never:
+        yield "that needs nobody to fail in the phases of secagg; set devices.failure to none"
     if rule.fixed_denominator is None and not setting.learning.everybody_holds_samples:
         yield "clients without samples are in no sum, and its size tells of them; set training.denominator to expected"
