@@ -336,7 +336,7 @@ from simfl.plugins.metrics import METRICS
 class One:
     '''Always 1.'''
 
-    columns = (Column("one", "One", "", "Always 1."),)
+    columns = (Column("one", "One", "number", "Always 1."),)
 
     def after(self, snapshot, state):
         return {"one": 1}, state

@@ -133,7 +133,7 @@ KINDS = {
     "pairs": PAIRS,
     "own staleness": ("training.unit_weights=own", "training.rounds=12"),
     "two steps": ("secagg.staleness_scale=2", "secagg.min_sum=3"),
-    "a shared link": ("network={name: star, latency_s: 0.1, server: {down_bytes_per_s: 1.0e+6, up_bytes_per_s: 1.0e+6}}",
+    "a shared link": ("network={name: star, latency_s: 0.1, server: {down_bytes_per_s: 1e6, up_bytes_per_s: 1e6}}",
                       "training.rounds=12"),
     "learning": ("learning={data: digits, model: logistic}", "training.rounds=8"),
 }  # fmt: skip
