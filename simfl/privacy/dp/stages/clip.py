@@ -51,11 +51,20 @@ def of_sums(setting: ScenarioView, max_weight: float | None = 1.0) -> list[Probl
     return problems
 
 
+def weights_differ(setting: ScenarioView) -> bool:
+    """Whether updates may count differently, as their clients hold samples or as they are old.
+
+    What the rule says of itself decides, and what it does with a few updates: no trial of some ages speaks for others.
+    """
+    rule = setting.training
+    tried = rule.weights(np.array([1, 2, 2]), np.array([0, 0, 3])).tolist()
+    return rule.by_samples or (rule.asynchronous and rule.weighs_staleness) or len(set(tried)) > 1
+
+
 def same_weights(setting: ScenarioView) -> list[Problem]:
     """What noise needs of which every client adds a part: updates that all count once."""
     problems = of_sums(setting)
-    weights = setting.training.weights(np.array([1, 2, 2]), np.array([0, 0, 3])).tolist()
-    if len(set(weights)) > 1:
+    if weights_differ(setting):
         why = "adds noise in equal parts, but updates count differently; use weighting: equal and staleness: constant"
         problems.append(("", f"{why}, or a central mechanism"))
     return problems

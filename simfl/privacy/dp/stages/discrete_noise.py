@@ -228,10 +228,10 @@ class Distributed(Stage):
         """Sensitivities and what each leaves of noise, in steps."""
         m, dimension = members.n_summed, max(int(state["dimension"]), 1)
         to, remaining = self.grid.points(dimension), self.remaining_variance(members.n_summed)
-        std = sqrt(self.share * remaining * m) / members.divisor
+        std = sqrt(self.share * remaining * members.squares) / members.divisor
         return {
             "l1": to.l1, "l2": to.l2, "variance": self.share * remaining * to.scale**2,
-            "dimension": float(to.dimension), "honest": float(max(m - self.colluders, 0)), "sharers": float(m),
+            "dimension": float(to.dimension), "honest": float(members.honest(self.colluders)), "sharers": float(m),
             "noise_std": std,
         }  # fmt: skip
 
