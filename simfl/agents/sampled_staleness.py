@@ -132,8 +132,9 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
         parts = self.parts
         if not parts.protocol.phases:
             return None
-        clients, selection_id = np.array([[job.client for job, _, _ in unit]], dtype=np.int32), unit[0][0].selection
-        session = parts.protocol.prepare(parts.cohort(selection_id, clients), parts.streams)
+        jobs = [job for job, _, _ in unit]
+        selection_id = jobs[0].selection
+        session = parts.protocol.prepare(parts.cohort_of(selection_id, [jobs]), parts.streams)
         completed = run_session(parts, session, selection_id, self.world.now, "prepare")
         self.accounts.add_session(completed, self.global_model.version, instant_s=self.world.now)
         return completed
@@ -160,9 +161,8 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
     def _recover(self) -> Process[tuple[list[Member], SessionResult | SessionFailure]]:
         """The protocol's sum of the buffer, which is empty then: the members of the units in it, and its end."""
         parts, delivered = self.parts, self.units
-        clients = np.array([[job.client for job, _ in unit] for unit, _ in delivered], dtype=np.int32)
-        cohort = parts.cohort(self.global_model.version, clients)
-        everybody, secrets = np.ones(clients.shape, dtype=bool), [secret for _, secret in delivered]
+        cohort = parts.cohort_of(self.global_model.version, [[job for job, _ in unit] for unit, _ in delivered])
+        everybody, secrets = np.ones(cohort.units.shape, dtype=bool), [secret for _, secret in delivered]
         session = parts.protocol.recover(cohort, everybody, secrets, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         outcome = (yield from self.run_session(session, number, "recover")).result

@@ -39,7 +39,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     def set_up(self) -> Process[None]:
         """The protocol's set-up and the clients' own; both count for the first round."""
         everybody = np.arange(self.parts.clients, dtype=np.int32).reshape(-1, 1)
-        session = self.parts.protocol.setup(self.parts.cohort(0, everybody), self.parts.streams)
+        session = self.parts.protocol.setup(self.parts.cohort(0, everybody, None), self.parts.streams)
         yield from self.run_session(session, 0, "setup")
         yield from self._train_alone(everybody.ravel())
 
@@ -127,7 +127,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         """The round's sessions and work; the protocol's end (None: the round was aborted), and the jobs by unit."""
         parts, rule, costs = self.parts, self.parts.rule, self.accounts.costs
         whole = units.reshape(-1, 1) if rule.on_failure == "partial" else units
-        cohort = parts.cohort(t, whole)
+        cohort = parts.cohort(t, whole, t)
         preparation = yield from self.run_session(
             parts.protocol.prepare(cohort, parts.streams), t, "prepare", len(whole)
         )

@@ -34,7 +34,8 @@ class Members(NamedTuple):
         jobs: the jobs they come from, n, by ascending client.
         weights: float64 (n,): what each counted.
         divisor: what the sum was divided by.
-        opened: of each job the last of its secrets, those that were opened after the upload; empty where none were.
+        opened: of each job the last of its secrets, those that were opened after the upload; empty where none were,
+            None where that is not known, as of a log.
         examples: int64 (n,): training samples of each job's client; None where they are not known, as of a log.
         fixed: the divisor where it is the same in every round, whoever came; else None.
         follows_data: whether a client is in it may have depended on its data.
@@ -44,7 +45,7 @@ class Members(NamedTuple):
     jobs: tuple[Job, ...]
     weights: NDArray[np.float64]
     divisor: float
-    opened: tuple[tuple[bytes, ...], ...] = ()
+    opened: tuple[tuple[bytes, ...], ...] | None = None
     examples: NDArray[np.int64] | None = None
     fixed: float | None = None
     follows_data: bool = False

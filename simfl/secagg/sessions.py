@@ -43,7 +43,8 @@ class Cohort(NamedTuple):
         dimension: coordinates of an update, d.
         clients: of the scenario; some protocols have all of them help.
         heaviest: the largest weight that any client's update can carry; public, so that sums can be sized for it.
-        empty: bool (clients,): who holds no samples, whose update is 0 and hides nobody; None = nobody is known to.
+        empty: bool (clients,): who holds no samples of the version it works on, whose update is 0 and hides nobody;
+            None = nobody is known to.
         seeds: further secrets of each client, of which those after the first D are opened where D clients drop out.
     """
 

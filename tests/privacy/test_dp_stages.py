@@ -235,7 +235,7 @@ def test_xnoise_leaves_exactly_the_noise_asked_for_whoever_drops_out(missing):
     """Eight clients, up to three drops tolerated; beyond, too little is left, and said."""
     stage, d, m = made("xnoise", noise_multiplier=2.0, sharers=8, tolerance=3, bits=18), 1 << 14, 8 - missing
     left = 1.0 if missing <= 3 else m / (8 - 3)
-    assert stage.remaining_variance(m) * m / 8 == pytest.approx(left, rel=1e-12)
+    assert stage.remaining_variance(members(m)) * m / 8 == pytest.approx(left, rel=1e-12)
     mean, _ = through(stage, np.zeros((m, d)))
     assert (mean * m).var() == pytest.approx(4.0 * left, rel=0.05)
     facts = stage.facts(members(m), stage.start(d))
@@ -247,8 +247,8 @@ def test_the_parts_of_xnoise_add_up(n, tolerance):
     """What remains of n - D clients after D drops is the first's n parts, in fractions."""
     stage = made("xnoise", sharers=n, tolerance=tolerance)
     for missing in range(tolerance + 1):
-        assert stage.remaining_variance(n - missing) * (n - missing) / n == pytest.approx(1.0, rel=1e-12)
-    after = [stage.remaining_variance(m) * m / n for m in range(n - tolerance - 1, 0, -1)]
+        assert stage.remaining_variance(members(n - missing)) * (n - missing) / n == pytest.approx(1.0, rel=1e-12)
+    after = [stage.remaining_variance(members(m)) * m / n for m in range(n - tolerance - 1, 0, -1)]
     assert all(a > b for a, b in pairwise([1.0, *after]))
 
 

@@ -15,7 +15,7 @@ from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES, VALUE_BYTES
 from simfl.core.rng import Streams
-from simfl.core.types import CLEAR_FIELDS, Units
+from simfl.core.types import CLEAR_FIELDS, Job, Units
 from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
 from simfl.metrics.base import Metric
@@ -128,15 +128,42 @@ class Components(Generic[R_co]):
         return float(self.rule.weights(samples, np.zeros(len(samples), dtype=np.int64)).max(initial=1.0))
 
     @cached_property
-    def empty(self) -> NDArray[np.bool_] | None:
-        """Who holds no samples, bool (clients,); None where everybody does, or nothing is learned."""
-        without = self.learner.samples == 0
-        return without if self.learner.dimension and without.any() else None
+    def never(self) -> NDArray[np.bool_]:
+        """Who never holds samples, bool (clients,)."""
+        return self.learner.samples == 0
 
-    def cohort(self, number: int, units: Units) -> Cohort:
-        """Whom the protocol serves with aggregation (or selection) ``number``."""
+    def empty(self, clients: NDArray[np.int32], versions: NDArray[np.int64] | None) -> NDArray[np.bool_] | None:
+        """Who holds no samples, bool (clients,), when these clients, (n,), work on these versions, (n,), as the weights
+        of their updates have it, or, without any, ever; None where everybody does, or nothing is learned.
+        """
+        if not self.learner.dimension:
+            return None
+        without = self.never
+        if self.counts_change and versions is not None:
+            without = without.copy()
+            for version in np.unique(versions).tolist():
+                those = clients[versions == version]
+                without[those] = self.learner.counts(those, version) == 0
+        return without if without.any() else None
+
+    def cohort(self, number: int, units: Units, versions: NDArray[np.int64] | int | None) -> Cohort:
+        """Whom the protocol serves with aggregation (or selection) ``number``.
+
+        Args:
+            number: its address.
+            units: int32 (units, size): whose updates.
+            versions: of the model that they work on: a number, or (units, size); None = of no certain one.
+        """
         seeds = sum(stage.seeds for stage in self.stages)
-        return Cohort(number, units, self.elements, self.clients, self.heaviest, self.empty, seeds)
+        each = None if versions is None else np.broadcast_to(versions, units.shape).ravel()
+        empty = self.empty(units.ravel(), each)
+        return Cohort(number, units, self.elements, self.clients, self.heaviest, empty, seeds)
+
+    def cohort_of(self, number: int, units: Sequence[Sequence[Job]]) -> Cohort:
+        """The same of units of jobs."""
+        clients = np.array([[job.client for job in unit] for unit in units], dtype=np.int32)
+        versions = np.array([[job.version for job in unit] for unit in units], dtype=np.int64)
+        return self.cohort(number, clients, versions)
 
 
 @dataclass

@@ -60,7 +60,8 @@ class BlockServer(Server[BufferedRule]):
         arrived = np.array(working.buffer, dtype=np.int64)
         clients = working.jobs["client"][arrived].astype(np.int32)
         everybody, nothing = np.ones((len(clients), 1), dtype=bool), [None] * len(clients)
-        session = parts.protocol.recover(parts.cohort(version, clients[:, None]), everybody, nothing, parts.streams)
+        cohort = parts.cohort(version, clients[:, None], working.jobs["version"][arrived][:, None])
+        session = parts.protocol.recover(cohort, everybody, nothing, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         completed = run_session(parts, session, number, self.world.now, "recover")
         self.accounts.add_session(completed, version)

@@ -179,10 +179,10 @@ class BufferedServer(Server[BufferedRule]):
         if self.buffered_updates < self.parts.rule.buffer:
             return
         units = self._take()
-        clients = np.array([[task.job.client for task in unit.members] for unit in units], dtype=np.int32)
-        cohort = self.parts.cohort(self.global_model.version, clients)
+        jobs = [[task.job for task in unit.members] for unit in units]
+        cohort = self.parts.cohort_of(self.global_model.version, jobs)
         secrets = [unit.secret for unit in units]
-        everybody = np.ones(clients.shape, dtype=bool)
+        everybody = np.ones(cohort.units.shape, dtype=bool)
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         if self.dispatcher.shared is not None and self.parts.protocol.phases:
