@@ -65,7 +65,7 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         """What the protocol does once: everybody sends each other client a part of its answer."""
         n, world = self.parts.clients, self.world
         everybody = np.arange(n, dtype=np.int32)
-        session = self.parts.protocol.setup(self.parts.cohort(0, everybody.reshape(-1, 1)), self.parts.streams)
+        session = self.parts.protocol.setup(self.parts.cohort(0, everybody.reshape(-1, 1), None), self.parts.streams)
         for i, request in enumerate(session):
             each = np.broadcast_to(np.asarray(request.up_bytes, dtype=np.int64) // max(1, n - 1), n)
             started_s = world.now

@@ -135,8 +135,9 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
         parts = self.parts
         if not parts.protocol.phases:
             return None
-        clients, selection_id = np.array([[job.client for job, _, _ in unit]], dtype=np.int32), unit[0][0].selection
-        session = parts.protocol.prepare(parts.cohort(selection_id, clients), parts.streams)
+        jobs = [job for job, _, _ in unit]
+        selection_id = jobs[0].selection
+        session = parts.protocol.prepare(parts.cohort_of(selection_id, [jobs]), parts.streams)
         completed = run_session(parts, session, selection_id, self.world.now, "prepare")
         self.accounts.add_session(completed, self.global_model.version, instant_s=self.world.now)
         return completed

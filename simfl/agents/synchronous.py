@@ -39,7 +39,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     def set_up(self) -> Process[None]:
         """The protocol's set-up and the clients' own; both count for the first round."""
         everybody = np.arange(self.parts.clients, dtype=np.int32).reshape(-1, 1)
-        session = self.parts.protocol.setup(self.parts.cohort(0, everybody), self.parts.streams)
+        session = self.parts.protocol.setup(self.parts.cohort(0, everybody, None), self.parts.streams)
         yield from self.run_session(session, 0, "setup")
         yield from self._train_alone(everybody.ravel())
 

@@ -10,6 +10,8 @@ guarantee, is then 1 (:func:`exposing`).
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.scenario_view import ScenarioView
 
@@ -27,6 +29,19 @@ COUNT = PayloadPart("the number of its samples by itself", "count", instead="ano
 
 PUBLIC = frozenset({"samples", "count"})
 """Kinds that differential privacy of updates takes to be known: its neighbouring inputs differ in updates only."""
+
+
+def looks_ahead(setting: ScenarioView) -> bool:
+    """Whether what is summed depends on the server's model of the moment, which a client cannot know.
+
+    It can neither mask that nor clip and noise it, and a real server would need what it has trained as it is.
+    """
+    rule = setting.training
+    if not rule.asynchronous:
+        return False
+    zero = np.zeros((1, 1), dtype=np.float32)
+    one, other = (rule.contributions(zero, lambda: [zero[0]], zero[0] + model) for model in (0, 1))
+    return not rule.sends_changes or bool((one != other).any())
 
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:

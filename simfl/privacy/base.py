@@ -9,6 +9,7 @@ from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
+from simfl.privacy.dp.stages.clip import at_clients
 from simfl.privacy.stage import STAGES
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
@@ -47,6 +48,8 @@ class Privacy:
         return any(stage.observer for stage in self.stages)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        """Stages in an order in which they cannot work."""
+        """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
-        return [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
+        problems = [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
+        blind = [i for i, stage in enumerate(self.stages) if stage.at_client]
+        return problems + [(f"stages.{i}", message) for i in blind for _, message in at_clients(setting)]

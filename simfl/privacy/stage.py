@@ -17,6 +17,9 @@ Facts = Mapping[str, NDArray[np.float64]]
 """What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
 
 
+EQUAL = 1e-9
+"""So much two weights may differ, relatively, and count as the same: less than any rule distinguishes."""
+
 NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
                     "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
                     shown=False)  # fmt: skip
@@ -31,7 +34,8 @@ class Members(NamedTuple):
         jobs: the jobs they come from, n, by ascending client.
         weights: float64 (n,): what each counted.
         divisor: what the sum was divided by.
-        opened: of each job the last of its secrets, those that were opened after the upload; empty where none were.
+        opened: of each job the last of its secrets, those that were opened after the upload; empty where none were,
+            None where that is not known, as of a log.
         examples: int64 (n,): training samples of each job's client; None where they are not known, as of a log.
         fixed: the divisor where it is the same in every round, whoever came; else None.
         follows_data: whether a client is in it may have depended on its data.
@@ -41,7 +45,7 @@ class Members(NamedTuple):
     jobs: tuple[Job, ...]
     weights: NDArray[np.float64]
     divisor: float
-    opened: tuple[tuple[bytes, ...], ...] = ()
+    opened: tuple[tuple[bytes, ...], ...] | None = None
     examples: NDArray[np.int64] | None = None
     fixed: float | None = None
     follows_data: bool = False
@@ -50,6 +54,23 @@ class Members(NamedTuple):
     def n_summed(self) -> int:
         """How many of them are in the sum."""
         return int((self.weights > 0).sum())
+
+    @property
+    def equal_weights(self) -> bool:
+        """Whether all that are in the sum count the same, but for rounding: parts of noise do so then, too."""
+        inside = self.weights[self.weights > 0]
+        return bool(np.ptp(inside) <= EQUAL * inside.max()) if inside.size else True
+
+    def honest(self, colluders: int) -> int:
+        """Clients in the sum whose equal parts of noise protect each of them, if so many tell theirs; 0 where weights
+        differ: the heaviest update may then be covered by hardly more than its own part.
+        """
+        return max(self.n_summed - colluders, 0) if self.equal_weights else 0
+
+    @property
+    def squares(self) -> float:
+        """The sum of the squared weights: so often the variance of one part of noise is in the sum."""
+        return float((self.weights**2).sum())
 
 
 @dataclass(frozen=True)

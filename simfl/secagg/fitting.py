@@ -1,15 +1,12 @@
 """What can be summed under masks at all, whatever the protocol."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.coverage import looks_ahead
 from simfl.core.scenario_view import ScenarioView, has_buffer
-
-if TYPE_CHECKING:
-    from simfl.training.base import Rule
 
 
 def summands(setting: ScenarioView) -> int | None:
@@ -27,21 +24,13 @@ def own_weights(setting: ScenarioView, *samples: int) -> NDArray[np.float64]:
 
 def unmaskable(setting: ScenarioView) -> Iterator[str]:
     """Why a rule's updates cannot be summed under masks, whatever the protocol."""
-    rule = setting.training
     if not np.allclose(weights := own_weights(setting, 1, 2, 3), np.rint(weights), rtol=1e-9, atol=0):
         yield f"adds whole numbers, but a client with one sample weighs {weights[0]:g}; use weighting: equal or samples"
-    if rule.asynchronous and _looks_ahead(rule):
+    if looks_ahead(setting):
         yield (
             "masks an update before the model exists that it is to be compared with; add the clients' changes "
             "(mix: deltas), or use secagg: plain"
         )
-
-
-def _looks_ahead(rule: "Rule") -> bool:
-    """Whether what is summed depends on the server's model of the moment, which a client cannot know."""
-    zero = np.zeros((1, 1), dtype=np.float32)
-    one, other = (rule.contributions(zero, lambda: [zero[0]], zero[0] + model) for model in (0, 1))
-    return bool((one != other).any())
 
 
 def differ(setting: ScenarioView) -> bool:

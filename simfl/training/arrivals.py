@@ -15,10 +15,12 @@ class Arrivals(Plugin, Protocol):
     Attributes:
         server: name of the server that runs it, of the family "server".
         clocked: whether clients occupy slots on the simulated clock, so that ``concurrency`` means something.
+        oldest: the largest staleness that an update can have; None = nobody knows one.
     """
 
     server: str
     clocked: bool
+    oldest: int | None = None
 
 
 ARRIVALS = Registry[Arrivals]("arrivals", protocol=Arrivals)
@@ -47,3 +49,8 @@ class UniformStaleness:
 
     max: Annotated[int, Field(ge=0, le=100_000, description="largest staleness, in server updates")] = 10
     seconds: Annotated[float, Field(ge=0, le=1e12, description="simulated time between two aggregations")] = 1.0
+
+    @property
+    def oldest(self) -> int:
+        """That of its distribution."""
+        return self.max

@@ -9,6 +9,7 @@ with e_i = the client's samples or 1 and Z = Σ e_i (``count``), Σ e_i s(τ_i) 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -118,6 +119,14 @@ class FedBuff(SgdRule):
                 return float(weights.sum())
             case _:
                 return 1.0
+
+    @property
+    def weighs_staleness(self) -> bool:
+        """Whether an update can be older than those of full weight."""
+        rounds = self.most_rounds
+        bounds = (self.max_staleness, self.arrivals.oldest, None if rounds is None else rounds - 1)
+        oldest = min((bound for bound in bounds if bound is not None), default=inf)
+        return bool(oldest > self.staleness.level_until)
 
     @property
     def sends_changes(self) -> bool:

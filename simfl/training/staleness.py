@@ -5,6 +5,7 @@ The staleness of an update is the number of server updates since its client down
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Protocol
 
 import numpy as np
@@ -16,7 +17,14 @@ from simfl.core.registration.registry import Registry
 
 
 class Staleness(Plugin, Protocol):
-    """A staleness function s: 1 at staleness 0 and never increasing."""
+    """A staleness function s: 1 at staleness 0 and never increasing.
+
+    Attributes:
+        level_until: the largest staleness up to which s is certainly 1, so that updates no older count the same;
+            infinity = s is constant. Noise of which clients add equal parts rests on it.
+    """
+
+    level_until: float = 0.0
 
     @abstractmethod
     def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
@@ -32,6 +40,8 @@ STALENESS = Registry[Staleness]("staleness", protocol=Staleness)
 class ConstantStaleness:
     """An old update counts as much as a fresh one."""
 
+    level_until = inf
+
     def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
         return np.ones(np.shape(staleness))
 
@@ -42,6 +52,11 @@ class PolynomialStaleness:
     """(1 + τ)^(-alpha); the FedBuff paper uses alpha = 0.5."""
 
     alpha: Annotated[float, Field(ge=0, le=100, description="exponent; 0 = constant")] = 0.5
+
+    @property
+    def level_until(self) -> float:
+        """A power of 0 is 1."""
+        return 0.0 if self.alpha else inf
 
     def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
         return (1.0 + np.asarray(staleness)) ** -self.alpha
@@ -54,6 +69,11 @@ class HingeStaleness:
 
     a: Annotated[float, Field(ge=0, le=1e6, description="how fast the weight falls after b")] = 10.0
     b: Annotated[float, Field(ge=0, le=1e9, description="largest staleness of full weight")] = 4.0
+
+    @property
+    def level_until(self) -> float:
+        """Where it begins to fall, if it does."""
+        return self.b if self.a else inf
 
     def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
         return 1.0 / (self.a * np.maximum(np.asarray(staleness) - self.b, 0.0) + 1.0)

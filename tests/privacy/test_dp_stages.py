@@ -143,6 +143,34 @@ def test_what_bits_cost_is_taken_from_the_updates():
     assert stage.loss(facts).mu == pytest.approx([1.0])
 
 
+def release(stage, count, state, number=0):
+    """A sum of four updates of 0 in which the bits and their noise seem to count so many more short updates."""
+    sent = np.array([0.0, 0.0, 0.0, count / 4], dtype="f4")
+    return stage.server(sent, members(4, number, version=number), state, STREAMS)[1]
+
+
+@pytest.mark.parametrize("count", [1e4, -1e4])
+def test_a_norm_that_falls_or_grows_for_ever_stays_a_number_and_costs_what_it_costs(count):
+    """The bits are released however short the updates are; ten rounds after ten others would have made the norm 0."""
+    stage = made("adaptive_gaussian", noise_multiplier=2.0, bit_std=100.0, rate=10.0)
+    state = stage.start(3)
+    for t in range(20):
+        state = release(stage, count, state, t)
+        facts = {
+            name: np.array([value]) for name, value in stage.facts(members(4, t + 1, version=t + 1), state).items()
+        }
+        assert stage.loss(facts).mu == pytest.approx([0.5], rel=1e-12)
+        assert 1e-30 <= facts["clip_norm"][0] <= 1e30
+    updates = stage.client(np.full((2, 3), 9, dtype="f4"), jobs(2, 20), state, STREAMS)[:, :-1]
+    assert (norms(updates) <= state["norm"][-1]).all() and (updates > 0).all()
+
+
+def test_nothing_added_to_updates_of_length_0_is_no_protection():
+    stage, nothing = made("adaptive_gaussian", bit_std=1.0), np.array([0.0, np.nan, 1.0])
+    loss = stage.loss({"sensitivity": nothing, "std": np.array([0.0, np.nan, 2.0])})
+    assert loss.mu.tolist() == [np.inf, 0.0, 0.5], "where a round said nothing, nothing is told"
+
+
 def test_a_stale_client_clips_to_the_norm_of_its_own_model():
     stage = made("adaptive_gaussian", noise_multiplier=0.0, bit_std=1.0)
     state = {"since": np.array([0, 3, 7]), "norm": np.array([1.0, 2.0, 0.5])}
@@ -235,7 +263,7 @@ def test_xnoise_leaves_exactly_the_noise_asked_for_whoever_drops_out(missing):
     """Eight clients, up to three drops tolerated; beyond, too little is left, and said."""
     stage, d, m = made("xnoise", noise_multiplier=2.0, sharers=8, tolerance=3, bits=18), 1 << 14, 8 - missing
     left = 1.0 if missing <= 3 else m / (8 - 3)
-    assert stage.remaining_variance(m) * m / 8 == pytest.approx(left, rel=1e-12)
+    assert stage.remaining_variance(members(m)) * m / 8 == pytest.approx(left, rel=1e-12)
     mean, _ = through(stage, np.zeros((m, d)))
     assert (mean * m).var() == pytest.approx(4.0 * left, rel=0.05)
     facts = stage.facts(members(m), stage.start(d))
@@ -247,8 +275,8 @@ def test_the_parts_of_xnoise_add_up(n, tolerance):
     """What remains of n - D clients after D drops is the first's n parts, in fractions."""
     stage = made("xnoise", sharers=n, tolerance=tolerance)
     for missing in range(tolerance + 1):
-        assert stage.remaining_variance(n - missing) * (n - missing) / n == pytest.approx(1.0, rel=1e-12)
-    after = [stage.remaining_variance(m) * m / n for m in range(n - tolerance - 1, 0, -1)]
+        assert stage.remaining_variance(members(n - missing)) * (n - missing) / n == pytest.approx(1.0, rel=1e-12)
+    after = [stage.remaining_variance(members(m)) * m / n for m in range(n - tolerance - 1, 0, -1)]
     assert all(a > b for a, b in pairwise([1.0, *after]))
 
 
@@ -436,6 +464,7 @@ REFUSED = {
     "xnoise: {tolerance: 4}": ("tolerance", "nearest value is 3"),
     "xnoise: {secagg: lightsecagg}": ("", "use secagg or secagg_plus"),
     "adaptive_gaussian: {noise_multiplier: 1, bit_std: 0.5}": ("bit_std", "above 0.5"),
+    "adaptive_gaussian: {initial_norm: 1.0e-31, bit_std: 1}": ("initial_norm", "1e-30"),
     "central_gaussian: {clip_norm: 0}": ("clip_norm", "greater than 0"),
     "central_gaussian: {noise_multiplier: -1}": ("noise_multiplier", "0"),
     "local_laplace: {epsilon: 0}": ("epsilon", "0"),

@@ -15,7 +15,7 @@ from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES, VALUE_BYTES
 from simfl.core.rng import Streams
-from simfl.core.types import CLEAR_FIELDS, Units
+from simfl.core.types import CLEAR_FIELDS, Job, Units
 from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
 from simfl.metrics.base import Metric
@@ -145,6 +145,12 @@ class Components(Generic[R_co]):
         if versions is not None and self.counts_change and self.learner.dimension:
             empty = self._empty_at(units.ravel(), np.broadcast_to(versions, units.shape).ravel())
         return Cohort(number, units, self.elements, self.clients, self.heaviest, empty, seeds)
+
+    def cohort_of(self, number: int, units: Sequence[Sequence[Job]]) -> Cohort:
+        """The same of units of jobs."""
+        clients = np.array([[job.client for job in unit] for unit in units], dtype=np.int32)
+        versions = np.array([[job.version for job in unit] for unit in units], dtype=np.int64)
+        return self.cohort(number, clients, versions)
 
     def buffered_cohort(
         self,

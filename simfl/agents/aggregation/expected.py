@@ -36,7 +36,7 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     else:
         n, partial = policy.k, rule.losses.on_failure == "partial"
     unit = 1 if partial else policy.unit_size
-    cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit))
+    cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit), None)
     dense = parts.learner.model_bytes
     down, up = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
     sizes = (down, parts.compressed_bytes(up))

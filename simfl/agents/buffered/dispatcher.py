@@ -168,8 +168,7 @@ class Dispatcher:
 
     def _prepare(self, unit: Unit) -> CompletedSession[PreparedUnits | SessionFailure]:
         """The protocol's session before a unit's models go out; known when it begins."""
-        clients = np.array([[task.job.client for task in unit.members]], dtype=np.int32)
-        cohort = self.parts.cohort(unit.selection_id, clients)
+        cohort = self.parts.cohort_of(unit.selection_id, [[task.job for task in unit.members]])
         session = self.parts.protocol.prepare(cohort, self.parts.streams)
         return run_session(self.parts, session, unit.selection_id, unit.started_s, "prepare")
 

@@ -45,8 +45,8 @@ class SharedWork:
 
     def prepare(self, unit: Unit, prepared: Prepared) -> LiveSession:
         """The session before a unit's models go out; it is not started."""
-        clients = np.array([[task.job.client for task in unit.members]], dtype=np.int32)
-        session = self.parts.protocol.prepare(self.parts.cohort(unit.selection_id, clients), self.parts.streams)
+        cohort = self.parts.cohort_of(unit.selection_id, [[task.job for task in unit.members]])
+        session = self.parts.protocol.prepare(cohort, self.parts.streams)
         live = self._session(
             session, unit.selection_id, "prepare", unit.serial, lambda completed: prepared(unit, completed)
         )

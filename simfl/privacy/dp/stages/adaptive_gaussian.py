@@ -17,7 +17,10 @@ from simfl.privacy.dp.stages.central_gaussian import NOISE, MaxWeight, Multiplie
 from simfl.privacy.dp.stages.clip import clip_norms, norms, of_sums, participants
 from simfl.privacy.stage import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
 
-LARGEST = 1e30
+LEAST, LARGEST = 1e-30, 1e30
+"""Norms between which C stays: updates and noise of these sizes are numbers of float32, and what they cost is known."""
+STEEPEST = 500.0
+"""The logarithm of a factor that leads from any such C to the largest; beyond 709 there is no number for it."""
 
 
 @STAGES("adaptive_gaussian")
@@ -26,14 +29,16 @@ class AdaptiveGaussian(Stage):
     """Beside its clipped update each client says whether it was short; C moves until a given share of them is.
 
     C becomes C exp(-rate (b - quantile)), b the noised share of updates whose length *before* clipping is at most C; a
-    client clips to the C of the model that it has downloaded. Sensitivity: the largest C in the sum, and 1/2 of the
-    bits, times an update's weight; together they cost what a noise multiplier z costs. Adjacency: a client's update and
-    bit against none. It protects against those who see the models. Reference: Andrew et al., "Differentially private
-    learning with adaptive clipping", NeurIPS 2021, Algorithm 1 and Theorem 1.
+    client clips to the C of the model that it has downloaded. It stays between 1e-30 and 1e30. Sensitivity: the largest
+    C in the sum, and 1/2 of the bits, times an update's weight; together they cost what a noise multiplier z costs.
+    Adjacency: a client's update and bit against none. It protects against those who see the models. Reference: Andrew
+    et al., "Differentially private learning with adaptive clipping", NeurIPS 2021, Algorithm 1 and Theorem 1.
     """
 
     noise_multiplier: Multiplier = 1.0
-    initial_norm: Annotated[float, Field(gt=0, description="the clip norm before the first aggregation")] = 0.1
+    initial_norm: Annotated[
+        float, Field(ge=LEAST, le=LARGEST, description="the clip norm before the first aggregation")
+    ] = 0.1
     rate: Annotated[float, Field(gt=0, le=10, description="how fast the clip norm moves, in its logarithm")] = 0.2
     quantile: Annotated[float, Field(ge=0, le=1, description="share of updates that the norm is to leave whole")] = 0.5
     bit_std: Annotated[
@@ -91,7 +96,8 @@ class AdaptiveGaussian(Stage):
             std = self.update_multiplier * self._norm(members, state) * unit
             update = (update + gaussian.sample(rng, std / members.divisor, len(update))).astype(np.float32)
         share = 0.5 + count / (members.fixed or float(members.weights.sum()))
-        norm = min(state["norm"][-1] * exp(-self.rate * (share - self.quantile)), LARGEST)
+        step = min(-self.rate * (share - self.quantile), STEEPEST)
+        norm = min(max(state["norm"][-1] * exp(step), LEAST), LARGEST)
         since = np.append(state["since"], members.number + 1)
         return update, {"since": since, "norm": np.append(state["norm"], norm)}
 

@@ -77,6 +77,10 @@ class CentralGaussian(Stage):
 
 
 def gaussian_loss(facts: Facts, weighted: bool = True) -> Loss:
-    """Of the facts ``sensitivity`` and ``std``."""
-    with np.errstate(divide="ignore"):
-        return Loss(mu=np.nan_to_num(facts["sensitivity"] / facts["std"], posinf=np.inf), weighted=weighted)
+    """Of the facts ``sensitivity`` and ``std``; infinite where nothing was added.
+
+    Also to updates that were clipped to 0: a stage may have released more than them.
+    """
+    sensitivity, std = facts["sensitivity"], facts["std"]
+    mu = np.divide(sensitivity, std, out=np.full(len(std), np.inf), where=std != 0)
+    return Loss(mu=np.nan_to_num(mu, posinf=np.inf), weighted=weighted)

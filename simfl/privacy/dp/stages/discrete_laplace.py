@@ -127,9 +127,9 @@ class DiscreteLaplace(Stage):
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         dimension = max(int(state["dimension"]), 1)
         to, n = self.steps(dimension), self.sharers or 1
-        std = sqrt(discrete_laplace.variance(to.scale, members.n_summed / n)) / self.fine / members.divisor
+        std = sqrt(discrete_laplace.variance(to.scale, members.squares / n)) / self.fine / members.divisor
         return {
-            "l1": float(to.l1), "scale": to.scale, "shape": max(members.n_summed - self.colluders, 0) / n,
+            "l1": float(to.l1), "scale": to.scale, "shape": members.honest(self.colluders) / n,
             "dimension": float(dimension), "noise_std": std,
         }  # fmt: skip
 

@@ -223,18 +223,18 @@ class Distributed(Stage):
         """Noise that is known and taken off the sum, int64 (d',), or 0."""
         return 0
 
-    def remaining_variance(self, count: int) -> float:
-        """The variance that each of ``count`` clients leaves in the sum, in multiples of :attr:`share`."""
+    def remaining_variance(self, members: Members) -> float:
+        """The variance that each of those in the sum leaves there, in multiples of :attr:`share`."""
         return 1.0
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         """Sensitivities and what each leaves of noise, in steps."""
         m, dimension = members.n_summed, max(int(state["dimension"]), 1)
-        to, remaining = self.grid.points(dimension), self.remaining_variance(members.n_summed)
-        std = sqrt(self.share * remaining * m) / members.divisor
+        to, remaining = self.grid.points(dimension), self.remaining_variance(members)
+        std = sqrt(self.share * remaining * members.squares) / members.divisor
         return {
             "l1": to.l1, "l2": to.l2, "variance": self.share * remaining * to.scale**2,
-            "dimension": float(to.dimension), "honest": float(max(m - self.colluders, 0)), "sharers": float(m),
+            "dimension": float(to.dimension), "honest": float(members.honest(self.colluders)), "sharers": float(m),
             "noise_std": std,
         }  # fmt: skip
 

@@ -27,11 +27,11 @@ Colluders = Annotated[int, Field(ge=0, description="clients whose parts do not c
 class LaplaceShares(Stage):
     """Updates are clipped in L1; each client adds a difference of two Gamma(1/n, clip_norm / epsilon) to it.
 
-    n of them add up to Laplace noise; of fewer, epsilon is restated, and infinite for half of them. Sensitivity:
-    clip_norm in L1. Adjacency: a client's update against none. It protects against those who see the models: shares are
-    real numbers, which no field adds up, so that the server sees each single one; discrete_laplace is what fields add
-    up. Reference: Goryczka and Xiong, "A comprehensive comparison of multiparty secure additions with differential
-    privacy", TDSC 2017.
+    n of them add up to Laplace noise; of fewer, epsilon is restated, and infinite for half of them, or where updates do
+    not count the same. Sensitivity: clip_norm in L1. Adjacency: a client's update against none. It protects against
+    those who see the models: shares are real numbers, which no field adds up, so that the server sees each single one;
+    discrete_laplace is what fields add up. Reference: Goryczka and Xiong, "A comprehensive comparison of multiparty
+    secure additions with differential privacy", TDSC 2017.
     """
 
     clip_norm: Annotated[float, Field(gt=0, description="the largest sum of an update's magnitudes")] = 1.0
@@ -70,7 +70,7 @@ class LaplaceShares(Stage):
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         scale = laplace.scale(self.clip_norm, self.epsilon)
-        shape = max(members.n_summed - self.colluders, 0) / (self.sharers or 1)
+        shape = members.honest(self.colluders) / (self.sharers or 1)
         about = {"sensitivity": self.clip_norm, "scale": scale, "shape": shape, "sharers": float(members.n_summed)}
         return about | {"dimension": float(state["dimension"])}
 

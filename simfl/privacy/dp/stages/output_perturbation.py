@@ -22,6 +22,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
+from simfl.privacy.dp.stages.clip import weights_differ
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -119,8 +120,9 @@ class OutputPerturbation(Stage):
             problems.append(("epsilon", f"{why}, or use noise_scale: calibrated"))
         if self.mechanism == "staircase" and self.adds == "share":
             problems.append(("adds", "is share, but a staircase is no sum of shares; use whole, or mechanism: laplace"))
-        if len(set(setting.training.weights(np.array([1, 2, 2]), np.array([0, 0, 3])).tolist())) > 1:
-            problems.append(("", "is for a mean in which all clients count the same; use weighting: equal"))
+        if weights_differ(setting):
+            why = "is for a mean in which all clients count the same"
+            problems.append(("", f"{why}; use weighting: equal and staleness: constant"))
         return problems
 
     def start(self, dimension: int) -> Arrays:
@@ -220,10 +222,11 @@ class OutputPerturbation(Stage):
     def _loss(self, members: Members, d: int) -> tuple[float, float, float]:
         """The scale of the noise, and the epsilons of a weight and of all d of them, if the noise is drawn now."""
         inside = members.weights > 0
+        weights = members.weights[inside]
         penalty = self.alpha if self.penalty is None else self.penalty
         with np.errstate(divide="ignore"):
-            moved = 2 * self.radius / (self._actual_samples(members)[inside] * np.float64(penalty))
-        scales, most = self.scales(members.jobs)[inside], float(moved.max(initial=0.0))
+            moved = 2 * self.radius / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
+        scales, most = self.scales(members.jobs)[inside] * weights, float(moved.max(initial=0.0))
         shape = len(scales) / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":
             share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0

@@ -57,14 +57,17 @@ class XNoise(Skellam):
         n, j = self.sharers or 1, np.arange(1, self.tolerance + 1)
         return np.append(1.0, n / ((n - j + 1) * (n - j)))
 
-    def missing_sharers(self, count: int) -> int | None:
-        """How many are missing; None if they are too many to take anything off."""
-        missing = (self.sharers or 1) - count
-        return missing if 0 <= missing <= self.tolerance else None
+    def opened_seeds(self, members: Members) -> int:
+        """How many seeds of each client in the sum were opened; of a log, as many as drops did not happen."""
+        if members.opened is not None:
+            counted = zip(members.opened, members.weights.tolist(), strict=True) if members.opened else ()
+            return max((len(seeds) for seeds, weight in counted if weight), default=0)
+        missing = (self.sharers or 1) - members.n_summed
+        return self.tolerance - missing if 0 <= missing <= self.tolerance else 0
 
-    def remaining_variance(self, count: int) -> float:
-        missing = self.missing_sharers(count)
-        return float(self.parts()[: self.tolerance + 1 if missing is None else missing + 1].sum())
+    def remaining_variance(self, members: Members) -> float:
+        """Of the parts whose seeds nobody has opened: what is said to remain is what was not taken off."""
+        return float(self.parts()[: self.tolerance + 1 - self.opened_seeds(members)].sum())
 
     def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
         return tuple(streams("dp/xnoise", job.id, j).bytes(SEED) for j in range(1, self.tolerance + 1))
