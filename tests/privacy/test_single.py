@@ -11,7 +11,7 @@ from simfl.privacy.base import COLUMNS
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import with_samples
-from simfl.runs.run import run
+from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.theory.expected_cardinality import theory
 
@@ -102,7 +102,9 @@ def test_theory_promises_no_more_of_weights_than_they_keep(tmp_path):
         tmp_path, "learning.partition=quantity", "training.weighting=samples", "privacy.rows=weights",
         "selection={name: batch_partition, k: 4, T: 2}", "training.rounds=12",
     )  # fmt: skip
-    assert theory(scenario)["guarantee"] == {"strong": None, "semi_strong": None, "weak": 2}
+    samples = build(scenario).learner.samples
+    assert samples.min() > 0
+    assert theory(scenario, samples)["guarantee"] == {"strong": None, "semi_strong": None, "weak": 2}
     assert seen.summary["privacy_semi_strong"] < 2 and seen.summary["privacy_strong"] == 1
     assert seen.summary["privacy_weak_lower"] >= seen.summary["guarantee_weak"] == 2
     equal = Scenario.parse(SCENARIO, "equal", ["privacy.rows=weights"])
