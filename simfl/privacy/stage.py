@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -35,6 +36,9 @@ class Members(NamedTuple):
         examples: int64 (n,): training samples of each job's client; None where they are not known, as of a log.
         fixed: the divisor where it is the same in every round, whoever came; else None.
         follows_data: whether a client is in it may have depended on its data.
+        step: by how much a protocol's rounding has moved each coordinate of an update at most, before its weight; 0 =
+            it adds up exactly, or whole numbers.
+        coordinates: of the vectors that were summed.
     """
 
     number: int
@@ -45,6 +49,15 @@ class Members(NamedTuple):
     examples: NDArray[np.int64] | None = None
     fixed: float | None = None
     follows_data: bool = False
+    step: float = 0.0
+    coordinates: int = 0
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding has moved an update at most, in L2, before its weight; it comes after all clipping, so
+        that it belongs to the sensitivity of every noise that is added to the sum.
+        """
+        return self.step * sqrt(self.coordinates)
 
     @property
     def n_summed(self) -> int:

@@ -137,7 +137,7 @@ class AggregationPipeline:
         in_sum &= total.weights != 0
         if not in_sum.any():
             return None
-        members = _members(number, client_updates, total)._replace(
+        members = _members(number, client_updates, total, parts.elements)._replace(
             examples=updates.examples, fixed=rule.fixed_denominator, follows_data=rule.follows_data
         )
         shares = members.weights / members.divisor if total.shares is None else total.shares
@@ -276,8 +276,8 @@ class AggregationPipeline:
         self.compression.restore(under("compression", state))
 
 
-def _members(number: int, client_updates: ClientUpdates, total: Aggregate) -> Members:
-    """Whose updates count what; a protocol may have rounded the weights."""
+def _members(number: int, client_updates: ClientUpdates, total: Aggregate, coordinates: int) -> Members:
+    """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
     rounded = np.divide(
         total.weights,
         client_updates.row,
@@ -285,4 +285,7 @@ def _members(number: int, client_updates: ClientUpdates, total: Aggregate) -> Me
         where=np.asarray(client_updates.row) != 0,
     )
     weights = client_updates.weights * rounded
-    return Members(number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened)
+    divisor = client_updates.divisor(weights)
+    return Members(
+        number, client_updates.jobs, weights, divisor, total.opened, step=total.step, coordinates=coordinates
+    )
