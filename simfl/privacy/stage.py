@@ -39,6 +39,8 @@ class Members(NamedTuple):
         step: by how much a protocol's rounding has moved each coordinate of an update at most, before its weight; 0 =
             it adds up exactly, or whole numbers.
         coordinates: of the vectors that were summed.
+        slope: the most that the gradient of one training sample's loss is long, for losses convex in the model,
+            infinite for others; for stages of single samples. None = not known: nothing is learned.
     """
 
     number: int
@@ -51,6 +53,7 @@ class Members(NamedTuple):
     follows_data: bool = False
     step: float = 0.0
     coordinates: int = 0
+    slope: float | None = None
 
     @property
     def rounding(self) -> float:
@@ -126,6 +129,7 @@ class Stage(Plugin, Protocol):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
             it does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.
+        of_samples: it protects single samples, so that it needs to know how much one can move a model: ``slope``.
     """
 
     columns: tuple[Column, ...] = ()
@@ -139,6 +143,7 @@ class Stage(Plugin, Protocol):
     at_client: bool = False
     covers: frozenset[str] = frozenset({"update"})
     certificate: str = ""
+    of_samples: bool = False
 
     @property
     def changes_coordinates(self) -> bool:

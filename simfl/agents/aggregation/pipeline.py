@@ -98,6 +98,7 @@ class AggregationPipeline:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.compression = CompressionStep(parts)
+        self.slope = parts.sample_slope
         self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
@@ -192,7 +193,7 @@ class AggregationPipeline:
 
     def _server(self, members: Members, server_update: NDArray[np.float32], broken: int) -> ReleasedUpdate:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
-        stages = self.parts.stages
+        stages, members = self.parts.stages, members._replace(slope=self.slope)
         facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
         server_update = self._whole(self._release(server_update, members))
         shown = {column.name for stage in stages for column in stage.columns}

@@ -102,6 +102,8 @@ class Oblivious(MaskedProtocol):
         if real < self.alpha:
             penalty = f"an L2 penalty (alpha) of {self.alpha:g}, but training.weight_decay is {real:g}"
             cautions.append(f"epsilon_weight is of clients that train with {penalty}")
+        if setting.learning.steepness == inf:
+            cautions.append("epsilon_weight is of models whose loss is convex, and learning.model does not say so")
         if self.noise == "once":
             cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
                          "the second sum on (left empty)")  # fmt: skip
