@@ -175,7 +175,11 @@ class ChosenLearning(Protocol):
         measures_losses: whether clients can say what loss a model has on their samples.
         counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
         tokens: samples are tokens of a text, not numbers.
+        steepness: of the model, infinite where its loss is not convex in the parameters; None = nothing is learned.
     """
+
+    @property
+    def steepness(self) -> float | None: ...
 
     @property
     def tokens(self) -> bool: ...

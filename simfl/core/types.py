@@ -246,6 +246,8 @@ class Aggregate(NamedTuple):
         shares: float64, shape (n,): what each update counts in the vector, which is the sum of share times update but
             for rounding; None = its weight over the rule's normaliser.
         opened: the last of each client's further secrets, as many as the protocol opens; empty where it opens none.
+        step: by how much rounding has moved a coordinate of an update at most, before the update got its weight; 0 =
+            nothing was rounded.
     """
 
     vector: NDArray[np.float32]
@@ -254,3 +256,4 @@ class Aggregate(NamedTuple):
     row: Mapping[str, Any] = MappingProxyType({})
     shares: NDArray[np.float64] | None = None
     opened: tuple[tuple[bytes, ...], ...] = ()
+    step: float = 0.0

@@ -87,6 +87,7 @@ class Trainer(Protocol):
         uses_outcomes: whether :meth:`report_outcomes` is called.
         private: bool (d,): coordinates that never leave a client; None = there are none.
         tensors: where each of the model's parameters lies in its vector.
+        steepness: of the model, see :class:`simfl.learning.models.base.Model`; None = nothing is learned.
     """
 
     dimension: int
@@ -96,6 +97,11 @@ class Trainer(Protocol):
     tensors: tuple[slice, ...]
     uses_outcomes: bool
     private: NDArray[np.bool_] | None
+    steepness: float | None
+
+    def largest_norm(self) -> float:
+        """The largest Euclidean norm of a training sample, of whichever client; 0 without any."""
+        ...
 
     def initial(self) -> NDArray[np.float32]:
         """The model x(0), shape (d,), drawn from the stream "model"."""
@@ -180,6 +186,7 @@ class Learning(Plugin, Protocol):
         external: the remote clients, which are processes of their own.
         uses_cluster: whether clients train on a cluster.
         tokens: samples are tokens, not numbers.
+        steepness: of the model, see :class:`simfl.learning.models.base.Model`; None = nothing is learned.
     """
 
     evaluate_every: int
@@ -188,6 +195,7 @@ class Learning(Plugin, Protocol):
     columns: tuple[Column, ...] = ()
     validates: bool = False
     tokens: bool = False
+    steepness: float | None = None
     everybody_holds_samples: bool = False
     measures_losses: bool = False
     counts_change: bool = False

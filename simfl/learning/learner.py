@@ -34,6 +34,9 @@ from simfl.learning.pretraining import ClientPretraining
 from simfl.learning.torch_setup import configure_torch
 from simfl.learning.training_losses import TrainingLosses
 
+PIECE = 1 << 10
+"""Samples whose norms are computed at a time."""
+
 
 class SupervisedLearner:
     """Implements :class:`simfl.learning.base.Learner` for one scenario."""
@@ -46,7 +49,7 @@ class SupervisedLearner:
         self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)
         self.holdings = self._holdings(choice.partition.split(self.data, scenario.clients, streams("partition")))
         self.partition = self.holdings.training
-        self.samples = self.partition.sizes
+        self.samples, self.steepness = self.partition.sizes, choice.steepness
         self.augment = choice.augment and choice.augment.suiting(self.data.shape, choice.data.name)
         self._build_model(scenario.means)
         self._build_algorithm(scenario.clients)
@@ -138,6 +141,11 @@ class SupervisedLearner:
     def labels(self) -> Labels:
         counts = self.partition.label_counts(self.data.y_train, self.data.classes)
         return Labels(self.data.label_names, counts)
+
+    def largest_norm(self) -> float:
+        rows = self.data.x_train.reshape(len(self.data.x_train), -1)
+        pieces = (rows[first : first + PIECE].astype(np.float64) for first in range(0, len(rows), PIECE))
+        return max((float(np.sqrt((piece**2).sum(axis=1).max())) for piece in pieces), default=0.0)
 
     def initial(self) -> NDArray[np.float32]:
         return self.start.copy()

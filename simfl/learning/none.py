@@ -48,7 +48,11 @@ class IdleLearner:
     sizes_vary: bool = field(default=False, init=False)
     uses_outcomes: bool = field(default=False, init=False)
     private: None = field(default=None, init=False)
+    steepness: None = field(default=None, init=False)
     evaluator: NoEvaluation = field(default=NoEvaluation(), init=False)
+
+    def largest_norm(self) -> float:
+        return 0.0
 
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)

@@ -101,6 +101,10 @@ class Supervised:
         return bool(self.model.tokens)
 
     @property
+    def steepness(self) -> float | None:
+        return float(self.model.steepness)
+
+    @property
     def everybody_holds_samples(self) -> bool:
         return bool(self.partition.leaves_nobody_out and self.holdout is None)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -39,6 +40,11 @@ class Members(NamedTuple):
         examples: int64 (n,): training samples of each job's client; None where they are not known, as of a log.
         fixed: the divisor where it is the same in every round, whoever came; else None.
         follows_data: whether a client is in it may have depended on its data.
+        step: by how much a protocol's rounding has moved each coordinate of an update at most, before its weight; 0 =
+            it adds up exactly, or whole numbers.
+        coordinates: of the vectors that were summed.
+        slope: the most that the gradient of one training sample's loss is long, for losses convex in the model,
+            infinite for others; for stages of single samples. None = not known: nothing is learned.
     """
 
     number: int
@@ -49,6 +55,16 @@ class Members(NamedTuple):
     examples: NDArray[np.int64] | None = None
     fixed: float | None = None
     follows_data: bool = False
+    step: float = 0.0
+    coordinates: int = 0
+    slope: float | None = None
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding has moved an update at most, in L2, before its weight; it comes after all clipping, so
+        that it belongs to the sensitivity of every noise that is added to the sum.
+        """
+        return self.step * sqrt(self.coordinates)
 
     @property
     def n_summed(self) -> int:
@@ -134,6 +150,7 @@ class Stage(Plugin, Protocol):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
             it does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.
+        of_samples: it protects single samples, so that it needs to know how much one can move a model: ``slope``.
     """
 
     columns: tuple[Column, ...] = ()
@@ -147,6 +164,7 @@ class Stage(Plugin, Protocol):
     at_client: bool = False
     covers: frozenset[str] = frozenset({"update"})
     certificate: str = ""
+    of_samples: bool = False
 
     @property
     def changes_coordinates(self) -> bool:

@@ -148,7 +148,8 @@ class BASecAgg(Coded):
             return Aggregate(np.zeros(updates.vectors.shape[1], dtype=np.float32), updates.clients, row)
         if not self.computes(updates, record.code.length):
             vector = updates.combine(updates.vectors, weights, divisor, updates.mask)
-            return Aggregate(vector, updates.clients, row, shares=weights / divisor)
+            step = self.grid_of(updates, record.limit).step
+            return Aggregate(vector, updates.clients, row, shares=weights / divisor, step=step)
         quantised = self.quantise_updates(updates, np.rint(base_weights), record.limit, streams)
         sums = replay_sessions(record, updates.jobs, quantised.vectors, factors.tolist(), self.min_sum or 2, streams)
         return self.mean(sums, quantised, updates._replace(row=row), divisor * self.staleness_scale, factors.tolist())

@@ -132,7 +132,7 @@ class LightSecAgg(Coded):
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         if not self.computes(updates, result.secret.code.length):
-            return self.clear_aggregate(updates)
+            return self.clear_aggregate(updates, result.secret.limit)
         quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
         vectors = dict(zip(updates.clients.tolist(), quantised.vectors, strict=True))
         sums = replay_sessions(result.secret, vectors, streams)

@@ -131,6 +131,9 @@ class MaskedProtocol(Protocol):
             cautions.append("in a sum of two, each client can subtract its own update")
         if self.scale is not None:
             cautions.append("with a scale of your own, sums can wrap around; rounds.csv counts it (wrapped)")
+            if any(stage.observer == "outside" for stage in setting.privacy.stages):
+                why = "rounding to a scale of your own adds up to the root of the coordinates over scale to"
+                cautions.append(f"{why} the sensitivity of the noise in the sum, and epsilon counts it")
         if most is not None and not setting.training.asynchronous:
             cautions += self._fragile(setting, most)
         return cautions
@@ -172,6 +175,12 @@ class MaskedProtocol(Protocol):
         """For sums of at most this weight; None where there is none."""
         return grid(self.clip, weight) if self.scale is None else Grid(self.scale, self.clip)
 
+    def grid_of(self, updates: ClientUpdates, limit: float) -> Grid:
+        """On which these updates are summed, in a sum of at most this weight: whole numbers as they are."""
+        on = Grid(1.0, inf) if updates.vectors.dtype == np.int64 else self.grid(limit)
+        assert on is not None, "the session before has looked"
+        return on
+
     def no_room(self, cohort: Cohort) -> str | None:
         """Why sums of such a cohort could wrap around on any grid; None if they need not."""
         weight = self.limit(cohort)
@@ -211,10 +220,8 @@ class MaskedProtocol(Protocol):
         whole = np.rint(weights).astype(np.int64)
         if (whole != weights).any() or weights.sum() > limit:
             raise SimflError(f"masked sums need whole weights, together at most {limit:g}; use weighting: equal")
-        ready = updates.vectors.dtype == np.int64
-        on = Grid(1.0, inf) if ready else self.grid(limit)
-        assert on is not None, "the session before has looked"
-        vectors, clipped = [], 0
+        on = self.grid_of(updates, limit)
+        ready, vectors, clipped = on.clip == inf, [], 0
         for job, weight, vector in zip(updates.jobs, whole.tolist(), updates.vectors, strict=True):
             values = (
                 Quantised(vector, 0) if ready else round_stochastically(vector, on, streams("secagg/rounding", job.id))
@@ -224,11 +231,13 @@ class MaskedProtocol(Protocol):
             vectors.append(np.concatenate([[weight], update]) if self.weight_channel else update)
         return QuantisedUpdates(vectors, whole, on, clipped)
 
-    def clear_aggregate(self, updates: ClientUpdates) -> Aggregate:
-        """What the rule makes of the updates as they are, where nothing is to be masked."""
+    def clear_aggregate(self, updates: ClientUpdates, limit: float) -> Aggregate:
+        """What the rule makes of the updates as they are, where nothing is to be masked; it has the step of the grid on
+        which the protocol would sum them, so that privacy is accounted alike.
+        """
         divisor = updates.divisor(updates.weights)
         vector = updates.combine(updates.vectors, updates.weights, divisor, updates.mask)
-        return Aggregate(vector, updates.clients, updates.row)
+        return Aggregate(vector, updates.clients, updates.row, step=self.grid_of(updates, limit).step)
 
     def mean(
         self,
@@ -260,7 +269,7 @@ class MaskedProtocol(Protocol):
             raise SimflError(f"{why}; use a smaller secagg.scale or null, or secagg.on_wrap: allow")
         row = {"clipped": quantised.clipped, "wrapped": wraps}
         shares = np.array(factors, dtype=np.float64) * quantised.weights / divisor
-        return Aggregate(vector, updates.clients, updates.row, row, shares)
+        return Aggregate(vector, updates.clients, updates.row, row, shares, step=quantised.grid.step)
 
 
 def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:

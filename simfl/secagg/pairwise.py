@@ -139,7 +139,8 @@ class PairwiseMasks(MaskedProtocol):
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         if not self.computes(updates):
-            return self.clear_aggregate(updates)._replace(opened=updates.opened_secrets(result.secret.opened))
+            clear = self.clear_aggregate(updates, result.secret.limit)
+            return clear._replace(opened=updates.opened_secrets(result.secret.opened))
         quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
         clients = updates.clients.tolist()
         vectors = dict(zip(clients, quantised.vectors, strict=True))

@@ -76,7 +76,7 @@ class PairwiseRatchet(MaskedProtocol):
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         if not self.computes(updates):
-            return self.clear_aggregate(updates)
+            return self.clear_aggregate(updates, result.secret.limit)
         quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
         members = {
             u: RatchetClient(u, secret(streams, "pairwise_ratchet/key", u), self.min_sum or 2)

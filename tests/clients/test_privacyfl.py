@@ -12,6 +12,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.data.base import Dataset
+from simfl.learning.models.base import MODELS
 from simfl.learning.partitions import PARTITIONS
 from simfl.privacy.dp.mechanisms import gaussian, staircase
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
@@ -279,9 +280,56 @@ def epsilon_columns(folder):
             for row in rows(folder, "rounds.csv")]  # fmt: skip
 
 
+def longest_row():
+    data = build(scenario()).learner.data
+    return float(np.linalg.norm(data.x_train.reshape(len(data.x_train), -1).astype(float), axis=1).max())
+
+
+def test_epsilon_is_of_the_longest_sample_whatever_radius_the_noise_is_made_for(tmp_path):
+    """Rows of digits are longer than 1: noise for norm 1 or 0.01 has an epsilon that much larger."""
+    noise = "epsilon: 1.0, samples: 20, new: 10, alpha: 0.1, radius: {}, noise_scale: calibrated"
+    keys = f"privacy.stages=[{{{{name: output_perturbation, {noise}}}}}]"
+    slope = (2 * (longest_row() ** 2 + 1)) ** 0.5
+    assert slope > 2
+    for radius in (1.0, 0.01):
+        made = scenario(keys.format(radius), "training.weight_decay=0.1")
+        found = epsilon_columns(run(made, tmp_path).path)
+        assert found == [pytest.approx((slope / radius, slope / radius * 650**0.5))] * 4
+
+
+def test_a_model_whose_loss_is_not_convex_has_no_epsilon(tmp_path):
+    made = scenario(NOISE, "training.weight_decay=0.1", "learning.model=mlp")
+    assert epsilon_columns(run(made, tmp_path).path) == [(np.inf, np.inf)] * 4
+    assert any("convex" in text and "infinite" in text for text in made.cautions())
+    assert not any("convex" in text for text in scenario(NOISE, "training.weight_decay=0.1").cautions())
+
+
+@pytest.mark.parametrize(
+    "name, shape, classes", [("logistic", (3,), 4), ("logistic", (2,), 2), ("binary_logistic", (3,), 2)]
+)
+def test_no_gradient_of_a_convex_model_is_longer_than_its_steepness_says(name, shape, classes):
+    import torch
+
+    model, rng = MODELS.of(name), np.random.default_rng(0)
+    module, most = model.build(shape, classes), 0.0
+    for trial in range(300):
+        x = torch.tensor(rng.normal(size=(1, *shape)) * 10.0 ** (trial % 5 - 2), dtype=torch.float32)
+        with torch.no_grad():
+            for weights in module.parameters():
+                weights.copy_(torch.tensor(rng.normal(size=weights.shape) * 10.0 ** (trial % 4 - 1)))
+        module.zero_grad()
+        torch.nn.functional.cross_entropy(module(x), torch.tensor([trial % classes])).backward()
+        gradient = sum(float((weights.grad**2).sum()) for weights in module.parameters()) ** 0.5
+        most = max(most, gradient / np.hypot(float(x.norm()), 1))
+    assert 0.9 * model.steepness < most <= model.steepness * (1 + 1e-5)
+    assert MODELS.of("mlp").steepness == np.inf == MODELS.of("lenet5").steepness
+
+
 def test_epsilon_is_of_the_samples_and_the_penalty_that_the_run_has(tmp_path):
     """Clients hold 20, 30, 40, 50 samples and train with a penalty of 0.1; whatever noise is made for."""
     honest = "privacy.stages=[{{name: output_perturbation, epsilon: 1.0, {}, noise_scale: calibrated}}]"
+    slope = (2 * (longest_row() ** 2 + 1)) ** 0.5  # of a softmax, with an intercept
+    honest = honest.replace("1.0,", f"1.0, radius: {slope!r},")
     right = scenario(honest.format("samples: 20, new: 10, alpha: 0.1"), "training.weight_decay=0.1")
     assert epsilon_columns(run(right, tmp_path / "a").path) == [pytest.approx((1.0, 650**0.5))] * 4
     assert right.privacy.stages[0].penalty == 0.1 and right.cautions() == []

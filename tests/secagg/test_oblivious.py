@@ -10,7 +10,7 @@ from simfl.core.rng import Streams
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.secagg.crypto.field import Q, to_signed
-from simfl.secagg.oblivious.grid_noise import Noise
+from simfl.secagg.oblivious.grid_noise import Noise, pure_epsilon
 from simfl.secagg.oblivious.guesses import guesses
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices, forward, run_round
 from simfl.secagg.oblivious.oblivious_noise import Oblivious
@@ -122,15 +122,74 @@ def test_a_receiver_sees_the_difference_of_two_noises_and_nothing_else():
 # -- the noise --------------------------------------------------------------------------------------------
 
 
+def laplace_chances(scale, size=4000):
+    """Of a discrete Laplace variable, -size .. size."""
+    chances = np.exp(-np.abs(np.arange(-size, size + 1)) / scale)
+    return chances / chances.sum()
+
+
 @pytest.mark.parametrize("parties, scale", [(50, 40.0), (200, 5.0), (12, 0.4), (3, 3.0)])
-def test_terms_are_rounded_differences_of_gamma_variables(parties, scale):
+def test_terms_are_shares_of_discrete_laplace_noise(parties, scale):
+    """A negative binomial variable is a Poisson one of a Gamma one; so many terms as parties are one Laplace."""
     size, shape = 400_000, 1 / parties
-    terms = Noise(shape, scale).draw(np.random.default_rng(5), size).dense(size)
+    made = Noise(shape, scale)
+    terms = made.draw(np.random.default_rng(5), size).dense(size)
     rng = np.random.default_rng(6)
-    plain = np.rint((rng.standard_gamma(shape, size) - rng.standard_gamma(shape, size)) * scale)
+    pair = rng.poisson(rng.standard_gamma(shape, (2, size)) / np.expm1(1 / scale))
+    plain = pair[0] - pair[1]
     edges = np.unique(np.concatenate([[-0.5, 0.5], np.quantile(plain[plain != 0], np.linspace(0, 1, 9)[1:-1]) + 0.25]))
     table = np.array([np.bincount(np.digitize(part, edges), minlength=len(edges) + 1) for part in (terms, plain)])
     assert stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue > 1e-3
+    whole = terms[: size // parties * parties].reshape(-1, parties).sum(axis=1)
+    chances, most = laplace_chances(scale), max(1, int(3 * scale))
+    seen = np.bincount(np.clip(whole, -most, most) + most, minlength=2 * most + 1)
+    middle = len(chances) // 2
+    expected = chances[middle - most : middle + most + 1].copy()
+    expected[[0, -1]] = (1 - expected[1:-1].sum()) / 2
+    assert stats.chisquare(seen, expected * len(whole)).pvalue > 1e-3
+    assert made.variance * parties == pytest.approx((chances * np.arange(-middle, middle + 1) ** 2).sum(), rel=1e-6)
+
+
+def rounded(x, noise):
+    """The chances of a number that is rounded at random to whole ones and gets noise; both have room at the ends."""
+    low = int(np.floor(x))
+    return (1 - (x - low)) * np.roll(noise, low) + (x - low) * np.roll(noise, low + 1)
+
+
+@pytest.mark.parametrize("laplaces", [1, 2, 5])
+@pytest.mark.parametrize("scale", [0.08, 0.32, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("moved", [0.08, 0.32, 1.0, 1.7, 4.0])
+def test_the_epsilon_of_a_rounded_weight_is_true_by_enumeration(moved, scale, laplaces):
+    noise, one = laplace_chances(scale, 400), laplace_chances(scale, 400)
+    for _ in range(laplaces - 1):
+        noise = np.convolve(noise, one, mode="same")
+    noise = np.maximum(noise, 1e-280)  # beyond, and around, doubles end
+    middle = slice(400 - int(min(300, 100 * scale)) - 3, 400 + int(min(300, 100 * scale)) + 4)
+    epsilon = pure_epsilon(moved, scale)
+    for begin in np.linspace(0, 1, 11):
+        one_way, other_way = (rounded(x, noise)[middle] for x in (begin, begin + moved))
+        assert np.abs(np.log(one_way) - np.log(other_way)).max() <= epsilon * (1 + 1e-9) + 1e-9
+
+
+def test_on_a_fine_grid_epsilon_is_that_of_real_numbers():
+    assert pure_epsilon(2.0**20, 2.0**20) == pytest.approx(1.0, rel=1e-6)
+    assert pure_epsilon(0.08, 0.08) == pytest.approx(1 / 0.08)  # of a step, however rarely
+    assert pure_epsilon(0.0, 0.0) == 0.0 and pure_epsilon(1.0, 0.0) == np.inf and pure_epsilon(1.0, 0.5**20) == 2**20
+
+
+@pytest.mark.parametrize("execute", ["true", "cost_only"])
+def test_a_coarse_grid_costs_what_it_costs_and_is_pointed_out(execute, tmp_path):
+    """Noise of 0.08 steps hides nothing of a rounded weight: 12.5 a round, not the 1 that real numbers would have."""
+    keys = "secagg={name: oblivious, epsilon: 1, samples: 200, radius: 8, noise_scale: calibrated, scale: 1, clip: 2}"
+    more = (keys, "attacks=[]", "training.weight_decay=1.0", "training.learning_rate=0.01", f"secagg.execute={execute}")
+    coarse, fine = scenario(*more), scenario(*more, "secagg.scale=null")
+    cells = [
+        [float(row["epsilon_weight"]) for row in rows(run(of, tmp_path).path, "rounds.csv")] for of in (coarse, fine)
+    ]
+    assert cells[0] == pytest.approx([12.5] * 4) and cells[1] == pytest.approx([1.0] * 4, rel=1e-5)
+    (said,) = (caution for caution in coarse.cautions() if "steps of the grid" in caution)
+    assert "0.08 steps" in said and "12.5, not 1" in said and "secagg.scale of 625 or more" in said
+    assert not any("steps of the grid" in caution for caution in fine.cautions())
 
 
 def test_no_noise_is_no_term():

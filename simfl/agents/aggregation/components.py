@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import hypot
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -98,6 +99,12 @@ class Components(Generic[R_co]):
     def changes_coordinates(self) -> bool:
         """Whether a stage codes what clients send."""
         return any(stage.changes_coordinates for stage in self.stages)
+
+    @cached_property
+    def sample_slope(self) -> float | None:
+        """The most that the gradient of one training sample's loss is long, where a stage needs it and it is known."""
+        steepness, needed = self.learner.steepness, any(stage.of_samples for stage in self.stages)
+        return None if steepness is None or not needed else steepness * hypot(self.learner.largest_norm(), 1)
 
     @property
     def elements(self) -> int:

@@ -98,6 +98,7 @@ class AggregationPipeline:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.compression = CompressionStep(parts)
+        self.slope = parts.sample_slope
         self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
@@ -137,7 +138,7 @@ class AggregationPipeline:
         in_sum &= total.weights != 0
         if not in_sum.any():
             return None
-        members = _members(number, client_updates, total)._replace(
+        members = _members(number, client_updates, total, parts.elements)._replace(
             examples=updates.examples, fixed=rule.fixed_denominator, follows_data=rule.follows_data
         )
         shares = members.weights / members.divisor if total.shares is None else total.shares
@@ -192,7 +193,7 @@ class AggregationPipeline:
 
     def _server(self, members: Members, server_update: NDArray[np.float32], broken: int) -> ReleasedUpdate:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
-        stages = self.parts.stages
+        stages, members = self.parts.stages, members._replace(slope=self.slope)
         facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
         server_update = self._whole(self._release(server_update, members))
         shown = [{column.name for column in stage.columns} for stage in stages]
@@ -276,8 +277,8 @@ class AggregationPipeline:
         self.compression.restore(under("compression", state))
 
 
-def _members(number: int, client_updates: ClientUpdates, total: Aggregate) -> Members:
-    """Whose updates count what; a protocol may have rounded the weights."""
+def _members(number: int, client_updates: ClientUpdates, total: Aggregate, coordinates: int) -> Members:
+    """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
     rounded = np.divide(
         total.weights,
         client_updates.row,
@@ -285,4 +286,7 @@ def _members(number: int, client_updates: ClientUpdates, total: Aggregate) -> Me
         where=np.asarray(client_updates.row) != 0,
     )
     weights = client_updates.weights * rounded
-    return Members(number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened)
+    divisor = client_updates.divisor(weights)
+    return Members(
+        number, client_updates.jobs, weights, divisor, total.opened, step=total.step, coordinates=coordinates
+    )

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Protocol, cast
 
 from simfl.core.errors import ScenarioError
@@ -29,6 +30,9 @@ class BuildableModel(Protocol):
     @property
     def tokens(self) -> bool | None: ...
 
+    @property
+    def steepness(self) -> float: ...
+
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module": ...
 
     def initial_values(self) -> "NDArray[np.float32] | None": ...
@@ -52,9 +56,12 @@ class Model(Plugin, Protocol):
 
     Attributes:
         tokens: samples are int64 tokens, each 0 .. classes - 1, not float32 numbers; None: either.
+        steepness: where the cross-entropy of one sample is convex in the parameters, the most that its gradient is
+            long, over the length of the sample with a 1 for the intercept; infinite = it is not convex, or nobody says.
     """
 
     tokens: bool | None = False
+    steepness: float = inf
 
     @abstractmethod
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":

@@ -4,7 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simfl.core.errors import ScenarioError
@@ -114,6 +114,7 @@ class UserNetwork:
     start: "NDArray[np.float32] | None" = None
 
     tokens: ClassVar[None] = None
+    steepness: ClassVar[float] = inf
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int | None:
         """Parameters of a module; None where it is only built later."""

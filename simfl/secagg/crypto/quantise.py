@@ -4,7 +4,7 @@ Q_c(x) = floor(c x) with probability 1 - (c x - floor(c x)), else one more: unbi
 """
 
 from dataclasses import dataclass
-from math import floor, log2
+from math import floor, inf, log2
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,11 @@ class Grid:
 
     scale: float
     clip: float
+
+    @property
+    def step(self) -> float:
+        """By how much rounding moves a number at most; 0 without a clip, where numbers are whole already."""
+        return 0.0 if self.clip == inf else 1 / self.scale
 
 
 class Quantised(NamedTuple):

@@ -1,23 +1,25 @@
-"""Differences of two Gamma variables on the grid of whole numbers, of which nearly all are zero.
+"""Shares of discrete Laplace noise on the grid of whole numbers, of which nearly all are zero.
 
-With n parties each term is round(X - Y), X and Y independent Gamma(1/n, scale): where both are below 1/2, that is 0
-whatever they are. So only the terms are drawn in which one of them is not; how many these are is binomial. The
-distribution is exact, and the time goes with the terms that matter.
+With n parties each term is a Polya share: the difference of two negative binomial variables of shape 1/n, which is the
+difference of two Gamma(1/n, scale) on the grid. Rounded one by one, such Gammas would hardly leave any noise where
+their scale is not many steps; Polya shares add up exactly, n of them to a variable with probabilities proportional to
+e^(-|k| / scale). The sum of a round holds n (n - 1), so that neighbouring probabilities of its noise differ by a factor
+of e^(1 / scale) at most, on any grid: that of one such variable, which adding others can only bring closer.
+
+A difference of two negative binomials is a sum of a Poisson number of jumps of either sign and logarithmic size (Kemp,
+"Efficient generation of logarithmically distributed pseudo-random variables", Applied Statistics 1981), so that only
+terms are drawn that may not be 0.
 """
 
 from dataclasses import dataclass
-from math import exp, expm1, log
+from math import ceil, exp, expm1, inf, log
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-
-EDGE = 0.5
-"""Two variables below it differ by less than 1/2."""
-DENSE = 0.1
-"""Share of large variables from which drawing all of them is faster."""
+STEEPEST = 700.0
+"""Exponents beyond are too large for a number."""
 
 
 class Terms(NamedTuple):
@@ -35,74 +37,49 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Noise:
-    """The distribution of a term: Gamma variables of shape 1/n for n parties, their scale in steps of the grid."""
+    """The distribution of a term: a Polya share of shape 1/n for n parties; its scale in steps of the grid."""
 
     shape: float
     scale: float
 
     @property
     def variance(self) -> float:
-        """Of a term before it is rounded."""
-        return 2 * self.shape * self.scale**2
+        """Of a term; the shapes of several add up."""
+        if not self.scale or 1 / self.scale > STEEPEST:
+            return 0.0
+        return 2 * self.shape * exp(-1 / self.scale) / expm1(-1 / self.scale) ** 2
 
     def draw(self, rng: np.random.Generator, size: int) -> Terms:
         """Independent terms."""
-        from scipy.special import gammaincc
-
-        if not self.scale:
+        if not self.scale or 1 / self.scale > STEEPEST:
             return Terms(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-        large = float(gammaincc(self.shape, EDGE / self.scale))
-        if large > DENSE:
-            pair = rng.standard_gamma(self.shape, (2, size)) * self.scale
-            values = np.rint(pair[0] - pair[1]).astype(np.int64)
-            places = np.flatnonzero(values)
-            return Terms(places, values[places])
-        first, second = (
-            np.sort(rng.choice(size, rng.binomial(size, large), replace=False, shuffle=False)) for _ in range(2)
-        )
-        places = np.union1d(first, second)
-        sides = [self._beside(rng, places, some) for some in (first, second)]
-        return Terms(places, np.rint(sides[0] - sides[1]).astype(np.int64))
-
-    def _beside(self, rng: np.random.Generator, places: NDArray[np.int64], some: NDArray[np.int64]) -> Floats:
-        """Variables at the places: large ones at some of them, small ones at the others."""
-        values = np.empty(len(places))
-        chosen = np.isin(places, some, assume_unique=True)
-        values[chosen] = self.scale * _above(rng, self.shape, EDGE / self.scale, len(some))
-        values[~chosen] = self.scale * _below(rng, self.shape, EDGE / self.scale, len(places) - len(some))
-        return values
+        rest = log(-expm1(-1 / self.scale))  # of the probability of a whole number that is not 0
+        jumps = int(rng.poisson(-2 * self.shape * rest * size))
+        with np.errstate(divide="ignore"):
+            stay = -np.log1p(-np.exp(rest * (1 - rng.random(jumps))))
+        sizes = 1 + np.floor(rng.standard_exponential(jumps) / stay)
+        signed = np.where(rng.random(jumps) < 0.5, -sizes, sizes)
+        places, where = np.unique(rng.integers(0, size, jumps), return_inverse=True)
+        values = np.bincount(where, signed, len(places)).astype(np.int64)
+        return Terms(places[values != 0], values[values != 0])
 
 
-def _above(rng: np.random.Generator, shape: float, edge: float, size: int) -> Floats:
-    """Gamma(shape) variables, shape at most 1, that are above an edge.
+def pure_epsilon(moved: float, scale: float) -> float:
+    """The pure epsilon of a number that is rounded at random to the grid and gets a whole Laplace variable or more.
 
-    By rejection: between the edge and 1 from x^(shape - 1), accepted with exp(-x); beyond 1 from exp(-x), accepted
-    with x^(shape - 1).
+    Let it lie x beyond a step, which is what it becomes with probability 1 - x, and else the next one. The chance of
+    any result is P = (1 - x) p + x p', of neighbouring probabilities p and p' of the noise, and |dP/dx| = |p' - p| <= P
+    (e^(1/scale) - 1), since p and p' differ by a factor of e^(1/scale) at most. So ln P changes by no more than
+    (e^(1/scale) - 1) a step, which goes to 1/scale on fine grids. On coarse ones another bound is less: with the same
+    coin, two numbers are rounded to steps that are at most the whole number above their distance apart.
+
+    Args:
+        moved: by how much the number may change, in steps.
+        scale: of the noise, in steps; 0 = there is none.
     """
-    variables, have, start = np.empty(size), 0, max(edge, 1.0)
-    gap = expm1(shape * log(edge)) if edge < 1 else 0.0
-    near, far = -gap / shape, exp(-start) * start ** (shape - 1)
-    while have < size:
-        count = int((size - have) * 1.3) + 16
-        low = rng.random(count) * (near + far) < near
-        u = rng.random(count)
-        x = np.where(low, np.exp(np.log1p((1 - u) * gap) / shape), start - np.log1p(-u))
-        accepted = x[rng.random(count) < np.where(low, np.exp(-x), (x / start) ** (shape - 1))][: size - have]
-        variables[have : have + len(accepted)] = accepted
-        have += len(accepted)
-    return variables
-
-
-def _below(rng: np.random.Generator, shape: float, edge: float, size: int) -> Floats:
-    """Gamma(shape) variables that are not above an edge: x^(shape - 1) up to the edge, accepted with exp(-x)."""
-    if edge > 1:
-        from scipy.special import gammainc, gammaincinv
-
-        return gammaincinv(shape, rng.random(size) * float(gammainc(shape, edge)))
-    variables, have = np.empty(size), 0
-    while have < size:
-        x = edge * rng.random(int((size - have) * 1.1) + 16) ** (1 / shape)
-        accepted = x[rng.random(len(x)) < np.exp(-x)][: size - have]
-        variables[have : have + len(accepted)] = accepted
-        have += len(accepted)
-    return variables
+    if not moved:
+        return 0.0
+    if not scale:
+        return inf
+    coupled = ceil(moved) / scale
+    return min(coupled, moved * expm1(1 / scale)) if 1 / scale < STEEPEST else coupled

@@ -21,8 +21,9 @@ from simfl.core.types import Aggregate
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.keys import ELEMENT, KEY
 from simfl.secagg.crypto.quantise import Grid
-from simfl.secagg.masked_protocol import CryptoRates, MaskedProtocol
-from simfl.secagg.oblivious.grid_noise import Noise
+from simfl.secagg.fitting import summands
+from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol
+from simfl.secagg.oblivious.grid_noise import Noise, pure_epsilon
 from simfl.secagg.oblivious.guesses import guesses
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, run_round
 from simfl.secagg.oblivious.pair_masks import masks
@@ -31,6 +32,8 @@ from simfl.secagg.updates import ClientUpdates
 
 TAIL = 40
 """The noise leaves its room in the field with a probability below 2^-TAIL."""
+NEARLY = 1.01
+"""An epsilon so many times that of real numbers, or less, needs no words."""
 
 
 class ObliviousRecord(NamedTuple):
@@ -46,9 +49,11 @@ class ObliviousRecord(NamedTuple):
 class Oblivious(MaskedProtocol):
     """Each party's noise comes from all others, masked, two to choose from; a missing party fails the round.
 
-    n (n - 1) differences of Gamma(1/n, scale) are in the sum: n - 1 Laplace variables. The scale is that of
-    ``output_perturbation``: 2 R / (n k alpha epsilon) as published, n times that if calibrated. Reference: Byrd et al.,
-    ICAIF 2022. With ``execute: cost_only`` the noise is drawn at once, as two Gamma(n - 1, scale).
+    n (n - 1) differences of Gamma(1/n, scale) are in the sum: n - 1 Laplace variables; on the grid of whole numbers
+    Polya shares and discrete Laplace variables (:mod:`simfl.secagg.oblivious.grid_noise`). The scale is that of
+    ``output_perturbation``: 2 R / (n k alpha epsilon) as published, n times that if calibrated. ``epsilon_weight``
+    counts that updates are rounded, too. Reference: Byrd et al., ICAIF 2022. With ``execute: cost_only`` the noise is
+    drawn at once, as two Gamma(n - 1, scale), without the grid; the columns are the same.
     """
 
     epsilon: Annotated[float, Field(gt=0, le=1e9, description="of a weight and a round, as stated by the publication")]
@@ -97,9 +102,17 @@ class Oblivious(MaskedProtocol):
         if real < self.alpha:
             penalty = f"an L2 penalty (alpha) of {self.alpha:g}, but training.weight_decay is {real:g}"
             cautions.append(f"epsilon_weight is of clients that train with {penalty}")
+        if setting.learning.steepness == inf:
+            cautions.append("epsilon_weight is of models whose loss is convex, and learning.model does not say so")
         if self.noise == "once":
             cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
                          "the second sum on (left empty)")  # fmt: skip
+        n = summands(setting) or setting.clients
+        exact, real = self.sensitivity() / self.noise_of(n), self._epsilon(n, self.scale or FINEST)
+        if self.scale is not None and real > NEARLY * exact:
+            noise, fine = self.noise_of(n) * self.scale, 1 / (2 * (NEARLY - 1) * self.noise_of(n))
+            why = f"the scale of the noise is {noise:.3g} steps of the grid, so that epsilon_weight is {real:.3g}, not"
+            cautions.append(f"{why} {exact:.3g}; a secagg.scale of {ceil(fine)} or more adds less than 1 %")
         return cautions
 
     # -- the noise -----------------------------------------------------------------------------------
@@ -112,6 +125,10 @@ class Oblivious(MaskedProtocol):
         """The scale of each term's two Gamma variables, among so many parties."""
         scale = self.sensitivity() / self.epsilon
         return scale / parties if self.noise_scale == "published" else scale
+
+    def _epsilon(self, parties: int, fine: float) -> float:
+        """Of a weight of a sum of so many parties, on a grid of ``fine`` steps in 1."""
+        return pure_epsilon(self.sensitivity() * fine, self.noise_of(parties) * fine)
 
     def noise_bound(self, cohort: Cohort) -> float:
         """What the noise of any coordinate hardly ever exceeds: its sum is sub-gamma, as that of Laplace variables."""
@@ -166,10 +183,12 @@ class Oblivious(MaskedProtocol):
         if missing:
             return SessionFailure(f"upload: {missing} of {n} clients are missing, and their masks stay in the sum")
         record = ObliviousRecord(cohort.number, np.sort(cohort.units.ravel()), self.limit(cohort))
-        scale = self.noise_of(n)
+        grid = self.grid(record.limit)
+        assert grid is not None, "the session before has looked"
         repeated = self.noise == "once" and cohort.number > 0  # noise that is there again cancels between two sums
-        epsilon = inf if repeated else self.sensitivity() / scale
-        row = {"noise_std": scale * sqrt(2 * (n - 1)) / n, "epsilon_weight": epsilon}
+        epsilon = inf if repeated else self._epsilon(n, grid.scale)
+        std = sqrt(Noise(n - 1, self.noise_of(n) * grid.scale).variance) / grid.scale / n
+        row = {"noise_std": std, "epsilon_weight": epsilon}
         return SessionResult(
             np.ones(len(uploaded), dtype=bool), record, n * cohort.dimension * self.rates.element_s, row
         )
@@ -184,7 +203,8 @@ class Oblivious(MaskedProtocol):
             n, rng = len(record.clients), streams("oblivious/sum", record.number)
             pair = rng.standard_gamma(n - 1, (2, len(mean)))
             noise = (pair[0] - pair[1]) * (self.noise_of(n) / divisor)
-            return Aggregate((mean + noise).astype(np.float32), updates.clients, updates.row)
+            step = self.grid_of(updates, record.limit).step
+            return Aggregate((mean + noise).astype(np.float32), updates.clients, updates.row, step=step)
         quantised = self.quantise_updates(updates, updates.weights, record.limit, streams)
         vectors = np.stack(quantised.vectors) + masks(streams, record.clients, record.number, len(quantised.vectors[0]))
         total = run_round(self.plan(record, quantised.grid, len(vectors[0])), record.number, vectors, streams).total

@@ -31,7 +31,7 @@ class CentralGaussian(Stage):
 
     def facts(self, members, state):
         noise = self.z * self.clip_norm
-        return {"sensitivity": self.clip_norm, "std": noise, "noise_std": noise / members.divisor}
+        return {"sensitivity": self.clip_norm + members.rounding, "std": noise, "noise_std": noise / members.divisor}
 
 
 @ACCOUNTANTS("zcdp")

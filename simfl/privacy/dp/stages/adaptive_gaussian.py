@@ -1,7 +1,7 @@
 """Central Gaussian noise with a clip norm that follows the updates."""
 
 from dataclasses import dataclass, replace
-from math import exp, sqrt
+from math import ceil, exp, hypot, sqrt
 from typing import Annotated, Self
 
 import numpy as np
@@ -30,9 +30,10 @@ class AdaptiveGaussian(Stage):
 
     C becomes C exp(-rate (b - quantile)), b the noised share of updates whose length *before* clipping is at most C; a
     client clips to the C of the model that it has downloaded. It stays between 1e-30 and 1e30. Sensitivity: the largest
-    C in the sum, and 1/2 of the bits, times an update's weight; together they cost what a noise multiplier z costs.
-    Adjacency: a client's update and bit against none. It protects against those who see the models. Reference: Andrew
-    et al., "Differentially private learning with adaptive clipping", NeurIPS 2021, Algorithm 1 and Theorem 1.
+    C in the sum, and 1/2 of the bits, times an update's weight; together they cost what a noise multiplier z costs. What a protocol's rounding adds
+    to either is counted besides: ``sensitivity`` is that with which noise of ``std`` costs as much. Adjacency: a
+    client's update and bit against none. It protects against those who see the models. Reference: Andrew et al.,
+    "Differentially private learning with adaptive clipping", NeurIPS 2021, Algorithm 1 and Theorem 1.
     """
 
     noise_multiplier: Multiplier = 1.0
@@ -105,10 +106,17 @@ class AdaptiveGaussian(Stage):
         norm, unit = self._norm(members, state), self.max_weight or 1.0
         added = self.update_multiplier * norm * unit / members.divisor
         std = self.noise_multiplier * norm * unit
-        return {"sensitivity": norm, "std": std, "noise_std": added, "clip_norm": float(state["norm"][-1])}
+        sensitivity = norm if not (members.step and std) else std * self._mu(members, norm)
+        return {"sensitivity": sensitivity, "std": std, "noise_std": added, "clip_norm": float(state["norm"][-1])}
 
     def loss(self, facts: Facts) -> Loss:
         return gaussian_loss(facts)
+
+    def _mu(self, members: Members, norm: float) -> float:
+        """What a rounded update of weight 1 and its rounded bit move, each in units of its noise, together."""
+        unit, bit = self.max_weight or 1.0, members.step * ceil(0.5 / members.step)
+        moved = (norm + members.rounding) / (self.update_multiplier * norm * unit)
+        return hypot(moved, bit / ((self.bit_std or 0) * unit))
 
     def _norm(self, members: Members, state: Arrays) -> float:
         """The largest norm to which a client in the sum has clipped."""

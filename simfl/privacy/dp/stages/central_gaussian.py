@@ -33,9 +33,9 @@ MaxWeight = Annotated[
 class CentralGaussian(Stage):
     """Updates are clipped to norm C; the server adds N(0, (z C)²) to their sum.
 
-    Sensitivity: C in L2, times an update's weight. Adjacency: a client's update against none. It protects against those
-    who see the models; the server sees the sum without noise. Reference: McMahan et al., "Learning differentially
-    private recurrent language models", ICLR 2018.
+    Sensitivity: C in L2 and what a protocol's rounding adds to it, times an update's weight. Adjacency: a client's
+    update against none. It protects against those who see the models; the server sees the sum without noise. Reference:
+    McMahan et al., "Learning differentially private recurrent language models", ICLR 2018.
     """
 
     clip_norm: Norm = 1.0
@@ -70,7 +70,8 @@ class CentralGaussian(Stage):
         return (vector + noise).astype(np.float32), state
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
-        return {"sensitivity": self.clip_norm, "std": self.std, "noise_std": self.std / members.divisor}
+        sensitivity = self.clip_norm + members.rounding
+        return {"sensitivity": sensitivity, "std": self.std, "noise_std": self.std / members.divisor}
 
     def loss(self, facts: Facts) -> Loss:
         return gaussian_loss(facts)

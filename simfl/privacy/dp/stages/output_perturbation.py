@@ -4,7 +4,10 @@ A client that minimises the mean of 1-Lipschitz losses plus alpha/2 |w|^2 over k
 most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhuri, Monteleoni and Sarwate, JMLR 2011,
 Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
 noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
-really train, ``training.weight_decay``.
+with which they really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R,
+where X is the norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of
+two classes, sqrt(2) for more, with an intercept. Corollary 8 is of convex losses, so that for other models every
+epsilon is infinite, and of exact minimisers.
 """
 
 from dataclasses import dataclass, replace
@@ -66,7 +69,9 @@ class OutputPerturbation(Stage):
             "null = all",
         ),
     ] = None
-    radius: Annotated[float, Field(gt=0, le=1e9, description="largest Euclidean norm of a sample, R")] = 1.0
+    radius: Annotated[
+        float, Field(gt=0, le=1e9, description="largest Euclidean norm of a sample, R, as noise assumes it")
+    ] = 1.0
     noise_scale: Annotated[
         Literal["published", "calibrated"], Field(description="how the scale of the noise follows from epsilon")
     ] = "published"
@@ -80,12 +85,14 @@ class OutputPerturbation(Stage):
 
     columns = (
         Column("epsilon_weight", "ε of a weight", "number",
-               "Epsilon of one weight of this round's mean, for one replaced sample, as the noise really is.", -1,
-               "whole_sum", shown=False),
+               "Epsilon of one weight of this round's mean, for one replaced sample, as noise and samples really are, "
+               "if clients minimise a convex loss exactly; empty where it is infinite.", -1, "whole_sum", shown=False),
         Column("epsilon_model", "ε of the model", "number",
-               "Epsilon of this round's whole mean, for one replaced sample; rounds add up.", -1, "whole_sum"),
+               "Epsilon of this round's whole mean, for one replaced sample, as that of a weight; rounds add up.", -1,
+               "whole_sum"),
     )  # fmt: skip
     certificate = "epsilon_model"
+    of_samples = True
     example = {"epsilon": 1.0, "samples": 30}
 
     def resolve(self, setting: ScenarioView) -> Self:
@@ -101,6 +108,9 @@ class OutputPerturbation(Stage):
         if setting.training.follows_data:
             why = "clients leave after a look at their own models, which tells of their data without any noise"
             cautions.append(f"{why}: epsilon_weight and epsilon_model are infinite (left empty)")
+        if setting.learning.steepness == inf:
+            why = "hold for losses that are convex in the model's parameters, and learning.model does not say so"
+            cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
         return cautions
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
@@ -225,7 +235,8 @@ class OutputPerturbation(Stage):
         weights = members.weights[inside]
         penalty = self.alpha if self.penalty is None else self.penalty
         with np.errstate(divide="ignore"):
-            moved = 2 * self.radius / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
+            slope = np.float64(self.radius if members.slope is None else members.slope)
+            moved = 2 * slope / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
         scales, most = self.scales(members.jobs)[inside] * weights, float(moved.max(initial=0.0))
         shape = len(scales) / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":

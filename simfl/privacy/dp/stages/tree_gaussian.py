@@ -19,10 +19,11 @@ class TreeGaussian(CentralGaussian):
     """Updates are clipped to norm C; the sum over all rounds so far gets the noise of at most log2 of them.
 
     The t-th aggregate completes the sum of the last 2^(number of times that 2 divides t) ones, whose noise N(0, (z C)²)
-    stays in every later sum over rounds that it is a part of. Sensitivity: C in L2, times an update's weight, in each
-    such block that holds it. Adjacency: a client's update against none. It protects against those who see the models.
-    Participation may follow any rule: no sampling is claimed. Reference: Kairouz et al., "Practical and private (deep)
-    learning without sampling or shuffling", ICML 2021, Algorithm 1. ``std`` is that of the noise of each block.
+    stays in every later sum over rounds that it is a part of. Sensitivity: C in L2 and what a protocol's rounding adds
+    to it at most in any aggregate so far, times an update's weight, in each such block that holds it. Adjacency: a
+    client's update against none. It protects against those who see the models. Participation may follow any rule: no
+    sampling is claimed. Reference: Kairouz et al., "Practical and private (deep) learning without sampling or
+    shuffling", ICML 2021, Algorithm 1. ``std`` is that of the noise of each block.
     """
 
     amplifies = False
@@ -35,13 +36,13 @@ class TreeGaussian(CentralGaussian):
         return problems
 
     def start(self, dimension: int) -> Arrays:
-        return {"aggregates": np.int64(0)}
+        return {"aggregates": np.int64(0), "rounding": np.float64(0)}
 
     def server(
         self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
     ) -> tuple[NDArray[np.float32], Arrays]:
         t = int(state["aggregates"]) + 1
-        after = {"aggregates": np.int64(t)}
+        after = {"aggregates": np.int64(t), "rounding": np.float64(_most_rounding(members, state))}
         if not self.std:
             return vector, after
         noise = np.zeros(len(vector))
@@ -55,10 +56,16 @@ class TreeGaussian(CentralGaussian):
         t = int(state["aggregates"]) + 1
         changed = len(_blocks(t) ^ _blocks(t - 1))
         noise_std = self.std * changed**0.5 / members.divisor
-        return {"sensitivity": self.clip_norm, "std": self.std, "noise_std": noise_std, "span": float(t & -t)}
+        sensitivity = self.clip_norm + _most_rounding(members, state)
+        return {"sensitivity": sensitivity, "std": self.std, "noise_std": noise_std, "span": float(t & -t)}
 
     def loss(self, facts: Facts) -> Loss:
         return replace(super().loss(facts), span=np.nan_to_num(facts["span"]).astype(np.int64))
+
+
+def _most_rounding(members: Members, state: Arrays) -> float:
+    """What rounding adds to an update in this aggregate or an earlier one, whose sums a block may hold, too."""
+    return max(members.rounding, float(state.get("rounding", 0.0)))
 
 
 def _blocks(t: int) -> set[tuple[int, int]]:
