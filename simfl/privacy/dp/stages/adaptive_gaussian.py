@@ -29,11 +29,12 @@ class AdaptiveGaussian(Stage):
     """Beside its clipped update each client says whether it was short; C moves until a given share of them is.
 
     C becomes C exp(-rate (b - quantile)), b the noised share of updates whose length *before* clipping is at most C; a
-    client clips to the C of the model that it has downloaded. It stays between 1e-30 and 1e30. Sensitivity: the largest
-    C in the sum, and 1/2 of the bits, times an update's weight; together they cost what a noise multiplier z costs. What a protocol's rounding adds
-    to either is counted besides: ``sensitivity`` is that with which noise of ``std`` costs as much. Adjacency: a
-    client's update and bit against none. It protects against those who see the models. Reference: Andrew et al.,
-    "Differentially private learning with adaptive clipping", NeurIPS 2021, Algorithm 1 and Theorem 1.
+    client clips to the C of the model that it has downloaded. It stays between 1e-30 and 1e30. Sensitivity: the
+    largest C in the sum, and 1/2 of the bits, times an update's weight; together they cost what a noise multiplier z
+    costs. What a protocol's rounding adds to either is counted besides: ``sensitivity`` is that with which noise of
+    ``std`` costs as much. Adjacency: a client's update and bit against none. It protects against those who see the
+    models. Reference: Andrew et al., "Differentially private learning with adaptive clipping", NeurIPS 2021, Algorithm
+    1 and Theorem 1.
     """
 
     noise_multiplier: Multiplier = 1.0
