@@ -44,6 +44,16 @@ def looks_ahead(setting: ScenarioView) -> bool:
     return not rule.sends_changes or bool((one != other).any())
 
 
+def blind_noise(setting: ScenarioView) -> str:
+    """Why clients cannot add noise themselves, all of it or parts, where they do not know what is summed; empty where
+    they do.
+    """
+    if not looks_ahead(setting):
+        return ""
+    why = "noises an update at its client before the model exists that it is to be compared with"
+    return f"{why}; add the clients' changes (mix: deltas), or use a central mechanism"
+
+
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts of what each client sends, in jobs and before the first one."""
     return (*_sent_by_algorithm(setting), *told_by_compression(setting), *reports_for_selection(setting))

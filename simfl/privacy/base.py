@@ -6,10 +6,10 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from simfl.core.columns import ROUND_COLUMNS
+from simfl.core.coverage import blind_noise
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
-from simfl.privacy.dp.stages.clip import at_clients
 from simfl.privacy.stage import STAGES
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
@@ -51,5 +51,6 @@ class Privacy:
         """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
         problems = [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
-        blind = [i for i, stage in enumerate(self.stages) if stage.at_client]
-        return problems + [(f"stages.{i}", message) for i in blind for _, message in at_clients(setting)]
+        if problem := blind_noise(setting):
+            problems += [(f"stages.{i}", problem) for i, stage in enumerate(self.stages) if stage.at_client]
+        return problems

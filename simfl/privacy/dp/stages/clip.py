@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import looks_ahead
+from simfl.core.coverage import blind_noise
 from simfl.core.scenario_view import ScenarioView, has_buffer
 
 BELOW = 1 - 2.0**-20
@@ -52,14 +52,6 @@ def of_sums(setting: ScenarioView, max_weight: float | None = 1.0) -> list[Probl
     return problems
 
 
-def at_clients(setting: ScenarioView) -> list[Problem]:
-    """What noise needs that clients add themselves, all of it or parts: that they know what is summed."""
-    if not looks_ahead(setting):
-        return []
-    why = "noises an update at its client before the model exists that it is to be compared with"
-    return [("", f"{why}; add the clients' changes (mix: deltas), or use a central mechanism")]
-
-
 def weights_differ(setting: ScenarioView) -> bool:
     """Whether updates may count differently, as their clients hold samples or as they are old.
 
@@ -72,7 +64,9 @@ def weights_differ(setting: ScenarioView) -> bool:
 
 def same_weights(setting: ScenarioView) -> list[Problem]:
     """What noise needs of which every client adds a part: updates that all count once."""
-    problems = [*of_sums(setting), *at_clients(setting)]
+    problems = of_sums(setting)
+    if problem := blind_noise(setting):
+        problems.append(("", problem))
     if weights_differ(setting):
         why = "adds noise in equal parts, but updates count differently; use weighting: equal and staleness: constant"
         problems.append(("", f"{why}, or a central mechanism"))
