@@ -57,6 +57,7 @@ def command(
     of noise in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
     """
     from simfl.core.coverage import forms
+    from simfl.core.tolerance import tolerated_colluders
     from simfl.experiments.attack.recovery_theory import windows
     from simfl.runs.central_noise import central_noise
     from simfl.selection.theory.expected_cardinality import theory
@@ -64,10 +65,11 @@ def command(
     scenario = load(file, overrides, plugins)
     samples, sums = _samples_and_sums(scenario)
     known, seen = theory(scenario, samples), windows(scenario)
+    tolerated = tolerated_colluders(scenario, sums.get("clients"))
     if epsilon is not None:
         known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)
     if colluders is not None:
-        known |= _against_any(known["guarantee"], colluders, scenario.clients, _most_colluders(sums))
+        known |= _against_any(known["guarantee"], colluders, scenario.clients, tolerated)
     if as_json:
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
         print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
@@ -79,7 +81,9 @@ def command(
     for name, text in _lines(sums):
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
-        click.echo(f"{'colluders':<22}{_tolerance(scenario.secagg.shows_updates, sums, colluders)}")
+        sure = scenario.secagg.shows_updates or sums.get("sure", True)
+        text = _tolerance(scenario.secagg.shows_updates, tolerated, colluders)
+        click.echo(f"{'colluders':<22}{text}{'' if sure else '; of smaller sums perhaps fewer'}")
     _least_squares(seen, scenario.compression.codes)
 
 
@@ -121,17 +125,11 @@ def _against_any(
     return {"guarantee_colluders": left or None}
 
 
-def _most_colluders(sums: JsonObject) -> int | None:
-    """Clients of a sum with whom the server learns no single update from the protocol; None = not known."""
-    most: int | None = sums.get("known", {}).get("colluding")
-    return most
-
-
-def _tolerance(shows_updates: bool, sums: JsonObject, colluders: int) -> str:
+def _tolerance(shows_updates: bool, most: int | None, colluders: int) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
     if shows_updates:
         return "the server sees every update without them; the guarantees are those of the sums alone"
-    if (most := _most_colluders(sums)) is None:
+    if most is None:
         return "how many of them the protocol tolerates is not known"
     if colluders <= most:
         return f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"

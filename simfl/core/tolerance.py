@@ -11,6 +11,8 @@ from simfl.core.wording import amount
 def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int | None:
     """Clients who with the server learn no single update from the protocol, whoever they are; None = not known.
 
+    0 where the protocol promises nothing of so small a sum, though it does of larger ones.
+
     Args:
         setting: the scenario.
         summed: clients in the sum; those whom the protocol was prepared for are at least as many. Only looked at
@@ -21,7 +23,11 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
         members: int | None = rule.buffer
     else:
         members = policy.k if policy.fixed_size and policy.k else summed
-    return setting.secagg.tolerance(members, setting.clients) if members else None
+    if not members:
+        return None
+    protocol, n = setting.secagg, setting.clients
+    tolerated = protocol.tolerance(members, n)
+    return 0 if tolerated is None and protocol.tolerance(n, n) is not None else tolerated
 
 
 def tolerance_problem(setting: ScenarioView, colluders: int) -> str:

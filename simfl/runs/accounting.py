@@ -44,7 +44,9 @@ def of_clients(scenario: Scenario, seen: History) -> Arrays:
     for accountant in accountants(scenario):
         for name, values in accountant.clients(seen).items():
             if name in numbers and not np.array_equal(numbers[name], values):
-                raise PluginError(accountant, f"clients says '{name}', as another accountant does with other values")
+                raise PluginError(
+                    accountant, f"clients says '{name}', as another accountant does with other values; rename it"
+                )
             numbers[name] = values
     return numbers
 

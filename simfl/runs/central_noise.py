@@ -83,7 +83,7 @@ def _with_epsilon(scenario: Scenario) -> Scenario:
     accountant = ACCOUNTANTS.of("zero_out")
     noised = replace(scenario, privacy=replace(privacy, stages=stages, accountants=(accountant,)))
     for path, message in conflicts(noised):
-        raise SimflError(f"--epsilon: with privacy.stages=[{STAGE}] there is none: {dotted_key(path)}: {message}")
+        raise SimflError(f"--epsilon: no epsilon holds with privacy.stages=[{STAGE}]: {dotted_key(path)}: {message}")
     coded = told_by_compression(noised)
     if names := [part.name for part in exposing(noised) if part not in coded]:
         raise SimflError(f"--epsilon: is infinite, as a client tells {', '.join(names)}, which no noise covers")
@@ -97,7 +97,7 @@ def _largest_weight(scenario: Scenario, samples: NDArray[np.int64] | None) -> fl
         SimflError: it depends on samples, and how many clients hold is not known.
     """
     rule = scenario.training
-    most = float(np.max(rule.row(np.arange(STALEST + 1))))
+    most = scenario.secagg.largest_row(float(np.max(rule.row(np.arange(STALEST + 1)))))
     if not rule.by_samples:
         return most
     if samples is None or scenario.learning.counts_change:

@@ -53,9 +53,9 @@ def _clashes(scenario: object) -> Iterator[tuple[KeyPath, str]]:
     simfl_columns = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)
     shared = {column.name: column for column in simfl_columns}
     owner_of = dict.fromkeys((*RESERVED, *shared, NOT_FINITE.name), "simfl's")
-    full = {name for name in owner_of if not name.startswith("privacy_")}
+    full = {name for name in owner_of if not name.startswith("privacy_")}  # nobody may fill these again
     for path, owner in _others(scenario):
-        fills, places = _fills(path, owner), set[str]()
+        fills, places = _fills(path, owner), set[str]()  # what it fills itself; what is full from now on
         for column in owner.columns:
             name = column.name
             differs = shared.setdefault(name, column) != column or name in RESERVED

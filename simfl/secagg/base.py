@@ -90,6 +90,10 @@ class Protocol(Plugin, Interface):
         """By which it multiplies whole numbers at most before it adds them."""
         return 1
 
+    def largest_row(self, row: float) -> float:
+        """The most that it makes of an entry of the participation matrix, such as a staleness weight, by rounding."""
+        return row
+
     def upload_bytes(self, update_bytes: object, dimension: int) -> Any:
         """Size on the wire of updates of ``update_bytes``, a number or (n,)."""
         return update_bytes

@@ -65,6 +65,9 @@ class BASecAgg(Coded):
         """A staleness weight of 1 in whole numbers."""
         return self.staleness_scale
 
+    def largest_row(self, row: float) -> float:
+        return ceil(row * self.staleness_scale) / self.staleness_scale
+
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, rule = super().check(setting), setting.training
         if not has_buffer(rule):

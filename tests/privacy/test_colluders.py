@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from simfl.audit import audit
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
+from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.multiround.colluders import against_any, without_clients
@@ -163,6 +164,28 @@ def test_more_colluders_than_the_protocol_tolerates_leave_nobody_hidden(tmp_path
             values, left = rounds[f"privacy_{name}"].dropna(), rounds[f"privacy_{name}_colluders"].dropna()
             expected = 12 - colluders if colluders <= most else 1
             assert len(left) == len(values) > 0 and (values == 12).all() and (left == expected).all()
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.55])
+def test_a_sum_for_which_the_protocol_has_no_sizes_tolerates_nobody(tmp_path, probability):
+    """Of nine clients a ring of secagg_plus may tolerate somebody or nobody, but never more when fewer are left."""
+    text = f"""
+seed: 11
+clients: 9
+selection: all
+training: {{name: fedavg, rounds: 3, on_failure: partial, weighting: equal}}
+learning: {{name: none, parameters: 4}}
+secagg: secagg_plus
+privacy: {{colluders: 1}}
+devices: {{failure: {{name: bernoulli, probability: {probability}}}}}
+"""
+    scenario = Scenario.parse(text, "ring")
+    prepared = tolerated_colluders(scenario, 9)
+    assert prepared is not None and all((tolerated_colluders(scenario, n) or 0) <= prepared for n in range(2, 9))
+    assert tolerated_colluders(scenario, 3) == 0 and scenario.secagg.tolerance(3, 9) is None
+    summary = run(scenario, tmp_path).summary
+    assert summary["tolerated_colluders"] <= prepared
+    assert summary["tolerated_colluders"] >= 1 or summary["privacy_strong_colluders"] == 1
 
 
 def test_sums_of_unknown_size_are_taken_as_small_as_they_are():

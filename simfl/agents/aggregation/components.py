@@ -140,7 +140,7 @@ class Components(Generic[R_co]):
         without = self.learner.samples == 0
         return without if self.learner.dimension and without.any() else None
 
-    def cohort(self, number: int, units: Units, versions: NDArray[np.int64] | int | None = None) -> Cohort:
+    def cohort(self, number: int, units: Units, versions: NDArray[np.int64] | int | None) -> Cohort:
         """Whom the protocol serves with aggregation (or selection) ``number``.
 
         Args:
