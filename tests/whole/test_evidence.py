@@ -206,15 +206,17 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     assert reached.min() > max(mean for mean, *_ in best.PUBLISHED.values())
     most = {name: last.loc[name] for name in ("FedLTN 0.9", "LotteryFL 0.5")}
     shares = {name: row.megabytes / dense for name, row in most.items()}
-    told = (
-        f"{most['FedLTN 0.9'].trained_mean:.1f} % with {shares['FedLTN 0.9']:.2f} of the megabytes (published 75.4 and"
-    )
-    assert told in text
-    assert f"{most['LotteryFL 0.5'].trained_mean:.1f} % with {shares['LotteryFL 0.5']:.2f} (74.9 and 0.54)" in text
+    pruned, lottery = most.items()
+    told = "FedLTN 0.9 at {:.1f} % with {:.2f} of the megabytes (five seeds; published 75.4 and 0.20)"
+    assert told.format(pruned[1].trained_mean, shares[pruned[0]]) in text and seeds[pruned[0]] == 5
+    told = "at {:.1f} % with {:.2f} (one seed; the five of the table at the head of this section have {:.1f} %"
+    assert told.format(lottery[1].trained_mean, shares[lottery[0]], at_002.trained_mean[lottery[0]]) in text
     for name, row in most.items():
         mean, _, share = best.PUBLISHED[name]
-        assert abs(row.trained_mean - mean) < 1.5 and abs(shares[name] - share) < 0.015
-    assert f"have {at_002.trained_mean['FedLTN 0.9']:.1f} and {at_002.trained_mean['LotteryFL 0.5']:.1f} %" in text
+        assert abs(row.trained_mean - mean) < 2.5 and abs(shares[name] - share) < 0.015
+    on_the_way = table.groupby(["arm", "rounds"]).trained_mean.mean().groupby("arm").max()
+    told = "Their means over the seeds were {:.1f} and {:.1f} points higher on the way."
+    assert told.format(*(on_the_way[name] - row.trained_mean for name, row in most.items())) in text
     course = pandas.read_csv(folder / "high_lenet_course.csv").query("rounds == 1500").set_index("arm").trained_mean
     earlier = table[table.rounds == 1500].groupby("arm").trained_mean.mean()
     lottery = ["LotteryFL 0.1", "LotteryFL 0.5"]
@@ -230,8 +232,6 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     assert f"{told} by {{:.1f}} and {{:.1f}}.".format(*gains) in text
     tops = [interval_of(table.query("rounds == 2000 and arm == @name").trained_mean).upper for name in small]
     assert min(gains) > 0 and (at_002.trained_mean_low[lottery] < tops).all()
-    highest = table[table.arm.isin(list(most))].groupby("arm").trained_mean.max()
-    assert all(round(highest[name] - row.trained_mean) == 3 for name, row in most.items())
     told = f"falls to {last.trained_mean['FedLTN 0.5']:.1f} % (five seeds: {at_002.trained_mean['FedLTN 0.5']:.1f})"
     assert f"as LotteryFL 0.5 and {told}" in text
     holders, pull, plain = last.loc["FedLTN 0.1, holders"], "FedLTN 0.1, printed pull", at_002.loc["FedLTN 0.1"]
