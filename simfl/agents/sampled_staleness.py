@@ -164,12 +164,10 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
     def _recover(self) -> Process[tuple[list[Member], SessionResult | SessionFailure]]:
         """The protocol's sum of the buffer, which is empty then: the members of the units in it, and its end."""
         parts, delivered = self.parts, self.units
-        clients = np.array([[job.client for job, _ in unit] for unit, _ in delivered], dtype=np.int32)
-        versions = np.array([[job.version for job, _ in unit] for unit, _ in delivered], dtype=np.int64)
         ages = np.array([[age for _, age in unit] for unit, _ in delivered], dtype=np.int64)
-        t, failed_draws = self.global_model.version, self.accounts.failed_draws
-        cohort = parts.buffered_cohort(t, clients, versions, ages, failed_draws)
-        everybody, secrets = np.ones(clients.shape, dtype=bool), [secret for _, secret in delivered]
+        cohort = parts.cohort_of(self.global_model.version, [[job for job, _ in unit] for unit, _ in delivered])
+        cohort = parts.buffered_cohort(cohort, ages, self.accounts.failed_draws)
+        everybody, secrets = np.ones(cohort.units.shape, dtype=bool), [secret for _, secret in delivered]
         session = parts.protocol.recover(cohort, everybody, secrets, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         outcome = (yield from self.run_session(session, number, "recover")).result

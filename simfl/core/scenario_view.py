@@ -257,3 +257,9 @@ class ScenarioView(Protocol):
 def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":
     """Whether a rule has a buffer: those of asynchronous servers have."""
     return rule.asynchronous
+
+
+def summands(setting: ScenarioView) -> int | None:
+    """Updates in a sum; None where a policy selects now more, now fewer."""
+    rule = setting.training
+    return rule.buffer if has_buffer(rule) else setting.selection.k

@@ -4,7 +4,7 @@ With more of them the server knows masks, and single updates are open to it, wha
 against so many clients holds.
 """
 
-from simfl.core.scenario_view import ScenarioView, has_buffer
+from simfl.core.scenario_view import ScenarioView, has_buffer, summands
 from simfl.core.wording import amount
 
 
@@ -18,11 +18,8 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
         summed: clients in the sum; those whom the protocol was prepared for are at least as many. Only looked at
             where the scenario does not say how many these are.
     """
-    rule, policy = setting.training, setting.selection
-    if has_buffer(rule):
-        members: int | None = rule.buffer
-    else:
-        members = policy.k if policy.fixed_size and policy.k else summed
+    fixed = has_buffer(setting.training) or setting.selection.fixed_size
+    members = (summands(setting) if fixed else None) or summed
     if not members:
         return None
     protocol, n = setting.secagg, setting.clients

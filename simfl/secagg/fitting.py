@@ -6,13 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.coverage import looks_ahead
-from simfl.core.scenario_view import ScenarioView, has_buffer
-
-
-def summands(setting: ScenarioView) -> int | None:
-    """Updates in a sum; None where a policy selects now more, now fewer."""
-    rule = setting.training
-    return rule.buffer if has_buffer(rule) else setting.selection.k
+from simfl.core.scenario_view import ScenarioView
 
 
 def own_weights(setting: ScenarioView, *samples: int) -> NDArray[np.float64]:

@@ -13,13 +13,13 @@ from simfl.core.columns import MASKED_COLUMNS, Column
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.types import Aggregate
 from simfl.secagg.base import Protocol
 from simfl.secagg.crypto.field import Elements, Q, to_signed
 from simfl.secagg.crypto.keys import ELEMENT
 from simfl.secagg.crypto.quantise import HALF, Grid, Quantised, grid, round_stochastically
-from simfl.secagg.fitting import differ, own_weights, summands, unmaskable
+from simfl.secagg.fitting import differ, own_weights, unmaskable
 from simfl.secagg.sessions import Cohort
 from simfl.secagg.updates import ClientUpdates
 

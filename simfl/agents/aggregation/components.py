@@ -159,25 +159,16 @@ class Components(Generic[R_co]):
         versions = np.array([[job.version for job in unit] for unit in units], dtype=np.int64)
         return self.cohort(number, clients, versions)
 
-    def buffered_cohort(
-        self,
-        number: int,
-        units: Units,
-        versions: NDArray[np.int64],
-        staleness: NDArray[np.int64],
-        attempt: int,
-    ) -> Cohort:
-        """Whom the protocol serves with a buffer of updates.
+    def buffered_cohort(self, cohort: Cohort, staleness: NDArray[np.int64], attempt: int) -> Cohort:
+        """The cohort of a buffer of updates, with what the participation matrix holds for each.
 
         Args:
-            number: of the aggregation.
-            units: the clients.
-            versions: of the model that their updates begin with, (units, size).
+            cohort: whose updates they are.
             staleness: the staleness that weighs each, (units, size).
             attempt: how many sums of it have failed because of what the server had drawn.
         """
-        row = np.asarray(self.rule.row(staleness.ravel()), dtype=np.float64).reshape(units.shape)
-        return self.cohort(number, units, versions)._replace(row=row, attempt=attempt)
+        row = np.asarray(self.rule.row(staleness.ravel()), dtype=np.float64).reshape(cohort.units.shape)
+        return cohort._replace(row=row, attempt=attempt)
 
     def _empty_at(self, clients: NDArray[np.int32], versions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Who of the clients, (n,), trains on no samples with these versions, (n,); bool (all clients,)."""

@@ -61,7 +61,7 @@ class BlockServer(Server[BufferedRule]):
         clients = working.jobs["client"][arrived].astype(np.int32)
         everybody, nothing = np.ones((len(clients), 1), dtype=bool), [None] * len(clients)
         versions = working.jobs["version"][arrived][:, None]
-        cohort = parts.buffered_cohort(version, clients[:, None], versions, version - versions, 0)
+        cohort = parts.buffered_cohort(parts.cohort(version, clients[:, None], versions), version - versions, 0)
         session = parts.protocol.recover(cohort, everybody, nothing, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         completed = run_session(parts, session, number, self.world.now, "recover")

@@ -179,11 +179,11 @@ class BufferedServer(Server[BufferedRule]):
         if self.buffered_updates < self.parts.rule.buffer:
             return
         units = self._take()
-        clients = np.array([[task.job.client for task in unit.members] for unit in units], dtype=np.int32)
-        versions = np.array([[task.job.version for task in unit.members] for unit in units], dtype=np.int64)
-        ages, t = np.array([self._ages(unit.members) for unit in units]), self.global_model.version
-        cohort = self.parts.buffered_cohort(t, clients, versions, ages, self.accounts.failed_draws)
-        everybody, secrets = np.ones(clients.shape, dtype=bool), [unit.secret for unit in units]
+        jobs = [[task.job for task in unit.members] for unit in units]
+        ages = np.array([self._ages(unit.members) for unit in units], dtype=np.int64)
+        cohort = self.parts.cohort_of(self.global_model.version, jobs)
+        cohort = self.parts.buffered_cohort(cohort, ages, self.accounts.failed_draws)
+        everybody, secrets = np.ones(cohort.units.shape, dtype=bool), [unit.secret for unit in units]
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
         if self.dispatcher.shared is not None and self.parts.protocol.phases:

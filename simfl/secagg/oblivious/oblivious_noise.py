@@ -16,12 +16,11 @@ from pydantic import Field
 from simfl.core.columns import MASKED_COLUMNS, Column, failing
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.types import Aggregate
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.keys import ELEMENT, KEY
 from simfl.secagg.crypto.quantise import Grid
-from simfl.secagg.fitting import summands
 from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol
 from simfl.secagg.oblivious.grid_noise import Noise, pure_epsilon
 from simfl.secagg.oblivious.guesses import guesses

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.coverage import blind_noise
-from simfl.core.scenario_view import ScenarioView, has_buffer
+from simfl.core.scenario_view import ScenarioView, summands
 
 BELOW = 1 - 2.0**-20
 """So much below a norm is aimed at that rounding to float32 does not lead above it."""
@@ -75,6 +75,4 @@ def same_weights(setting: ScenarioView) -> list[Problem]:
 
 def participants(setting: ScenarioView) -> int:
     """Clients in a whole aggregate."""
-    rule = setting.training
-    size = rule.buffer if has_buffer(rule) else setting.selection.k
-    return size or setting.clients
+    return summands(setting) or setting.clients

@@ -4,7 +4,7 @@ A client that minimises the mean of 1-Lipschitz losses plus alpha/2 |w|^2 over k
 most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhuri, Monteleoni and Sarwate, JMLR 2011,
 Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
 noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
-with which they really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R,
+really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R,
 where X is the norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of
 two classes, sqrt(2) for more, with an intercept. Corollary 8 is of convex losses, so that for other models every
 epsilon is infinite, and of exact minimisers.
