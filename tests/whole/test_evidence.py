@@ -206,14 +206,14 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     assert reached.min() > max(mean for mean, *_ in best.PUBLISHED.values())
     most = {name: last.loc[name] for name in ("FedLTN 0.9", "LotteryFL 0.5")}
     shares = {name: row.megabytes / dense for name, row in most.items()}
-    pruned, lottery = most.items()
-    told = "FedLTN 0.9 at {:.1f} % with {:.2f} of the megabytes (five seeds; published 75.4 and 0.20)"
-    assert told.format(pruned[1].trained_mean, shares[pruned[0]]) in text and seeds[pruned[0]] == 5
-    told = "at {:.1f} % with {:.2f} (one seed; the five of the table at the head of this section have {:.1f} %"
-    assert told.format(lottery[1].trained_mean, shares[lottery[0]], at_002.trained_mean[lottery[0]]) in text
+    told = (
+        "FedLTN 0.9 at {:.1f} % with {:.2f} of FedAvg's (published 75.4 and 0.20), and LotteryFL 0.5 with steps of "
+        "20 % at {:.1f} % with {:.2f} (74.9 and 0.54)"
+    )
+    assert told.format(*(value for name, row in most.items() for value in (row.trained_mean, shares[name]))) in text
     for name, row in most.items():
         mean, _, share = best.PUBLISHED[name]
-        assert abs(row.trained_mean - mean) < 2.5 and abs(shares[name] - share) < 0.015
+        assert 2 < row.trained_mean - mean < 3 and abs(shares[name] - share) < 0.015 and seeds[name] == 5
     on_the_way = table.groupby(["arm", "rounds"]).trained_mean.mean().groupby("arm").max()
     told = "Their means over the seeds were {:.1f} and {:.1f} points higher on the way."
     assert told.format(*(on_the_way[name] - row.trained_mean for name, row in most.items())) in text
@@ -232,7 +232,8 @@ def test_the_page_has_the_best_accuracies_so_far(script):
     assert f"{told} by {{:.1f}} and {{:.1f}}.".format(*gains) in text
     tops = [interval_of(table.query("rounds == 2000 and arm == @name").trained_mean).upper for name in small]
     assert min(gains) > 0 and (at_002.trained_mean_low[lottery] < tops).all()
-    told = f"falls to {last.trained_mean['FedLTN 0.5']:.1f} % (five seeds: {at_002.trained_mean['FedLTN 0.5']:.1f})"
+    ends = last.trained_mean["FedLTN 0.5"], at_002.trained_mean["FedLTN 0.5"]
+    told = "falls to {:.1f} % (one seed; the five of the table at the head of this section: {:.1f})".format(*ends)
     assert f"as LotteryFL 0.5 and {told}" in text
     holders, pull, plain = last.loc["FedLTN 0.1, holders"], "FedLTN 0.1, printed pull", at_002.loc["FedLTN 0.1"]
     assert f"({holders.trained_mean:.1f} after the last job, against {plain.trained_mean:.1f})" in text
