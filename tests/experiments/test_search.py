@@ -45,6 +45,11 @@ selection: {name: random, k: 6}
 training: {name: fedavg, rounds: 4}
 learning: {name: none, parameters: 1000}
 """
+NOISY = [
+    "learning={data: digits, partition: iid, model: logistic}",
+    "training.weighting=equal",
+    "privacy.stages=[{name: central_gaussian, clip_norm: 1.0, noise_multiplier: 2.0}]",
+]
 SMALL = {"selection.k": [3, 6, 12], "devices.availability.dropout": ["0", "0.1", "0.2", "0.4"]}
 LEARNS = TINY.replace("{name: none, parameters: 1000}", "{data: digits, partition: iid, model: logistic}")
 
@@ -288,6 +293,16 @@ def test_the_key_decides_whether_a_range_has_whole_numbers_only(tiny):
         (["selection.k=3..6", "--maximise", "skipped", "--minimise", "time_s", "--prune", "time"], "by one objective"),
         (["selection.k=3..6", "--minimise", "time_s", "--prune", "time"], "time_s is not known during a run"),
         (["selection.k=3,6", "--maximise", "test_accuracy"], "test_accuracy: no run has a finite value"),
+        (
+            ["privacy.accountants=[{name: zero_out, delta: 1e-5}],[{name: zero_out, delta: 1e-6}]", *NOISY]
+            + ["--minimise", "epsilon_max"],
+            "epsilon_max: the space has δ = 1e-06 and 1e-05; ε of different δ cannot be compared",
+        ),
+        (
+            ["privacy.accountants=[{name: pld, delta: 1e-5}],[{name: pld, delta: 1e-6}]", *NOISY]
+            + ["--maximise", "time_s", "--require", "epsilon_pld<=3"],
+            "epsilon_pld: the space has δ = 1e-06 and 1e-05; ε of different δ cannot be compared",
+        ),
     ],
 )
 def test_bad_input_is_one_line(tiny, tmp_path, words, why):

@@ -11,6 +11,7 @@ from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
+from simfl.experiments.compare.deltas import deltas, merge, unlike
 from simfl.experiments.search.objectives import Goal, goal
 from simfl.experiments.search.space import SearchParameter, Space, space_of
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Given, Load, source
@@ -95,10 +96,20 @@ def prepare(
         if not 1 <= number <= MOST:
             raise SimflError(f"{name}: from 1 to {MOST} (got {number})")
     file, load = source(scenario, plugins)
-    resolved, first = _resolve(space_of(space), load)
+    resolved, valid = _resolve(space_of(space), load)
+    first = valid[0]
     wanted = goal(maximise, minimise, require, first)
     _check_pruning(wanted, prune, first)
+    _check_deltas(wanted, valid)
     return Search(file, load, first, resolved, wanted, runs, batch, prune)
+
+
+def _check_deltas(wanted: Goal, scenarios: Sequence[Scenario]) -> None:
+    """Every epsilon of the goal has one delta in the whole space: a larger delta makes any epsilon smaller."""
+    behind = {str(number): deltas(scenario.plain(), wanted.names) for number, scenario in enumerate(scenarios)}
+    for name in unlike(behind):
+        several = " and ".join(f"{delta:g}" for delta in merge(behind.values())[name])
+        raise SimflError(f"{name}: the space has δ = {several}; ε of different δ cannot be compared")
 
 
 def _check_pruning(wanted: Goal, prune: By | None, scenario: Scenario) -> None:
@@ -114,22 +125,21 @@ def _check_pruning(wanted: Goal, prune: By | None, scenario: Scenario) -> None:
         raise SimflError(f"prune: {metric} is not known during a run; runs are stopped by a column of rounds.csv")
 
 
-def _resolve(space: Space, load: Load) -> tuple[Space, Scenario]:
-    """The space, ranges of whole numbers for keys that take no others; and a valid scenario of it.
+def _resolve(space: Space, load: Load) -> tuple[Space, list[Scenario]]:
+    """The space, ranges of whole numbers for keys that take no others; and a valid scenario for each end and category.
 
     Raises:
         SimflError: an end or a category is valid with no combination of the others.
     """
-    first = None
+    scenarios = []
     for place, parameter in enumerate(space.parameters):
         for value in (parameter.values()[0], parameter.values()[-1]) if not parameter.choices else parameter.choices:
             valid = _valid(space, load, place, value)
             if isinstance(valid, ScenarioError):
                 raise SimflError(_message(parameter, valid))
-            first = first or valid
-    assert first is not None, "a space has a parameter"
+            scenarios.append(valid)
     whole = [_whole(space, load, place) for place in range(len(space.parameters))]
-    return replace(space, parameters=tuple(whole)), first
+    return replace(space, parameters=tuple(whole)), scenarios
 
 
 def _whole(space: Space, load: Load, place: int) -> SearchParameter:
