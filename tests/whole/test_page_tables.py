@@ -13,6 +13,8 @@ import pandas
 import pytest
 from scipy import stats
 
+from simfl.scenario import Scenario
+from simfl.selection.theory import expected_cardinality
 from tests.whole.test_scripts import imported
 
 HERE = Path(__file__).resolve().parents[2]
@@ -485,3 +487,15 @@ def test_figure_3_of_paper_001():
     gaps, batch = last.fairness_gap, last.fairness_gap[batches]
     assert same(text["fairness gap after 200 rounds"], gaps["random"], batch.min(), batch.max(), gaps["partition"],
                 gaps["weighted"])  # fmt: skip
+
+
+def test_batches_and_halves_in_theory():
+    for t, *cells in shown("papers/paper002", "| T | batch: rows", 4):
+        sizes, cardinalities, guarantees = [], [], []
+        for policy in ("batch_partition", "half_partition"):
+            changes = [f"selection={policy}:T={t}", "devices.availability.dropout=0.3"]
+            known = expected_cardinality.theory(Scenario.load(HERE / "scenarios" / "paper001_privacy.yaml", changes))
+            sizes.append(known["family_size"])
+            cardinalities.append(known["expected_cardinality"])
+            guarantees.append(tuple(known["guarantee"][kind] for kind in ("strong", "semi_strong", "weak")))
+        assert_same(cells, sizes[0], cardinalities[0], sizes[1], cardinalities[1], *guarantees)
