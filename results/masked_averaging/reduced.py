@@ -33,15 +33,29 @@ def pair(mean: float | None, masked: float | None) -> str:
     return f"{mean:.1f}, {masked:.1f}"
 
 
+ARMS = ("mean", "masked", "shrunk")
+GAPS = {"masked_mean": "masked − mean", "shrunk_mean": "shrunk − mean", "masked_shrunk": "masked − shrunk"}
+"""Paired differences by their columns, where an arm was run."""
+
+
+def gap(row: pandas.Series, name: str) -> str:
+    """A paired difference, with its 95 % interval where there are several seeds."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    text = f"{row[name]:.1f}" + ("" if pandas.isna(low) else f" ({low:.1f} to {high:.1f})")
+    return text.replace("-", "−")
+
+
 def one_column(table: pandas.DataFrame, column: str) -> str:
     """Rows by the number of clients, or of local epochs."""
-    lines = [f"| {column.replace('_', ' ')} | mean, masked | masked − mean | mask's mean | published: mean, masked |",
-             "|---|---|---|---|---|"]  # fmt: skip
-    for row in table.itertuples():
-        number = getattr(row, column)
-        gap = f"{row.masked_mean:.1f}".replace("-", "−")
-        printed = pair(*PRINTED[column][number])
-        lines.append(f"| {number} | {pair(row.mean, row.masked)} | {gap} | {row.mask_mean:.2f} | {printed} |")
+    arms, gaps = ([name for name in names if name in table] for names in (ARMS, GAPS))
+    heads = [column.replace("_", " "), ", ".join(arms), *(GAPS[name] for name in gaps), "mask's mean",
+             "published: mean, masked"]  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for _, row in table.iterrows():
+        number = int(row[column])
+        accuracy = ", ".join(f"{row[arm]:.1f}" for arm in arms)
+        cells = [f"{number}", accuracy, *(gap(row, name) for name in gaps), f"{row.mask_mean:.2f}"]
+        lines.append(f"| {' | '.join([*cells, pair(*PRINTED[column][number])])} |")
     return "\n".join(lines) + "\n"
 
 
