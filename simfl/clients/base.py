@@ -55,8 +55,11 @@ class ClientAlgorithm(Plugin, Protocol):
         receives: the parts of all that comes to a client.
         partial: a coordinate is averaged over those clients whose upload's mask holds it.
         dense: messages have the same sizes for all clients and versions.
-        sized_by_training: the size of an upload is known only after training; such jobs are trained when they start.
-        passes: how often a job makes its epochs, where that is known before training.
+        sized_by_training: the size of an upload, or how often a job makes its epochs, is known only after training;
+            such jobs are trained when they start. Sizes and times then tell of a client's samples, so that ``sends``
+            must declare more than the update.
+        passes: how often a job makes its epochs at most, where that is known before training; a job that makes them
+            less often takes as long.
         columns: what ``LocalResult.row`` adds to rounds.csv.
         private: bool (d,): coordinates that never leave a client; None = there are none.
         stateless: a client makes one pass from the downloaded model, moves all coordinates by plain gradients (a

@@ -13,6 +13,7 @@ from simfl.attacks.context import AttackerKnowledge, GroundTruth
 from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.errors import PluginError, ScenarioError
+from simfl.core.payload import SUMMABLE
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions, ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Updates
@@ -87,6 +88,9 @@ class SupervisedLearner:
         self.algorithm = named.for_model(self.parameters, self.start)
         if self.algorithm.pretraining() is not None and not named.needs_server:
             raise PluginError(named, "trains clients alone first; set `needs_server`")
+        if self.algorithm.sized_by_training and SUMMABLE.issuperset(part.kind for part in named.sends):
+            why = "is `sized_by_training`, so that a message's size or time tells of its client's samples"
+            raise PluginError(named, f"{why}; declare in `sends` what it tells")
         self._check_statistics()
         self.states = AlgorithmState(self.algorithm, clients, self.algorithm.common(self.parameters, self.dimension))
         self.sizes_vary = not self.algorithm.dense

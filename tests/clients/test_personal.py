@@ -399,6 +399,24 @@ def test_dense_messages_change_no_model(tmp_path):
     assert column(dense, "published_mb") == column(rows, "published_mb")
 
 
+@pytest.mark.parametrize("rule", [
+    [],
+    ["training.deadline_s=5", "network={name: star, latency_s: {name: log_normal, median: 0.6, sigma: 0.5}}"],
+    ["training.name=fedbuff", "training.buffer=2", "training.concurrency=3"],
+])  # fmt: skip
+def test_with_dense_messages_no_time_tells_who_prunes(tmp_path, rule):
+    """Of thresholds that all pass and that nobody passes."""
+    times, members, megabytes = [], [], []
+    for threshold in (0, 1):
+        personal = f"training.personal={{name: fedltn, threshold: {threshold}, step: 0.3, pull: 0, compress: false}}"
+        _, rows, folder = play(tmp_path / f"{threshold}", personal, *rule)
+        times.append(column(rows, "time_s"))
+        members.append((folder / "participation.csv").read_text())
+        megabytes.append(column(rows, "published_mb"))
+    assert times[0] == times[1] and members[0] == members[1]
+    assert min(megabytes[0]) < min(megabytes[1]), "one of them prunes"
+
+
 def test_pruning_needs_validation_samples_and_other_variants_are_refused():
     with pytest.raises(InvalidScenario, match="holdout"):
         scenario("training.personal=fedltn", "learning.holdout=null")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from simfl.plugins import Aggregate
 from simfl.plugins.attacks import OBSERVERS
-from simfl.plugins.clients import CLIENTS, PERSONAL, LocalResult, Upload
+from simfl.plugins.clients import CLIENTS, PERSONAL, LocalPass, LocalResult, Upload
 from simfl.plugins.devices import AVAILABILITY
 from simfl.plugins.privacy import STAGES
 from simfl.plugins.secagg import PROTOCOLS, PhaseRequest, PreparedUnits, Protocol, SessionResult
@@ -149,6 +149,13 @@ CASES = [
      "wrong.py.Wrong: end must give a LocalResult of an Upload, not float32 of shape (650,)"),
     ("training.personal=wrong", CLIENT, ("return model", "return 3"),
      "wrong.py.Wrong: what personal gives must be an array of shape (650,), not int"),
+    ("training.personal=wrong", CLIENT,
+     ("return LocalResult(Upload(delta))",
+      "return LocalResult(Upload(delta)) if local_pass.memo else LocalPass(local_pass.start, memo='again')"),
+     "wrong.py.Wrong: makes its epochs 2 times, not 1; say so in `passes`, or be `sized_by_training`"),
+    ("training.personal=wrong", CLIENT, ("class Wrong:", "class Wrong:\n    dense, sized_by_training = False, True\n"),
+     "wrong.py.Wrong: is `sized_by_training`, so that a message's size or time tells of its client's samples; declare "
+     "in `sends` what it tells"),
     ("devices.availability=wrong", AVAILABLE, ("np.ones(4, bool)", "np.ones(4)"),
      "wrong.py.Built: draw must give bool of shape (4,), not float64 of shape (4,)"),
     ("devices.availability=wrong", AVAILABLE, ("dropout = None", "pass"),

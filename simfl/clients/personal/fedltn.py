@@ -42,7 +42,11 @@ class FedLtn(ClientAlgorithm):
         bool, Field(description="remaining weights go back to their initial values after pruning; the control")
     ] = False
     compress: Annotated[
-        bool, Field(description="messages hold surviving values and new masks; false = dense messages")
+        bool,
+        Field(
+            description="messages hold surviving values and new masks; false = dense messages, and every job takes as "
+            "long as one that prunes"
+        ),
     ] = True
     pull_term: Annotated[
         Literal["squared", "distance"],
@@ -62,7 +66,8 @@ class FedLtn(ClientAlgorithm):
         return [("threshold", "needs validation samples; set learning.holdout to {validation: 0.5}")]
 
     def for_model(self, parameters: Sequence[Parameter], initial: Vector) -> ClientAlgorithm:
-        return Tickets(self, prunable(parameters), initial, norm_coordinates(parameters, len(initial)))
+        kind = Tickets if self.compress else DenseTickets
+        return kind(self, prunable(parameters), initial, norm_coordinates(parameters, len(initial)))
 
 
 @dataclass(frozen=True)
@@ -120,3 +125,16 @@ class Tickets(Sparse):
 
     def personal(self, model: Vector, state: ClientState) -> Vector | None:
         return self._start(model, state, self.mask(state)) if state else None
+
+
+@dataclass(frozen=True)
+class DenseTickets(Tickets):
+    """FedLTN's clients whose messages are dense: neither their sizes nor their times tell who prunes.
+
+    Who does not train a second time waits as long. Otherwise a deadline, a quorum or a buffer would choose clients by
+    their validation samples.
+    """
+
+    dense = True
+    sized_by_training = False
+    passes = 2.0
