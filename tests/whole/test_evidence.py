@@ -484,6 +484,12 @@ def test_the_page_has_the_reduced_tables_of_appendix_b(script):
     folder = HERE / "results" / "masked_averaging"
     assert reduced.one_column(pandas.read_csv(folder / "clients.csv"), "clients") in text
     assert reduced.one_column(pandas.read_csv(folder / "few_epochs.csv"), "local_epochs") in text
+    table = pandas.read_csv(folder / "clients.csv").set_index("clients")
+    costs = [f"{-table[gap].max():.0f} to {-table[gap].min():.0f}" for gap in ("masked_mean", "shrunk_mean")]
+    assert (table.seeds == 3).all() and f"The mask costs {costs[0]} points instead of" in text
+    assert f"The control costs\n{costs[1]}, more than the mask in every row" in text and (table.masked_shrunk > 0).all()
+    assert table.index[table.masked_shrunk_low > 0].tolist() == [10, 50], "as the page says"
+    assert f"gains {table.masked_shrunk.min():.0f} to {table.masked_shrunk.max():.0f} points over the\ncontrol" in text
     table = pandas.read_csv(folder / "grid.csv")
     assert reduced.grid(table) in text
     assert (table[table.learning_rate == 1].seeds == 0).all(), "all diverge"
