@@ -145,11 +145,23 @@ def test_the_report_of_a_run_says_that_the_guarantee_holds_and_what_it_cost(buff
     assert "the multi-round guarantee T = 2 holds" in pages[0]
 
 
-def test_the_bytes_in_clear_are_those_of_the_plain_run(tmp_path):
-    """Nobody fails, so that plain asks the same clients; of FedBuff's last jobs some have only begun."""
+@pytest.mark.parametrize("changes", [
+    [], ["selection={name: power_of_choice, k: 4, d: 8, scalars: clear}"],
+    ["selection={name: oort, k: 4, scalars: clear}"],
+    ["privacy.stages=[{name: adaptive_gaussian, noise_multiplier: 1, bit_std: 2}]", "training.weighting=equal"],
+    ["compression={name: random_k, share: 0.5}"],
+])  # fmt: skip
+def test_the_bytes_in_clear_are_those_of_the_plain_run(tmp_path, changes):
+    """Nobody fails, so that plain asks the same clients."""
     for name in ("secagg", "lightsecagg"):
-        hidden, plain = (run(real(kind, "devices.failure=none"), tmp_path).summary for kind in (name, "plain"))
+        hidden, plain = (
+            run(real(kind, "devices.failure=none", *changes), tmp_path).summary for kind in (name, "plain")
+        )
         assert hidden["clear_bytes"] == plain["bytes_down"] + plain["bytes_up"]
+
+
+def test_the_bytes_in_clear_of_drawn_staleness_are_those_of_the_plain_run(tmp_path):
+    """On the clock some of FedBuff's last jobs have only begun."""
     drawn = (*PROTOCOLS["basecagg"], "training.arrivals={name: uniform_staleness, max: 3}", "devices.failure=none")
 
     hidden, plain = (

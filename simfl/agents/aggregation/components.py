@@ -111,22 +111,32 @@ class Components(Generic[R_co]):
         """Coordinates of an update on the wire."""
         return self.lengths[-1]
 
-    def compressed_bytes(self, update_bytes: Any) -> Any:
-        """Size, compressed, of updates that the learner makes of so many bytes, a number or (n,)."""
+    def upload_bytes(self, update_bytes: Any) -> Any:
+        """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
+        return self.whole_bytes(self._compressed_bytes(update_bytes))
+
+    def clear_bytes(self, update_bytes: Any) -> Any:
+        """The same where no protocol hides them."""
+        return self._staged_bytes(self._compressed_bytes(update_bytes)) + self._score_bytes
+
+    def whole_bytes(self, update_bytes: Any) -> Any:
+        """Size on the wire of updates, or whole models, that are not compressed any more."""
+        return self.protocol.upload_bytes(self._staged_bytes(update_bytes), self.elements) + self._score_bytes
+
+    def _compressed_bytes(self, update_bytes: Any) -> Any:
         dimension = self.lengths[compression_place(self.stages)]
         return update_bytes + self.compression.size_bytes(dimension) - VALUE_BYTES * dimension
 
-    def upload_bytes(self, update_bytes: Any) -> Any:
-        """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
-        return self.whole_bytes(self.compressed_bytes(update_bytes))
-
-    def whole_bytes(self, update_bytes: Any) -> Any:
-        """The same of updates, or whole models, that are not compressed any more."""
+    def _staged_bytes(self, update_bytes: Any) -> Any:
+        """With the coordinates that stages add."""
         place = compression_place(self.stages)
         kept_length = self.lengths[place + 1] - self.lengths[place]
-        grown = VALUE_BYTES * (self.elements - self.lengths[0] - kept_length)
-        score_bytes = SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
-        return self.protocol.upload_bytes(update_bytes + grown, self.elements) + score_bytes
+        return update_bytes + VALUE_BYTES * (self.elements - self.lengths[0] - kept_length)
+
+    @property
+    def _score_bytes(self) -> int:
+        """Of the numbers that are told for the selection beside an update."""
+        return SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
 
     @cached_property
     def heaviest(self) -> float:
