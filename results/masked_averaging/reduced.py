@@ -5,6 +5,7 @@
 Prints clients.csv, few_epochs.csv and grid.csv beside this file as Markdown, with the thesis' values.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas
@@ -27,10 +28,10 @@ GRID = {
 """Table B.7 by the server's rate: mean and mask at each of the clients' rates."""
 
 
-def pair(mean: float | None, masked: float | None) -> str:
-    if pandas.isna(mean):
-        return "diverged"
-    return f"{mean:.1f}, {masked:.1f}"
+def together(values: Iterable[float | None]) -> str:
+    """Accuracies of arms in one cell."""
+    numbers = list(values)
+    return "diverged" if any(map(pandas.isna, numbers)) else ", ".join(f"{number:.1f}" for number in numbers)
 
 
 ARMS = ("mean", "masked", "shrunk")
@@ -53,19 +54,19 @@ def one_column(table: pandas.DataFrame, column: str) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for _, row in table.iterrows():
         number = int(row[column])
-        accuracy = ", ".join(f"{row[arm]:.1f}" for arm in arms)
-        cells = [f"{number}", accuracy, *(gap(row, name) for name in gaps), f"{row.mask_mean:.2f}"]
-        lines.append(f"| {' | '.join([*cells, pair(*PRINTED[column][number])])} |")
+        cells = [f"{number}", together(row[arms]), *(gap(row, name) for name in gaps), f"{row.mask_mean:.2f}"]
+        lines.append(f"| {' | '.join([*cells, together(PRINTED[column][number])])} |")
     return "\n".join(lines) + "\n"
 
 
 def grid(table: pandas.DataFrame) -> str:
-    """Rows by the server's rate, columns by the clients' rate: mean and mask here, and as published in brackets."""
+    """Rows by the server's rate, columns by the clients' rate: the arms here, and as published in brackets."""
     lines = [f"| server rate | {' | '.join(f'client rate {rate:g}' for rate in RATES)} |", "|---" * 5 + "|"]
-    cells = table.set_index(["server_learning_rate", "learning_rate"])
+    arms = [arm for arm in ARMS if arm in table]
+    cells = table.set_index(["server_learning_rate", "learning_rate"])[arms]
     for server, printed in GRID.items():
-        own = [pair(*cells.loc[(server, rate), ["mean", "masked"]]) for rate in RATES]
-        told = [pair(*each) if each[0] else "guessing" for each in printed]
+        told = ["guessing" if each[0] is None else together(each) for each in printed]
+        own = [together(cells.loc[server, rate]) for rate in RATES]
         lines.append(f"| {server:g} | {' | '.join(f'{one} ({other})' for one, other in zip(own, told))} |")
     return "\n".join(lines) + "\n"
 
