@@ -17,8 +17,8 @@ the masked mean divided by the mask's mean, under the same draws, seed after see
 
 and writes <table>.csv: test accuracy in per cent of each arm, mean over the seeds of the mean over the last five
 evaluations (of every second round; of `epochs`, every round), the mask's mean over all rounds, and the paired
-differences to the plain mean, and of the masked mean to the control, with their 95 % intervals. Seeds in which an arm
-diverged are left out, and counted.
+differences to the plain mean, and of the masked mean to the control, with their 95 % intervals. Seeds in which the mean
+or the masked mean diverged are left out, and a control that diverged in another seed; all are counted.
 """
 
 import math
@@ -93,14 +93,16 @@ def measures(folder: Path) -> dict[str, float]:
 
 
 def row(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
-    """Means and paired differences of the arms over the seeds in which none of them diverged."""
+    """Means and paired differences of the arms, but of controls that diverged, over the seeds in which mean and mask did
+    not.
+    """
     told = pandas.DataFrame({arm: [each["accuracy"] for each in values] for arm, values in found.items()})
-    whole = told.notna().all(axis=1)
+    whole = told[[arm for arm in ("mean", "masked") if arm in told]].notna().all(axis=1)
     diverged = "; ".join(f"{arm} {count}" for arm, count in told.isna().sum().items() if count)
     cells: dict[str, Any] = {"seeds": int(whole.sum()), "diverged": diverged}
     if not whole.any():
         return cells
-    accuracy = {arm: told.loc[whole, arm].tolist() for arm in told}
+    accuracy = {arm: values.tolist() for arm, values in told[whole].items() if values.notna().all()}
     cells |= {arm: mean(values).estimate for arm, values in accuracy.items()}
     masks = [each["mask_mean"] for each, kept in zip(found["masked"], whole, strict=True) if kept]
     cells["mask_mean"] = mean(masks).estimate

@@ -30,8 +30,8 @@ GRID = {
 
 def together(values: Iterable[float | None]) -> str:
     """Accuracies of arms in one cell."""
-    numbers = list(values)
-    return "diverged" if any(map(pandas.isna, numbers)) else ", ".join(f"{number:.1f}" for number in numbers)
+    numbers = ["diverged" if pandas.isna(value) else f"{value:.1f}" for value in values]
+    return ", ".join(numbers) if set(numbers) != {"diverged"} else "diverged"
 
 
 ARMS = ("mean", "masked", "shrunk")

@@ -496,6 +496,15 @@ def test_the_page_has_the_reduced_tables_of_appendix_b(script):
     learn = table[table[["mean", "masked"]].max(axis=1) > 10.5]
     ahead = learn[learn.masked > learn["mean"]]
     assert f"Of the {len(learn)} pairs" in text and f"the mask is ahead at {len(ahead)}, four of them" in text
+    control, told = learn[learn.shrunk.notna()], re.sub(r"\s+", " ", text)
+    helps = control[control.shrunk_mean > 0]
+    assert f"ahead of the mean at {len(helps)} of {len(control)} pairs (at 0.1 and 0.1 it diverges)" in told
+    assert learn[learn.shrunk.isna()][["learning_rate", "server_learning_rate"]].to_numpy().tolist() == [[0.1, 0.1]]
+    assert (helps.server_learning_rate == 2).all() and (helps.masked_shrunk < 0).all()
+    assert f"shorter steps gain {helps.shrunk_mean.min():.1f} to {helps.shrunk_mean.max():.1f} points" in told
+    more = control[(control.server_learning_rate == 1.5) & (control.learning_rate < 0.05)].masked_shrunk
+    assert "control by {:.1f} and {:.1f} points".format(*more) in told
+    assert (control[control.server_learning_rate == 1.5].shrunk_mean < 0).all()
     four = ahead[ahead.server_learning_rate > 1].masked_mean
     assert len(four) == 4 and f"{four.min():.1f} to {four.max():.1f} points; in the thesis at 18 of 19" in text
     printed = [pair for pairs in reduced.GRID.values() for pair in pairs if pair[0]]
