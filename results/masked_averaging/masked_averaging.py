@@ -93,8 +93,8 @@ def measures(folder: Path) -> dict[str, float]:
 
 
 def row(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
-    """Means and paired differences of the arms, but of controls that diverged, over the seeds in which mean and mask did
-    not.
+    """Means and paired differences of the arms, except controls that diverged, over the seeds in which mean and mask
+    did not.
     """
     told = pandas.DataFrame({arm: [each["accuracy"] for each in values] for arm, values in found.items()})
     whole = told[[arm for arm in ("mean", "masked") if arm in told]].notna().all(axis=1)
