@@ -1,7 +1,7 @@
 """Tables 3.1 and B.3 of the thesis, reduced: five algorithms, with the mean and with the mask, on two data sets.
 
     python results/masked_averaging/algorithms.py [--rounds 120] [--seeds 3] [--out results]
-    python results/masked_averaging/algorithms.py algorithms_colours [--rounds 60] [--seeds 1]
+    python results/masked_averaging/algorithms.py algorithms_colours [--rounds 60] [--seeds 3]
 
 Runs scenarios/masked_averaging.yaml (ten clients, all of them in every round) on MNIST and Fashion-MNIST with 20 local
 steps a round, at the rates of the thesis' Tables B.5 and B.6. Without momentum, which simfl refuses with SCAFFOLD,
