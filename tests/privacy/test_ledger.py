@@ -437,6 +437,27 @@ def test_noise_that_is_not_gaussian_in_the_sum_is_refused():
         Scenario.parse(FEDAVG + f"privacy: {{ledger: true, stages: [{two}]}}\n", "x")
 
 
+PAIRS = """
+clients: 4
+selection: {name: batch_partition, k: 2, T: 2}
+training: {name: fedavg, rounds: 6, weighting: samples}
+learning: {data: digits, model: logistic, partition: {name: growing, first: [5, 10, 20, 40], new: NEW, versions: 6}}
+privacy: {ledger: true}
+"""
+
+
+def test_samples_that_change_and_weigh_are_refused_as_one_number_a_client_says_other_rows(tmp_path):
+    """Of clients 0 and 1 in rounds 0 and 2 the server learns 5 x + 10 y and 25 x + 30 y, so x and y."""
+    truth, said = np.array([[5.0, 10], [25, 30]]), np.array([[55.0, 60], [55, 60]])
+    assert np.isinf(ledger(csr_array(truth), np.full(2, np.inf), BUDGET).last.alone).all()
+    assert not ledger(csr_array(said), np.full(2, np.inf), BUDGET).last.alone.any()
+    for stages in ("[]", "[{name: central_gaussian, max_weight: 1000}]"):
+        with pytest.raises(InvalidScenario, match=r"privacy\.ledger: needs what every update counted, but .* change"):
+            Scenario.parse(PAIRS.replace("NEW", "10"), "x", [f"privacy.stages={stages}"])
+    Scenario.parse(PAIRS.replace("NEW", "10"), "x", ["training.weighting=equal"])
+    assert not tables(PAIRS.replace("NEW", "0"), tmp_path)[1]["mu_alone"].any(), "the same in all rounds"
+
+
 def test_without_it_a_scenario_keeps_its_digest():
     plain, said, asked = (Scenario.parse(FEDAVG + f"privacy: {text}\n", "x") for text in
                           ("multi_round", "{ledger: false}", "{ledger: true}"))  # fmt: skip

@@ -67,9 +67,12 @@ class Guarantees(Privacy):
         if self.colluders is not None and self.colluders >= setting.clients:
             why = f"are {self.colluders} of {amount(setting.clients, 'client')}, which leaves nobody; use at most"
             problems.append(("colluders", f"{why} {setting.clients - 1}"))
-        if self.rows == "weights" and setting.training.by_samples and setting.learning.counts_change:
-            why = "is weights, but the clients' numbers of samples change over time, and one number a client is known"
-            problems.append(("rows", f"{why}; use rows: units, or training.weighting: equal"))
+        if setting.training.by_samples and setting.learning.counts_change:
+            why = "but the clients' numbers of samples change over time, and one number a client is known"
+            if self.rows == "weights":
+                problems.append(("rows", f"is weights, {why}; use rows: units, or training.weighting: equal"))
+            if self.ledger:
+                problems.append(("ledger", f"needs what every update counted, {why}; use training.weighting: equal"))
         noisy = [str(type(stage).name) for stage in self.stages if stage.observer]
         if self.ledger and (len(noisy) > 1 or not all(map(is_covered, self.stages))):
             problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
