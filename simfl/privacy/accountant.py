@@ -48,14 +48,15 @@ class History:
     coded: tuple[str, ...] = ()
     tolerated: Callable[[int], int | None] = _not_known
 
+    def tolerated_in(self, P: Any) -> NDArray[np.float64]:
+        """The colluders that the protocol tolerates in each sum of one aggregator, (rounds,); infinite if not known."""
+        summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
+        known = [self.tolerated(int(members)) if members else None for members in summed]
+        return np.array([np.inf if most is None else most for most in known], dtype=np.float64)[place]
+
     def fewest_tolerated(self) -> NDArray[np.float64]:
         """In each round the fewest colluders that the protocol of a sum tolerates, (rounds,); infinite if not known."""
-        fewest = np.full(self.shape[0], np.inf)
-        for P in self.participation.values():
-            summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
-            known = [self.tolerated(int(members)) if members else None for members in summed]
-            fewest = np.minimum(fewest, np.array([np.inf if most is None else most for most in known])[place])
-        return fewest
+        return np.minimum.reduce([self.tolerated_in(P) for P in self.participation.values()])
 
     @property
     def shape(self) -> tuple[int, int]:

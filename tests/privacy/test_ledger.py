@@ -13,9 +13,12 @@ from scipy.sparse import csr_array
 from simfl.audit import audit
 from simfl.audit.log_ledger import ledger_of_log
 from simfl.cli import simfl
+from simfl.core.types import SERVER
+from simfl.privacy.accountant import History
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.coalitions import Errors, greedy
+from simfl.privacy.ledger.ledger_columns import ledgers, of_clients, of_rounds
 from simfl.privacy.ledger.noise_ledger import ledger
 from simfl.privacy.multiround.analysis import trace
 from simfl.runs.run import run
@@ -234,6 +237,50 @@ def test_what_compressed_updates_tell_one_by_one_is_covered_by_noise_only(tmp_pa
     noise = "{name: central_gaussian, noise_multiplier: 2}"
     noised = FEDAVG + f"compression: {{name: top_k, share: 0.5}}\nprivacy: {{ledger: true, stages: [{noise}]}}\n"
     assert np.isfinite(tables(noised, tmp_path / "noised")[1]["mu_all"]).all()
+
+
+HIDDEN = """
+clients: 24
+selection: {name: batch_partition, k: 12, T: 12}
+training: {name: fedavg, rounds: 6, weighting: equal}
+learning: {name: none, parameters: 4}
+secagg: {name: secagg_plus, neighbours: 4, threshold: 3}
+privacy: {ledger: true, stages: [STAGE]}
+"""
+
+
+@pytest.mark.parametrize("stage", ["", "central_gaussian"])
+def test_more_colluders_than_the_protocol_tolerates_see_single_updates_unless_others_see_noise_only(tmp_path, stage):
+    """Three neighbours of a client have shares enough to open its masks, two have not."""
+    scenario = Scenario.parse(HIDDEN.replace("STAGE", stage), "hidden")
+    folder = run(scenario, tmp_path).path
+    rounds, clients = (pandas.read_csv(folder / name) for name in ("rounds.csv", "privacy.csv"))
+    took_part = np.isin(np.arange(24), pandas.read_csv(folder / "participation.csv")["client"])
+    for c in (1, 2, 4, 8):
+        for end in ("lower", "upper"):
+            opened = not stage and c > 2
+            assert (np.isinf(clients[f"mu_{c}_{end}"]) == (took_part & opened)).all()
+            assert (rounds[f"mu_{c}_{end}"].isna() == opened).all()
+            assert not clients[f"mu_{c}_{end}"][~took_part].any() and (opened or not clients[f"mu_{c}_{end}"].any())
+    said = ["audit", str(folder), "--ledger", *(["--noise", stage] if stage else [])]
+    shown = CliRunner().invoke(simfl, said).stdout
+    assert "and any 2" in shown and ("and any 4" in shown) == ("and any 8" in shown) == bool(stage)
+    assert ("With more than 2 colluders of a sum, single updates are open" in shown) == (not stage)
+    assert json.loads(CliRunner().invoke(simfl, [*said, "--json"]).stdout)["ledger"]["colluders"] == (
+        [1, 2, 4, 8] if stage else [1, 2])  # fmt: skip
+
+
+def test_who_is_opened_was_in_a_sum_that_tolerates_fewer():
+    """A protocol that tolerates all but three members: one colluder in the sum of 0 to 3, three in that of 4 to 9."""
+    P = np.zeros((2, 12))
+    P[0, :4] = P[1, 4:10] = 1
+    history = History({SERVER: csr_array(P)}, tolerated=lambda members: members - 3)
+    found = list(ledgers(history, lambda rows, who: rows, 1, BUDGET))
+    clients, rounds = of_clients(history, found), of_rounds(history, found)
+    for c, opened in ((1, []), (2, range(4)), (4, range(10)), (8, range(10))):
+        assert np.flatnonzero(np.isinf(clients[f"mu_{c}_upper"])).tolist() == list(opened)
+        first = [None if c > 1 else 0, None if c > 1 else 0]
+        assert rounds[f"mu_{c}_lower"] == first
 
 
 @pytest.mark.parametrize("noise", ["all", "none", "some"])
