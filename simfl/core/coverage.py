@@ -78,6 +78,17 @@ def compression_place(stages: "Sequence[Stage]") -> int:
     return next((i for i, stage in enumerate(stages) if stage.observer and not stage.at_client), len(stages))
 
 
+def changing_lengths(setting: ScenarioView) -> str:
+    """The stage that clips an update that stays the same to another length from sum to sum; empty where none does.
+
+    Its norm moves, or it clips what the compression has left of the update, other coordinates in each round. Rows of a
+    participation matrix then do not say what updates count.
+    """
+    stages = setting.privacy.stages
+    after = stages[compression_place(stages) :] if setting.compression.subsamples else ()
+    return next((stage.name for stage in (*after, *(stage for stage in stages if stage.moves_norm))), "")
+
+
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The numbers that each client tells for the selection, one by one, whatever is summed."""
     policy = setting.selection

@@ -234,9 +234,31 @@ def test_what_compressed_updates_tell_one_by_one_is_covered_by_noise_only(tmp_pa
     bare = FEDAVG + "compression: quantise\nprivacy: {ledger: true}\n"
     rounds, clients = tables(bare, tmp_path / "bare")
     assert rounds["mu_alone"].isna().all() and np.isinf(clients["mu_alone"]).all()
-    noise = "{name: central_gaussian, noise_multiplier: 2}"
-    noised = FEDAVG + f"compression: {{name: top_k, share: 0.5}}\nprivacy: {{ledger: true, stages: [{noise}]}}\n"
-    assert np.isfinite(tables(noised, tmp_path / "noised")[1]["mu_all"]).all()
+
+
+@pytest.mark.parametrize("compression", ["{name: top_k, share: 0.5}", "sign", "{name: quantise, bits: 4}",
+                                         "{name: random_k, share: 0.5}"])  # fmt: skip
+@pytest.mark.parametrize("training", ["fedavg, rounds: 4", "fedbuff, rounds: 4, concurrency: 10, buffer: 5"])
+def test_noise_on_compressed_updates_is_refused(compression, training):
+    """Whether codes do not add up, or are clipped in another way in each round."""
+    text = TEXT.replace("TRAINING", training) + f"compression: {compression}\n"
+    name = compression.strip("{}").replace("name: ", "").split(",")[0]
+    for stage in ("central_gaussian", "tree_gaussian"):
+        noised = f"privacy: {{ledger: true, stages: [{stage}]}}\n"
+        with pytest.raises(InvalidScenario, match=f"privacy.ledger: .* but compression: {name} changes"):
+            Scenario.parse(text + noised, "x")
+    Scenario.parse(text + "privacy: {ledger: true}\n", "x")
+    whole = text.replace(compression, "{name: random_k, share: 1}") + noised
+    assert Scenario.parse(whole, "x"), "nothing is left out"
+
+
+def test_of_two_largest_coordinates_a_sum_hides_nothing_that_one_update_hides():
+    """Each client sends one coordinate of three: no other update explains as much of a change as a linear model says."""
+    sent = [factor * unit for factor in np.linspace(-2, 2, 81) for unit in np.eye(3)]
+    seen = np.array([1.0, 1, 0])
+    here, there = (min(np.linalg.norm(seen - first - other) for other in sent) for first in ([1, 0, 0], [0.5, 0, 0]))
+    assert here == pytest.approx(0) and there == pytest.approx(0.5), "as if the other update were known"
+    assert ledger(csr_array(np.ones((1, 2))), np.ones(1), BUDGET).last.alone.tolist() == [0, 0]
 
 
 HIDDEN = """

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import COLLUDER_COLUMNS, Column
+from simfl.core.coverage import changing_lengths, told_by_compression
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.tolerance import tolerance_problem
@@ -76,6 +77,9 @@ class Guarantees(Privacy):
         noisy = [str(type(stage).name) for stage in self.stages if stage.observer]
         if self.ledger and (len(noisy) > 1 or not all(map(is_covered, self.stages))):
             problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
+        elif self.ledger and noisy and (told_by_compression(setting) or changing_lengths(setting)):
+            why = f"speaks of updates that stay the same from sum to sum, but compression: {setting.compression.name}"
+            problems.append(("ledger", f"{why} changes what is noised of them; use compression: none"))
         return problems
 
     def cautions(self, setting: ScenarioView) -> list[str]:
