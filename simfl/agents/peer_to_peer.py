@@ -127,7 +127,7 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         arrives = computed[:, None] + delays
         others = (len(receivers) - np.isin(clients, receivers)) * lives
         costs.bytes_up += int((size * others).sum())
-        costs.clear_bytes += int((np.asarray(parts.compressed_bytes(sizes[1])) * others).sum())
+        costs.clear_bytes += int((np.asarray(parts.clear_bytes(sizes[1])) * others).sum())
         sent = _Broadcast(started, computed, arrives, lives, size, free_s)
         self._record(jobs, receivers, sent)
         return sent

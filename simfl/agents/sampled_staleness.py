@@ -146,7 +146,7 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
         """The models and updates of a unit; only between its start and now, when it delivers, does time pass."""
         jobs, now, costs = [job for job, _, _ in unit], self.world.now, self.accounts.costs
         down, clear, _ = self.parts.learner.sizes(jobs)
-        up, clear = self.parts.upload_bytes(clear), self.parts.compressed_bytes(clear)
+        up, clear = self.parts.upload_bytes(clear), self.parts.clear_bytes(clear)
         lives = np.array([alive for _, _, alive in unit])
         down, up, clear = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(unit)) for size in (down, up, clear))
         up = np.where(lives, up, 0)

@@ -120,6 +120,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         asking = exchange(request, sample_delays(parts, request, where, f"/{ASK}"), self.world.now)
         yield self.world.until(asking.ends_s)
         self.accounts.add_exchange(asking)
+        self.accounts.costs.clear_bytes += asking.bytes_down + asking.bytes_up
         self.accounts.phases.append(asking.phase(t))
         return clients[asking.responded]
 
@@ -181,7 +182,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         self.accounts.add_exchange(work_done, job_ids(t, clients))
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
-        clear = (sizes.down_bytes, parts.compressed_bytes(sizes.up_bytes))
+        clear = (sizes.down_bytes, parts.clear_bytes(sizes.up_bytes))
         down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(clients)) for size in clear)
         costs.clear_bytes += int(down.sum() + up[work_done.responded].sum())
         costs.failed_upload += int((~(work_done.responded | work_done.late)).sum())
@@ -206,5 +207,6 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             for client, size, delay in zip(cohort.tolist(), sizes.tolist(), delays.tolist()):
                 self.log(message("announcement", SERVER, client, size, now, now + delay))
         self.accounts.costs.bytes_down += int(sizes.sum())
+        self.accounts.costs.clear_bytes += int(sizes.sum())
         if ends_s > now:
             yield self.world.until(ends_s)

@@ -145,7 +145,8 @@ def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
         most, middle = (_interval(f(low), f(high)) for f in (np.max, np.median))
         lines.append(f"  {who:<30} {most:>14} {middle:>14}")
     if of.tolerated is not None:
-        lines.append(f"With more than {amount(of.tolerated, 'colluder')} of a sum, single updates are open to the server.")
+        most = amount(of.tolerated, "colluder")
+        lines.append(f"With more than {most} of a sum, single updates are open to the server.")
     if not last.alone.any() or not np.array_equal(lowest, last.alone):
         return lines
     return [*lines, f"Client {name(int(last.alone.argmax()))} is known best to {observer} alone."]

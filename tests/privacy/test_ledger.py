@@ -252,8 +252,8 @@ def test_noise_on_compressed_updates_is_refused(compression, training):
     assert Scenario.parse(whole, "x"), "nothing is left out"
 
 
-def test_of_two_largest_coordinates_a_sum_hides_nothing_that_one_update_hides():
-    """Each client sends one coordinate of three: no other update explains as much of a change as a linear model says."""
+def test_one_coordinate_of_each_update_in_a_sum_tells_as_much_as_if_the_other_were_known():
+    """No other update of one coordinate, of three, explains any of a change that a linear model hides altogether."""
     sent = [factor * unit for factor in np.linspace(-2, 2, 81) for unit in np.eye(3)]
     seen = np.array([1.0, 1, 0])
     here, there = (min(np.linalg.norm(seen - first - other) for other in sent) for first in ([1, 0, 0], [0.5, 0, 0]))

@@ -158,6 +158,42 @@ def test_the_bytes_in_clear_are_those_of_the_plain_run(tmp_path):
     assert hidden["clear_bytes"] == plain["bytes_down"] + plain["bytes_up"]
 
 
+SMALL = """
+clients: 12
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 4, weighting: equal}
+learning: {data: digits, model: logistic}
+secagg: secagg
+"""
+ASKING = "selection={name: power_of_choice, k: 4, d: 8, scalars: clear}"
+ADAPTIVE = "privacy={accountants: [], stages: [{name: adaptive_gaussian, bit_std: 9}]}"
+BUFFER = ("training={name: fedbuff, rounds: 4, buffer: 4, weighting: equal, ARRIVALS}", "secagg=basecagg")
+DRAWN = tuple(each.replace("ARRIVALS", "arrivals: {name: uniform_staleness, max: 2}") for each in BUFFER)
+SERVERLESS = ("selection=all", "training={name: serverless, rounds: 3, weighting: equal}", "secagg=pairwise_ratchet")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (ASKING,),
+        (ASKING, ADAPTIVE),
+        ("selection={name: oort, k: 4, scalars: clear}",),
+        ("selection={name: oort, k: 4, scalars: clear}", ADAPTIVE, "compression={name: random_k, share: 0.5}"),
+        ("training.announce=true",),
+        (*DRAWN, ADAPTIVE),
+        (*SERVERLESS, "training.client={name: privacyfl, tolerance: 0.02}", "training.rounds=6"),
+    ],
+    ids=["asked", "asked and counted", "reported", "all of these", "announced", "drawn", "who leaves"],
+)
+def test_all_that_a_plain_run_sends_is_in_the_bytes_in_clear(tmp_path, changes):
+    """What candidates are asked, what stages and reports add to an update, and what is said after a round."""
+    hidden, plain = (
+        run(Scenario.parse(SMALL, "small", (*changes, *more)), tmp_path).summary for more in ((), ("secagg=plain",))
+    )
+    assert hidden["clear_bytes"] == plain["bytes_down"] + plain["bytes_up"] > 0
+    assert hidden["clear_bytes"] < hidden["bytes_down"] + hidden["bytes_up"]
+
+
 def test_plain_meets_the_failures_of_phases_that_it_does_not_have(tmp_path):
     """So that one scenario can be played with a protocol and without."""
     failure = "devices.failure={name: bernoulli, probability: 0.1%s}"

@@ -122,11 +122,23 @@ class Components(Generic[R_co]):
 
     def whole_bytes(self, update_bytes: Any) -> Any:
         """The same of updates, or whole models, that are not compressed any more."""
+        return self.protocol.upload_bytes(update_bytes + self._grown_bytes, self.elements) + self.score_bytes
+
+    def clear_bytes(self, update_bytes: Any) -> Any:
+        """What :meth:`upload_bytes` would be without a protocol."""
+        return self.compressed_bytes(update_bytes) + self._grown_bytes + self.score_bytes
+
+    @property
+    def _grown_bytes(self) -> int:
+        """Of the coordinates that stages add."""
         place = compression_place(self.stages)
         kept_length = self.lengths[place + 1] - self.lengths[place]
-        grown = VALUE_BYTES * (self.elements - self.lengths[0] - kept_length)
-        score_bytes = SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
-        return self.protocol.upload_bytes(update_bytes + grown, self.elements) + score_bytes
+        return VALUE_BYTES * (self.elements - self.lengths[0] - kept_length)
+
+    @property
+    def score_bytes(self) -> int:
+        """Of the numbers that the policy reads."""
+        return SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
 
     @cached_property
     def heaviest(self) -> float:
@@ -187,7 +199,7 @@ class RoundCosts:
         failed: clients that began to work and were not aggregated.
         late: clients that the server no longer waited for, having its quorum.
         bytes_down, bytes_up: what the server sent, and what reached it.
-        clear_bytes: of these, what models and updates take without a protocol; where updates are hidden.
+        clear_bytes: of these, what is sent without a protocol, too; where updates are hidden.
         failed_upload: clients that failed, or were late, between their model and their update.
     """
 

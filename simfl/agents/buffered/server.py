@@ -110,7 +110,7 @@ class BufferedServer(Server[BufferedRule]):
 
     def _clear_bytes(self, job: Job) -> int:
         """What an update takes without a protocol."""
-        return int(np.sum(self.parts.compressed_bytes(self.parts.learner.sizes([job])[1])))
+        return int(np.sum(self.parts.clear_bytes(self.parts.learner.sizes([job])[1])))
 
     def _late(self, task: AsyncJob) -> None:
         if not (self.dispatcher.stopped or task.cancelled) and isnan(task.ended_s):
