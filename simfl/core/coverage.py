@@ -4,7 +4,8 @@ A certificate is what a scenario promises about its clients: an aggregation prot
 accountant, an epsilon; a stage, an epsilon of its own; the privacy columns, how many clients each one hides among. It
 holds only if it covers *every* part that leaves a client (:mod:`simfl.core.payload`). A promise that does not is
 refused when the scenario is read (:func:`coverage_problems`). What is only measured, the privacy columns and theory's
-guarantee, is then 1 (:func:`exposing`).
+guarantee, is then 1 (:func:`exposing`); and so is what is certain of it where updates that stay are summed at lengths
+that change (:func:`changing_lengths`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -136,12 +137,14 @@ def clear(setting: ScenarioView) -> list[str]:
 
 
 def beside_sums(setting: ScenarioView) -> list[str]:
-    """The names of what the server needs of single clients, or learns of them, so that sums hide nobody."""
+    """The names of what the server needs of single clients, or learns of them, so that sums may hide nobody."""
     if not sent(setting):
         return []
     rule = setting.training.aggregate
     needed = [] if rule.sum_only else [f"each client's update, by itself (aggregate: {rule.name})"]
-    return [*needed, *(part.name for part in exposing(setting))]
+    stage = changing_lengths(setting)
+    told = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
+    return [*needed, *(part.name for part in exposing(setting)), *told]
 
 
 def coverage_problems(setting: ScenarioView) -> list[str]:

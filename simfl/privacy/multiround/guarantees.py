@@ -31,7 +31,8 @@ class Guarantees(Privacy):
     Where clients aggregate, each is an observer of its own sums, who knows its own updates; the columns hold the
     smallest guarantee against any of them. Where single updates are needed for the aggregate (a median), or more
     leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all columns
-    are 1 from the first aggregate on. Where nothing leaves them, the columns are empty.
+    are 1 from the first aggregate on. Where an update that stays the same is clipped to another length from sum to sum,
+    all but the upper bound of the weak one are. Where nothing leaves them, the columns are empty.
     """
 
     every: Annotated[
@@ -137,6 +138,8 @@ class Guarantees(Privacy):
             values = np.array(
                 [columns.strong, columns.semi_strong_lower, columns.weak_lower, columns.weak_upper], dtype=np.float64
             )
+        if history.lengths_change:
+            values[:-1] = np.minimum(values[:-1], 1.0)
         values[:, : _first(P)] = np.inf
         return values
 
