@@ -120,8 +120,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         asking = exchange(request, sample_delays(parts, request, where, f"/{ASK}"), self.world.now)
         yield self.world.until(asking.ends_s)
         self.accounts.add_exchange(asking)
-        self.accounts.phases.append(asking.phase(t))
         self.accounts.costs.clear_bytes += asking.bytes_down + asking.bytes_up
+        self.accounts.phases.append(asking.phase(t))
         return clients[asking.responded]
 
     def _work_with(self, t: int, units: Units) -> Process[tuple[SessionResult | SessionFailure | None, list[Job]]]:
@@ -207,5 +207,6 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             for client, size, delay in zip(cohort.tolist(), sizes.tolist(), delays.tolist()):
                 self.log(message("announcement", SERVER, client, size, now, now + delay))
         self.accounts.costs.bytes_down += int(sizes.sum())
+        self.accounts.costs.clear_bytes += int(sizes.sum())
         if ends_s > now:
             yield self.world.until(ends_s)

@@ -32,11 +32,14 @@ class LogLedger:
         noise: what the noise in its sums is called; empty without noise.
         bounded: what is known of all rounds.
         doubtful: some weights may be rounded numbers.
+        tolerated: where the server is the observer, the colluders whom the protocol of secure aggregation tolerates:
+            nothing is said of more; None = not known.
     """
 
     noise: str
     bounded: BoundedLedger
     doubtful: bool = False
+    tolerated: int | None = None
 
     @property
     def ledger(self) -> NoiseLedger:
@@ -75,6 +78,7 @@ def ledger_of_log(
     colluders: tuple[int, ...] = COLLUDERS,
     weak: NDArray[np.float64] | None = None,
     doubles: bool = False,
+    tolerated: int | None = None,
 ) -> LogLedger:
     """The ledger of a participation matrix, scipy-sparse (J, N), under noise in the sums or none.
 
@@ -82,6 +86,8 @@ def ledger_of_log(
         noise: as for :func:`simfl.audit.noise.stage_of`.
         weak: lower bounds of the weak guarantee after each round, (J,), for any weights where some are not sure.
         doubles: the weights are doubles with all their digits; else whether they were rounded is found out.
+        tolerated: the colluders whom the protocol tolerates; of more, who see single updates without noise, nothing is
+            said. None = not known.
 
     Raises:
         SimflError: there is no such noise, or the ledger cannot speak of it.
@@ -89,6 +95,8 @@ def ledger_of_log(
     rounds = ParticipationMatrix.of(matrix, doubles)
     rows = _as_read(rounds)
     history = History({SERVER: rows})
+    if noise is None and tolerated is not None:
+        colluders = tuple(count for count in colluders if count <= tolerated)
     if noise is not None:
         stage = stage_of(noise, rows)
         if not is_covered(stage):
@@ -97,7 +105,7 @@ def ledger_of_log(
     name = str(type(history.stages[0]).name) if history.stages else ""
     observed = sums_and_noise(history, SERVER, rows)
     bounded = bounded_ledger(*observed, rounds, budget, every, colluders, weak)
-    return LogLedger(name, bounded, not rounds.sure.all())
+    return LogLedger(name, bounded, not rounds.sure.all(), tolerated if noise is None else None)
 
 
 def _as_read(rounds: ParticipationMatrix) -> Any:
@@ -136,6 +144,9 @@ def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
     for who, low, high in rows:
         most, middle = (_interval(f(low), f(high)) for f in (np.max, np.median))
         lines.append(f"  {who:<30} {most:>14} {middle:>14}")
+    if of.tolerated is not None:
+        most = amount(of.tolerated, "colluder")
+        lines.append(f"With more than {most} of a sum, single updates are open to the server.")
     if not last.alone.any() or not np.array_equal(lowest, last.alone):
         return lines
     return [*lines, f"Client {name(int(last.alone.argmax()))} is known best to {observer} alone."]

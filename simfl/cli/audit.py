@@ -162,7 +162,7 @@ def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, re
 
     counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
     return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower,
-                         doubles=log.doubles)  # fmt: skip
+                         doubles=log.doubles, tolerated=log.tolerated)  # fmt: skip
 
 
 def _check_output(path: Path | None, log: str, picture: bool = False) -> None:

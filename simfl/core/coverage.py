@@ -4,7 +4,8 @@ A certificate is what a scenario promises about its clients: an aggregation prot
 accountant, an epsilon; a stage, an epsilon of its own; the privacy columns, how many clients each one hides among. It
 holds only if it covers *every* part that leaves a client (:mod:`simfl.core.payload`). A promise that does not is
 refused when the scenario is read (:func:`coverage_problems`). What is only measured, the privacy columns and theory's
-guarantee, is then 1 (:func:`exposing`).
+guarantee, is then 1 (:func:`exposing`); and so is what is certain of it where updates that stay are summed at lengths
+that change (:func:`changing_lengths`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -78,6 +79,17 @@ def compression_place(stages: "Sequence[Stage]") -> int:
     return next((i for i, stage in enumerate(stages) if stage.observer and not stage.at_client), len(stages))
 
 
+def changing_lengths(setting: ScenarioView) -> str:
+    """The stage that clips an update that stays the same to another length from sum to sum; empty where none does.
+
+    Its norm moves, or it clips what the compression has left of the update, other coordinates in each round. Rows of a
+    participation matrix then do not say what updates count.
+    """
+    stages = setting.privacy.stages
+    after = stages[compression_place(stages) :] if setting.compression.subsamples else ()
+    return next((stage.name for stage in (*after, *(stage for stage in stages if stage.moves_norm))), "")
+
+
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The numbers that each client tells for the selection, one by one, whatever is summed."""
     policy = setting.selection
@@ -125,12 +137,14 @@ def clear(setting: ScenarioView) -> list[str]:
 
 
 def beside_sums(setting: ScenarioView) -> list[str]:
-    """The names of what the server needs of single clients, or learns of them, so that sums hide nobody."""
+    """The names of what the server needs of single clients, or learns of them, so that sums may hide nobody."""
     if not sent(setting):
         return []
     rule = setting.training.aggregate
     needed = [] if rule.sum_only else [f"each client's update, by itself (aggregate: {rule.name})"]
-    return [*needed, *(part.name for part in exposing(setting))]
+    stage = changing_lengths(setting)
+    told = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
+    return [*needed, *(part.name for part in exposing(setting)), *told]
 
 
 def coverage_problems(setting: ScenarioView) -> list[str]:

@@ -34,6 +34,8 @@ class History:
         exposing: names of parts that leave each client and that neither sums nor noise cover.
         silent: nothing leaves a client.
         coded: names of what compressed updates tell beside their sum; noise covers it.
+        lengths_change: an update that stays the same may be clipped to another length in each sum, so that the rows of
+            ``participation`` do not say what it counts.
         tolerated: of a sum of so many clients, those who with the server learn no single update from the protocol of
             secure aggregation; gives None where that is not known, or the server sees single updates anyway.
     """
@@ -46,16 +48,18 @@ class History:
     exposing: tuple[str, ...] = ()
     silent: bool = False
     coded: tuple[str, ...] = ()
+    lengths_change: bool = False
     tolerated: Callable[[int], int | None] = _not_known
+
+    def tolerated_in(self, P: Any) -> NDArray[np.float64]:
+        """The colluders that the protocol tolerates in each sum of one aggregator, (rounds,); infinite if not known."""
+        summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
+        known = [self.tolerated(int(members)) if members else None for members in summed]
+        return np.array([np.inf if most is None else most for most in known], dtype=np.float64)[place]
 
     def fewest_tolerated(self) -> NDArray[np.float64]:
         """In each round the fewest colluders that the protocol of a sum tolerates, (rounds,); infinite if not known."""
-        fewest = np.full(self.shape[0], np.inf)
-        for P in self.participation.values():
-            summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
-            known = [self.tolerated(int(members)) if members else None for members in summed]
-            fewest = np.minimum(fewest, np.array([np.inf if most is None else most for most in known])[place])
-        return fewest
+        return np.minimum.reduce([self.tolerated_in(P) for P in self.participation.values()])
 
     @property
     def shape(self) -> tuple[int, int]:

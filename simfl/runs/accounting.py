@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import exposing, sent, told_by_compression
+from simfl.core.coverage import changing_lengths, exposing, sent, told_by_compression
 from simfl.core.errors import PluginError
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays
@@ -68,8 +68,8 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     exposed = tuple(part.name for part in exposing(scenario) if part not in coded)
     codes = tuple(part.name for part in coded)
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
-    tolerated = partial(tolerated_colluders, scenario)
-    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, tolerated)
+    lengths, tolerated = bool(changing_lengths(scenario)), partial(tolerated_colluders, scenario)
+    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, lengths, tolerated)
 
 
 @dataclass(frozen=True)

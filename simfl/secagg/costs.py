@@ -27,7 +27,9 @@ class _Requests(NamedTuple):
     server_s: float
 
 
-def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams) -> Any:
+def costs(
+    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0
+) -> Any:
     """Bytes, computation and phases of an aggregation.
 
     Args:
@@ -36,6 +38,7 @@ def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any
         one_by_one: units are prepared one by one and recovered together, as buffered servers do.
         sizes: bytes of model and update without a protocol.
         streams: a run's.
+        told_bytes: what each client tells for the selection with its update.
 
     Returns:
         ``phases``: for each its name, how many ``times`` it comes in an aggregation (0 = once in a run), clients
@@ -46,7 +49,7 @@ def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any
         operations of a client and of the server by kind, where the protocol counts them; ``ways`` of messages before
         a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """
-    requests = _requests(protocol, cohort, one_by_one, sizes, streams)
+    requests = _requests(protocol, cohort, one_by_one, sizes, streams, told_bytes)
     if isinstance(requests, str):
         return {"refused": requests}
     once, before, after, server_s = requests
@@ -59,7 +62,7 @@ def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any
         "bytes_down": round(sum(row["times"] * row["asked"] * row["bytes_down"] for row in rows)),
         "bytes_up": round(sum(row["times"] * row["asked"] * row["bytes_up"] for row in rows)),
         "clear_bytes_down": n * sizes[0],
-        "clear_bytes_up": n * sizes[1],
+        "clear_bytes_up": n * (sizes[1] + told_bytes),
         "server_s": server_s,
         "work": {
             kind: {"client": round(_seconds([*counted.before, *counted.after])), "server": round(counted.server_s)}
@@ -71,7 +74,7 @@ def costs(protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any
 
 
 def _requests(
-    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams
+    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0
 ) -> _Requests | str:
     """What the protocol requests of an aggregation; or why there is no sum."""
     everybody = np.arange(max(cohort.clients, cohort.units.size), dtype=np.int32).reshape(-1, 1)
@@ -80,7 +83,7 @@ def _requests(
     before, prepared = _all_respond(protocol.prepare(first, streams))
     if isinstance(prepared, SessionFailure):
         return prepared.reason
-    size = protocol.upload_bytes(sizes[1], cohort.dimension)
+    size = protocol.upload_bytes(sizes[1], cohort.dimension) + told_bytes
     down, seconds = (np.broadcast_to(each, first.units.shape).ravel() for each in (
         sizes[0] + np.asarray(prepared.down_bytes), np.asarray(prepared.compute_s)))  # fmt: skip
     before.append(PhaseRequest(WORK, first.units.ravel(), down, size, seconds))

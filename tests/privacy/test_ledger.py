@@ -13,9 +13,12 @@ from scipy.sparse import csr_array
 from simfl.audit import audit
 from simfl.audit.log_ledger import ledger_of_log
 from simfl.cli import simfl
+from simfl.core.types import SERVER
+from simfl.privacy.accountant import History
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.coalitions import Errors, greedy
+from simfl.privacy.ledger.ledger_columns import ledgers, of_clients, of_rounds
 from simfl.privacy.ledger.noise_ledger import ledger
 from simfl.privacy.multiround.analysis import trace
 from simfl.runs.run import run
@@ -231,9 +234,75 @@ def test_what_compressed_updates_tell_one_by_one_is_covered_by_noise_only(tmp_pa
     bare = FEDAVG + "compression: quantise\nprivacy: {ledger: true}\n"
     rounds, clients = tables(bare, tmp_path / "bare")
     assert rounds["mu_alone"].isna().all() and np.isinf(clients["mu_alone"]).all()
-    noise = "{name: central_gaussian, noise_multiplier: 2}"
-    noised = FEDAVG + f"compression: {{name: top_k, share: 0.5}}\nprivacy: {{ledger: true, stages: [{noise}]}}\n"
-    assert np.isfinite(tables(noised, tmp_path / "noised")[1]["mu_all"]).all()
+
+
+@pytest.mark.parametrize("compression", ["{name: top_k, share: 0.5}", "sign", "{name: quantise, bits: 4}",
+                                         "{name: random_k, share: 0.5}"])  # fmt: skip
+@pytest.mark.parametrize("training", ["fedavg, rounds: 4", "fedbuff, rounds: 4, concurrency: 10, buffer: 5"])
+def test_noise_on_compressed_updates_is_refused(compression, training):
+    """Whether codes do not add up, or are clipped in another way in each round."""
+    text = TEXT.replace("TRAINING", training) + f"compression: {compression}\n"
+    name = compression.strip("{}").replace("name: ", "").split(",")[0]
+    for stage in ("central_gaussian", "tree_gaussian"):
+        noised = f"privacy: {{ledger: true, stages: [{stage}]}}\n"
+        with pytest.raises(InvalidScenario, match=f"privacy.ledger: .* but compression: {name} changes"):
+            Scenario.parse(text + noised, "x")
+    Scenario.parse(text + "privacy: {ledger: true}\n", "x")
+    whole = text.replace(compression, "{name: random_k, share: 1}") + noised
+    assert Scenario.parse(whole, "x"), "nothing is left out"
+
+
+def test_one_coordinate_of_each_update_in_a_sum_tells_as_much_as_if_the_other_were_known():
+    """No other update of one coordinate, of three, explains any of a change that a linear model hides altogether."""
+    sent = [factor * unit for factor in np.linspace(-2, 2, 81) for unit in np.eye(3)]
+    seen = np.array([1.0, 1, 0])
+    here, there = (min(np.linalg.norm(seen - first - other) for other in sent) for first in ([1, 0, 0], [0.5, 0, 0]))
+    assert here == pytest.approx(0) and there == pytest.approx(0.5), "as if the other update were known"
+    assert ledger(csr_array(np.ones((1, 2))), np.ones(1), BUDGET).last.alone.tolist() == [0, 0]
+
+
+HIDDEN = """
+clients: 24
+selection: {name: batch_partition, k: 12, T: 12}
+training: {name: fedavg, rounds: 6, weighting: equal}
+learning: {name: none, parameters: 4}
+secagg: {name: secagg_plus, neighbours: 4, threshold: 3}
+privacy: {ledger: true, stages: [STAGE]}
+"""
+
+
+@pytest.mark.parametrize("stage", ["", "central_gaussian"])
+def test_more_colluders_than_the_protocol_tolerates_see_single_updates_unless_others_see_noise_only(tmp_path, stage):
+    """Three neighbours of a client have shares enough to open its masks, two have not."""
+    scenario = Scenario.parse(HIDDEN.replace("STAGE", stage), "hidden")
+    folder = run(scenario, tmp_path).path
+    rounds, clients = (pandas.read_csv(folder / name) for name in ("rounds.csv", "privacy.csv"))
+    took_part = np.isin(np.arange(24), pandas.read_csv(folder / "participation.csv")["client"])
+    for c in (1, 2, 4, 8):
+        for end in ("lower", "upper"):
+            opened = not stage and c > 2
+            assert (np.isinf(clients[f"mu_{c}_{end}"]) == (took_part & opened)).all()
+            assert (rounds[f"mu_{c}_{end}"].isna() == opened).all()
+            assert not clients[f"mu_{c}_{end}"][~took_part].any() and (opened or not clients[f"mu_{c}_{end}"].any())
+    said = ["audit", str(folder), "--ledger", *(["--noise", stage] if stage else [])]
+    shown = CliRunner().invoke(simfl, said).stdout
+    assert "and any 2" in shown and ("and any 4" in shown) == ("and any 8" in shown) == bool(stage)
+    assert ("With more than 2 colluders of a sum, single updates are open" in shown) == (not stage)
+    assert json.loads(CliRunner().invoke(simfl, [*said, "--json"]).stdout)["ledger"]["colluders"] == (
+        [1, 2, 4, 8] if stage else [1, 2])  # fmt: skip
+
+
+def test_who_is_opened_was_in_a_sum_that_tolerates_fewer():
+    """A protocol that tolerates all but three members: one colluder in the sum of 0 to 3, three in that of 4 to 9."""
+    P = np.zeros((2, 12))
+    P[0, :4] = P[1, 4:10] = 1
+    history = History({SERVER: csr_array(P)}, tolerated=lambda members: members - 3)
+    found = list(ledgers(history, lambda rows, who: rows, 1, BUDGET))
+    clients, rounds = of_clients(history, found), of_rounds(history, found)
+    for c, opened in ((1, []), (2, range(4)), (4, range(10)), (8, range(10))):
+        assert np.flatnonzero(np.isinf(clients[f"mu_{c}_upper"])).tolist() == list(opened)
+        first = [None if c > 1 else 0, None if c > 1 else 0]
+        assert rounds[f"mu_{c}_lower"] == first
 
 
 @pytest.mark.parametrize("noise", ["all", "none", "some"])
@@ -435,6 +504,27 @@ def test_noise_that_is_not_gaussian_in_the_sum_is_refused():
     two = "{name: central_gaussian}, {name: tree_gaussian}"
     with pytest.raises(InvalidScenario, match="not of central_gaussian and tree_gaussian"):
         Scenario.parse(FEDAVG + f"privacy: {{ledger: true, stages: [{two}]}}\n", "x")
+
+
+PAIRS = """
+clients: 4
+selection: {name: batch_partition, k: 2, T: 2}
+training: {name: fedavg, rounds: 6, weighting: samples}
+learning: {data: digits, model: logistic, partition: {name: growing, first: [5, 10, 20, 40], new: NEW, versions: 6}}
+privacy: {ledger: true}
+"""
+
+
+def test_samples_that_change_and_weigh_are_refused_as_one_number_a_client_says_other_rows(tmp_path):
+    """Of clients 0 and 1 in rounds 0 and 2 the server learns 5 x + 10 y and 25 x + 30 y, so x and y."""
+    truth, said = np.array([[5.0, 10], [25, 30]]), np.array([[55.0, 60], [55, 60]])
+    assert np.isinf(ledger(csr_array(truth), np.full(2, np.inf), BUDGET).last.alone).all()
+    assert not ledger(csr_array(said), np.full(2, np.inf), BUDGET).last.alone.any()
+    for stages in ("[]", "[{name: central_gaussian, max_weight: 1000}]"):
+        with pytest.raises(InvalidScenario, match=r"privacy\.ledger: needs what every update counted, but .* change"):
+            Scenario.parse(PAIRS.replace("NEW", "10"), "x", [f"privacy.stages={stages}"])
+    Scenario.parse(PAIRS.replace("NEW", "10"), "x", ["training.weighting=equal"])
+    assert not tables(PAIRS.replace("NEW", "0"), tmp_path)[1]["mu_alone"].any(), "the same in all rounds"
 
 
 def test_without_it_a_scenario_keeps_its_digest():

@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 from simfl.api.result_objects import Result
-from simfl.core.types import SERVER
+from simfl.cli import simfl
+from simfl.core.rng import Streams
+from simfl.core.types import SERVER, Job, JobId
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS
+from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import with_samples
@@ -45,6 +49,74 @@ def test_who_needs_single_updates_sees_them(tmp_path, aggregate, rule):
     assert seen.rounds[NAMES].iloc[:first].isna().all(axis=None) and (seen.rounds[NAMES].iloc[first:] == 1).all(
         axis=None
     )
+
+
+HALF = "compression={name: random_k, share: 0.5}"
+
+
+@pytest.mark.parametrize(
+    "changes, clipped_anew",
+    [
+        ((), False),
+        (("privacy.stages=[central_gaussian]",), False),
+        (("privacy.stages=[{name: adaptive_gaussian, bit_std: 9}]",), True),
+        (
+            (
+                "privacy.stages=[clipping, {name: adaptive_gaussian, bit_std: 9}]",
+                "selection={name: guarded, T: 4, inner: {name: batch_partition, k: 4, T: 4}}",
+            ),
+            True,
+        ),
+        ((HALF,), False),
+        ((HALF, "privacy.stages=[clipping]"), False),
+        ((HALF, "privacy.stages=[local_gaussian]"), False),
+        ((HALF, "privacy.stages=[central_gaussian]"), True),
+        ((HALF, "privacy.stages=[central_gaussian]", "secagg=secagg"), True),
+        ((HALF, "privacy.stages=[laplace_shares]"), True),
+        (("compression={name: random_k, share: 1}", "privacy.stages=[central_gaussian]"), False),
+    ],
+)
+def test_who_always_take_part_together_hide_while_an_update_that_stays_is_clipped_alike(
+    tmp_path, changes, clipped_anew
+):
+    scenario, seen = play(tmp_path, *changes)
+    *certain, upper = (seen.summary[name] for name in NAMES)
+    assert certain == [1 if clipped_anew else 4] * 3 and upper == 4
+    promised = theory(scenario)["guarantee"]
+    assert promised is not None and set(promised.values()) == {1 if clipped_anew else 4}
+    shown = CliRunner().invoke(simfl, ["audit", str(seen.path)])
+    assert shown.exit_code == (2 if clipped_anew else 0)
+    assert ("clipped lengths of updates that change from sum to sum" in shown.output) == clipped_anew
+
+
+def test_two_sums_of_moving_norms_tell_a_short_update_and_a_long_one_apart():
+    """A short update and a long one, as the stage sends them at the norms 1 and 2, which the server knows."""
+    stage, short, long = AdaptiveGaussian(bit_std=9.0), np.float32([[0.3, 0.2]]), np.float32([[3.0, 4.0]])
+    state = {"since": np.array([0, 1]), "norm": np.array([1.0, 2.0])}
+    sums = []
+    for version in (0, 1):
+        jobs = tuple(Job(JobId.of(version, client), client, version, 0.0) for client in (0, 1))
+        sums.append(stage.client(np.concatenate([short, long]), jobs, state, Streams(0))[:, :2].sum(axis=0))
+    direction = sums[1] - sums[0]
+    assert sums[0] - direction == pytest.approx(short[0], abs=1e-5) and direction == pytest.approx([0.6, 0.8], abs=1e-5)
+
+
+def test_random_coordinates_clipped_anew_tell_apart_who_sum_up_half_of_them_alike():
+    """By the rank of the sums' derivative: which coordinates of the short update remain free if the sums are known."""
+    rng, d, rounds = np.random.default_rng(0), 8, 12
+    truth = np.concatenate([rng.normal(size=d) * 0.05, rng.normal(size=d) * 2])
+    parts = [np.sort(rng.choice(d, d // 2, replace=False)) for _ in range(rounds)]
+
+    def sums(both, norm):
+        sent = [[one[part] * 2 for one in np.split(both, 2)] for part in parts]
+        return np.concatenate([sum(v * min(1, norm / np.linalg.norm(v)) for v in round) for round in sent])
+
+    for norm, free in ((np.inf, True), (1.0, False)):
+        steps = 1e-6 * np.eye(2 * d)
+        slopes = np.stack([(sums(truth + e, norm) - sums(truth - e, norm)) / 2e-6 for e in steps], axis=1)
+        _, singular, right = np.linalg.svd(slopes)
+        kernel = right[np.count_nonzero(singular > 1e-6 * singular[0]) :]
+        assert (np.linalg.norm(kernel[:, :d]) > 1e-3) == free
 
 
 def test_from_the_first_aggregate_on_where_it_is_due():

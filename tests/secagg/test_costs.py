@@ -67,6 +67,23 @@ def test_theory_foretells_the_bytes_and_the_time_of_a_run(secagg, overrides, tmp
         assert float(row["time_s"]) - float(table[-2]["time_s"]) == pytest.approx(theory["round_s"], rel=1e-9)
 
 
+@pytest.mark.parametrize("secagg", ["plain", "secagg"])
+@pytest.mark.parametrize("stages", ["[]", "[{name: adaptive_gaussian, bit_std: 9}]"])
+def test_theory_counts_what_stages_and_reports_add_to_an_update(secagg, stages, tmp_path):
+    """A coordinate of 4 bytes more, and 8 for the loss; 4 for the divisor where it is masked with the sum."""
+    text = """
+clients: 12
+selection: {name: oort, k: 4, scalars: clear}
+training: {name: fedavg, rounds: 2, weighting: equal}
+learning: {data: digits, model: logistic}
+"""
+    found = Scenario.parse(text, "oort", [f"secagg={secagg}", f"privacy={{accountants: [], stages: {stages}}}"])
+    theory, row = expected_costs(build(found)), rows(run(found, tmp_path).path, "rounds.csv")[-1]
+    clear = 4 * 650 + 4 * (stages != "[]") + 8
+    assert theory["clear_bytes_up"] == 4 * clear and theory["bytes_up"] == int(row["bytes_up"])
+    assert int(row.get("clear_bytes", row["bytes_up"])) == 4 * clear + (4 * 4 * 650 if secagg == "secagg" else 0)
+
+
 def of(name, n, **fields):
     plugin = PROTOCOLS.of({"name": name, **fields})
     return plugin, Cohort(0, np.arange(n, dtype=np.int32).reshape(-1, 1), D, n)

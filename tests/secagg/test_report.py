@@ -145,29 +145,53 @@ def test_the_report_of_a_run_says_that_the_guarantee_holds_and_what_it_cost(buff
     assert "the multi-round guarantee T = 2 holds" in pages[0]
 
 
-@pytest.mark.parametrize("changes", [
-    [], ["selection={name: power_of_choice, k: 4, d: 8, scalars: clear}"],
-    ["selection={name: oort, k: 4, scalars: clear}"],
-    ["privacy.stages=[{name: adaptive_gaussian, noise_multiplier: 1, bit_std: 2}]", "training.weighting=equal"],
-    ["compression={name: random_k, share: 0.5}"],
-])  # fmt: skip
-def test_the_bytes_in_clear_are_those_of_the_plain_run(tmp_path, changes):
-    """Nobody fails, so that plain asks the same clients."""
+def test_the_bytes_in_clear_are_those_of_the_plain_run(tmp_path):
+    """Nobody fails, so that plain asks the same clients; of FedBuff's last jobs some have only begun."""
     for name in ("secagg", "lightsecagg"):
-        hidden, plain = (
-            run(real(kind, "devices.failure=none", *changes), tmp_path).summary for kind in (name, "plain")
-        )
+        hidden, plain = (run(real(kind, "devices.failure=none"), tmp_path).summary for kind in (name, "plain"))
         assert hidden["clear_bytes"] == plain["bytes_down"] + plain["bytes_up"]
-
-
-def test_the_bytes_in_clear_of_drawn_staleness_are_those_of_the_plain_run(tmp_path):
-    """On the clock some of FedBuff's last jobs have only begun."""
     drawn = (*PROTOCOLS["basecagg"], "training.arrivals={name: uniform_staleness, max: 3}", "devices.failure=none")
 
     hidden, plain = (
         run(Scenario.parse(REAL, "real", (*drawn, *more)), tmp_path).summary for more in ((), ("secagg=plain",))
     )
     assert hidden["clear_bytes"] == plain["bytes_down"] + plain["bytes_up"]
+
+
+SMALL = """
+clients: 12
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 4, weighting: equal}
+learning: {data: digits, model: logistic}
+secagg: secagg
+"""
+ASKING = "selection={name: power_of_choice, k: 4, d: 8, scalars: clear}"
+ADAPTIVE = "privacy={accountants: [], stages: [{name: adaptive_gaussian, bit_std: 9}]}"
+BUFFER = ("training={name: fedbuff, rounds: 4, buffer: 4, weighting: equal, ARRIVALS}", "secagg=basecagg")
+DRAWN = tuple(each.replace("ARRIVALS", "arrivals: {name: uniform_staleness, max: 2}") for each in BUFFER)
+SERVERLESS = ("selection=all", "training={name: serverless, rounds: 3, weighting: equal}", "secagg=pairwise_ratchet")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (ASKING,),
+        (ASKING, ADAPTIVE),
+        ("selection={name: oort, k: 4, scalars: clear}",),
+        ("selection={name: oort, k: 4, scalars: clear}", ADAPTIVE, "compression={name: random_k, share: 0.5}"),
+        ("training.announce=true",),
+        (*DRAWN, ADAPTIVE),
+        (*SERVERLESS, "training.client={name: privacyfl, tolerance: 0.02}", "training.rounds=6"),
+    ],
+    ids=["asked", "asked and counted", "reported", "all of these", "announced", "drawn", "who leaves"],
+)
+def test_all_that_a_plain_run_sends_is_in_the_bytes_in_clear(tmp_path, changes):
+    """What candidates are asked, what stages and reports add to an update, and what is said after a round."""
+    hidden, plain = (
+        run(Scenario.parse(SMALL, "small", (*changes, *more)), tmp_path).summary for more in ((), ("secagg=plain",))
+    )
+    assert hidden["clear_bytes"] == plain["bytes_down"] + plain["bytes_up"] > 0
+    assert hidden["clear_bytes"] < hidden["bytes_down"] + hidden["bytes_up"]
 
 
 def test_plain_meets_the_failures_of_phases_that_it_does_not_have(tmp_path):

@@ -240,7 +240,7 @@ def _phases_add_up(run: _Run) -> Iterator[str]:
         if "secagg_bytes" not in row:
             return
         mine = [phase for phase in run.phases if phase["round"] == t]
-        spent = sum(phase["bytes_down"] + phase["bytes_up"] for phase in mine)
+        spent = sum(phase["bytes_down"] + phase["bytes_up"] for phase in mine if phase["phase"] != "ask")
         if row["secagg_bytes"] != spent or row["bytes_down"] + row["bytes_up"] - spent < row["clear_bytes"]:
             yield f"round {t}: {row['secagg_bytes']} bytes of phases and {row['clear_bytes']} in clear, not {spent}"
         if row["secagg_failed"] != sum(phase["failure"] is not None for phase in mine):
@@ -248,7 +248,7 @@ def _phases_add_up(run: _Run) -> Iterator[str]:
         for phase in mine:
             if not 0 <= phase["failed"] <= phase["asked"] - phase["answered"]:
                 yield f"{phase}"
-        for name in {phase["phase"] for phase in mine} - {"setup", "prepare", "recover"}:
+        for name in {phase["phase"] for phase in mine} - {"setup", "prepare", "recover", "ask"}:
             if row[f"failed_{name}"] != sum(phase["failed"] for phase in mine if phase["phase"] == name):
                 yield f"round {t}: {row[f'failed_{name}']} failed in {name}"
         if run.jobs and row["failed_upload"] > row["failed"]:

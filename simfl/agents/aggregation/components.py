@@ -111,31 +111,33 @@ class Components(Generic[R_co]):
         """Coordinates of an update on the wire."""
         return self.lengths[-1]
 
-    def upload_bytes(self, update_bytes: Any) -> Any:
-        """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
-        return self.whole_bytes(self._compressed_bytes(update_bytes))
-
-    def clear_bytes(self, update_bytes: Any) -> Any:
-        """The same where no protocol hides them."""
-        return self._staged_bytes(self._compressed_bytes(update_bytes)) + self._score_bytes
-
-    def whole_bytes(self, update_bytes: Any) -> Any:
-        """Size on the wire of updates, or whole models, that are not compressed any more."""
-        return self.protocol.upload_bytes(self._staged_bytes(update_bytes), self.elements) + self._score_bytes
-
-    def _compressed_bytes(self, update_bytes: Any) -> Any:
+    def compressed_bytes(self, update_bytes: Any) -> Any:
+        """Size, compressed, of updates that the learner makes of so many bytes, a number or (n,)."""
         dimension = self.lengths[compression_place(self.stages)]
         return update_bytes + self.compression.size_bytes(dimension) - VALUE_BYTES * dimension
 
-    def _staged_bytes(self, update_bytes: Any) -> Any:
-        """With the coordinates that stages add."""
-        place = compression_place(self.stages)
-        kept_length = self.lengths[place + 1] - self.lengths[place]
-        return update_bytes + VALUE_BYTES * (self.elements - self.lengths[0] - kept_length)
+    def upload_bytes(self, update_bytes: Any) -> Any:
+        """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
+        return self.whole_bytes(self.compressed_bytes(update_bytes))
+
+    def whole_bytes(self, update_bytes: Any) -> Any:
+        """The same of updates, or whole models, that are not compressed any more."""
+        return self.protocol.upload_bytes(update_bytes + self._grown_bytes, self.elements) + self.score_bytes
+
+    def clear_bytes(self, update_bytes: Any) -> Any:
+        """What :meth:`upload_bytes` would be without a protocol."""
+        return self.compressed_bytes(update_bytes) + self._grown_bytes + self.score_bytes
 
     @property
-    def _score_bytes(self) -> int:
-        """Of the numbers that are told for the selection beside an update."""
+    def _grown_bytes(self) -> int:
+        """Of the coordinates that stages add."""
+        place = compression_place(self.stages)
+        kept_length = self.lengths[place + 1] - self.lengths[place]
+        return VALUE_BYTES * (self.elements - self.lengths[0] - kept_length)
+
+    @property
+    def score_bytes(self) -> int:
+        """Of the numbers that the policy reads."""
         return SCORE_BYTES * len(self.policy.reads & set(CLEAR_FIELDS))
 
     @cached_property
@@ -197,7 +199,7 @@ class RoundCosts:
         failed: clients that began to work and were not aggregated.
         late: clients that the server no longer waited for, having its quorum.
         bytes_down, bytes_up: what the server sent, and what reached it.
-        clear_bytes: of these, what models and updates take without a protocol; where updates are hidden.
+        clear_bytes: of these, what is sent without a protocol, too; where updates are hidden.
         failed_upload: clients that failed, or were late, between their model and their update.
     """
 

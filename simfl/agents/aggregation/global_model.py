@@ -160,7 +160,9 @@ class GlobalModelState:
         leaving = learner.report_outcomes(updates.jobs, [RoundOutcome(*row, self.model) for row in rows])
         self.left = updates.clients[leaving].tolist()
         self.present[self.left] = False
-        costs.bytes_down += NUMBER_BYTES * len(self.left) * int(self.present.sum())
+        told_bytes = NUMBER_BYTES * len(self.left) * int(self.present.sum())
+        costs.bytes_down += told_bytes
+        costs.clear_bytes += told_bytes
 
     def _protocol(self, phases: Sequence[PhaseRow], costs: RoundCosts) -> JsonObject:
         """What a protocol's phases cost and lost, where the protocol lists these columns."""

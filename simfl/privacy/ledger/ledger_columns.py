@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.losses import losses
 from simfl.privacy.ledger.bounded_ledger import bounded_ledger
-from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
+from simfl.privacy.ledger.ledger_scope import COLLUDERS, LEDGER_COLUMNS
 from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger
 from simfl.privacy.ledger.observed import sums_and_noise
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
@@ -37,6 +37,10 @@ def of_rounds(history: History, tables: list[NoiseLedger]) -> Mapping[str, list[
     values = np.maximum.reduce([_rows(each.worst) for each in tables])
     if _is_bare(history):
         values = np.full_like(values, np.inf)
+    elif not _is_noised(history):
+        fewest = np.minimum.accumulate(history.fewest_tolerated())
+        for both, count in zip(_bounds(values), COLLUDERS, strict=True):
+            both[:, fewest < count] = np.inf
     cells = [[float(value) if np.isfinite(value) else None for value in row] for row in values]
     return dict(zip([column.name for column in LEDGER_COLUMNS], cells, strict=True))
 
@@ -51,16 +55,30 @@ def of_clients(history: History, tables: list[NoiseLedger]) -> Mapping[str, NDAr
         for P in history.participation.values():
             took_part[P.indices] = True
         values = np.where(took_part, np.inf, np.zeros_like(values))
+    elif not _is_noised(history):
+        for P in history.participation.values():
+            tolerated = history.tolerated_in(P)
+            for both, count in zip(_bounds(values), COLLUDERS, strict=True):
+                both[:, P[tolerated < count].indices] = np.inf
     return dict(zip([column.name for column in LEDGER_COLUMNS], values, strict=True))
 
 
 def _is_bare(history: History) -> bool:
     """Whether more than sums is seen of each client, and no noise covers it."""
-    noised = any(loss.mu is not None and np.isfinite(loss.mu).all() for loss in losses(history))
-    return history.single or bool(history.exposing) or (bool(history.coded) and not noised)
+    return history.single or bool(history.exposing) or (bool(history.coded) and not _is_noised(history))
+
+
+def _is_noised(history: History) -> bool:
+    """Whether the observer sees noised sums only; else it is the server, to whom colluders can open the protocol."""
+    return any(loss.mu is not None and np.isfinite(loss.mu).all() for loss in losses(history))
 
 
 def _rows(curve: ColluderCurve) -> NDArray[np.float64]:
     """In the order of the columns."""
     between = np.stack([curve.lower, curve.upper], axis=1).reshape(-1, len(curve.alone))
     return np.concatenate([curve.alone[None], between, curve.everybody[None]])
+
+
+def _bounds(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rows of the lower and the upper bound against each number of colluders, a view, (numbers, 2, n)."""
+    return rows[1:-1].reshape(len(COLLUDERS), 2, -1)

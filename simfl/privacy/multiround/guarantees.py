@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import COLLUDER_COLUMNS, Column
+from simfl.core.coverage import changing_lengths, told_by_compression
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.tolerance import tolerance_problem
@@ -30,7 +31,8 @@ class Guarantees(Privacy):
     Where clients aggregate, each is an observer of its own sums, who knows its own updates; the columns hold the
     smallest guarantee against any of them. Where single updates are needed for the aggregate (a median), or more
     leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all columns
-    are 1 from the first aggregate on. Where nothing leaves them, the columns are empty.
+    are 1 from the first aggregate on. Where an update that stays the same is clipped to another length from sum to sum,
+    all but the upper bound of the weak one are. Where nothing leaves them, the columns are empty.
     """
 
     every: Annotated[
@@ -67,12 +69,18 @@ class Guarantees(Privacy):
         if self.colluders is not None and self.colluders >= setting.clients:
             why = f"are {self.colluders} of {amount(setting.clients, 'client')}, which leaves nobody; use at most"
             problems.append(("colluders", f"{why} {setting.clients - 1}"))
-        if self.rows == "weights" and setting.training.by_samples and setting.learning.counts_change:
-            why = "is weights, but the clients' numbers of samples change over time, and one number a client is known"
-            problems.append(("rows", f"{why}; use rows: units, or training.weighting: equal"))
+        if setting.training.by_samples and setting.learning.counts_change:
+            why = "but the clients' numbers of samples change over time, and one number a client is known"
+            if self.rows == "weights":
+                problems.append(("rows", f"is weights, {why}; use rows: units, or training.weighting: equal"))
+            if self.ledger:
+                problems.append(("ledger", f"needs what every update counted, {why}; use training.weighting: equal"))
         noisy = [str(type(stage).name) for stage in self.stages if stage.observer]
         if self.ledger and (len(noisy) > 1 or not all(map(is_covered, self.stages))):
             problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
+        elif self.ledger and noisy and (told_by_compression(setting) or changing_lengths(setting)):
+            why = f"speaks of updates that stay the same from sum to sum, but compression: {setting.compression.name}"
+            problems.append(("ledger", f"{why} changes what is noised of them; use compression: none"))
         return problems
 
     def cautions(self, setting: ScenarioView) -> list[str]:
@@ -130,6 +138,8 @@ class Guarantees(Privacy):
             values = np.array(
                 [columns.strong, columns.semi_strong_lower, columns.weak_lower, columns.weak_upper], dtype=np.float64
             )
+        if history.lengths_change:
+            values[:-1] = np.minimum(values[:-1], 1.0)
         values[:, : _first(P)] = np.inf
         return values
 
