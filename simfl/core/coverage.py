@@ -143,8 +143,8 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     rule = setting.training.aggregate
     needed = [] if rule.sum_only else [f"each client's update, by itself (aggregate: {rule.name})"]
     stage = changing_lengths(setting)
-    told = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
-    return [*needed, *(part.name for part in exposing(setting)), *told]
+    lengths = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
+    return [*needed, *(part.name for part in exposing(setting)), *lengths]
 
 
 def coverage_problems(setting: ScenarioView) -> list[str]:

@@ -34,10 +34,10 @@ class History:
         exposing: names of parts that leave each client and that neither sums nor noise cover.
         silent: nothing leaves a client.
         coded: names of what compressed updates tell beside their sum; noise covers it.
-        lengths_change: an update that stays the same may be clipped to another length in each sum, so that the rows of
-            ``participation`` do not say what it counts.
         tolerated: of a sum of so many clients, those who with the server learn no single update from the protocol of
             secure aggregation; gives None where that is not known, or the server sees single updates anyway.
+        lengths_change: an update that stays the same may be clipped to another length in each sum, so that the rows of
+            ``participation`` do not say what it counts.
     """
 
     participation: Mapping[int, Any]
@@ -48,8 +48,8 @@ class History:
     exposing: tuple[str, ...] = ()
     silent: bool = False
     coded: tuple[str, ...] = ()
-    lengths_change: bool = False
     tolerated: Callable[[int], int | None] = _not_known
+    lengths_change: bool = False
 
     def tolerated_in(self, P: Any) -> NDArray[np.float64]:
         """The colluders that the protocol tolerates in each sum of one aggregator, (rounds,); infinite if not known."""

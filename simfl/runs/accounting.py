@@ -68,8 +68,9 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     exposed = tuple(part.name for part in exposing(scenario) if part not in coded)
     codes = tuple(part.name for part in coded)
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
-    lengths, tolerated = bool(changing_lengths(scenario)), partial(tolerated_colluders, scenario)
-    return History(participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, lengths, tolerated)
+    tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
+    silent = not sent(scenario)
+    return History(participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths)
 
 
 @dataclass(frozen=True)
