@@ -139,3 +139,31 @@ def test_output_perturbation_says_what_the_weights_leave(mechanism, adds):
 def test_every_stage_of_equal_parts_is_here():
     equal = {name.partition(":")[0] for name in STAGES_OF_EQUAL_PARTS} | {"xnoise"}
     assert {name for name, cls in STAGES.items() if "sharers" in cls.__dataclass_fields__} <= equal
+
+
+MEAN = "training={name: fedavg, weighting: equal}"
+OF_REAL_NUMBERS = [stage for stage, secagg in STAGES_OF_EQUAL_PARTS.items() if secagg == "plain"]
+"""The others stand beside protocols that refuse what is no sum."""
+
+
+@pytest.mark.parametrize("aggregate", ["median", "trimmed_mean", "masked", "shrunk"])
+@pytest.mark.parametrize("stage", OF_REAL_NUMBERS)
+def test_equal_parts_are_refused_where_the_aggregate_is_no_sum(stage, aggregate):
+    """A median is, in each coordinate, the value of one client, which its own part alone covers."""
+    with pytest.raises(InvalidScenario, match="aggregate: mean"):
+        scenario(stage, "plain", MEAN, f"training.aggregate={aggregate}")
+    scenario(stage, "plain", MEAN)
+
+
+@pytest.mark.parametrize("stage", OF_REAL_NUMBERS)
+def test_parts_of_noise_are_refused_in_models_that_clients_do_not_know(stage):
+    with pytest.raises(InvalidScenario, match="mix: deltas"):
+        scenario(stage, "plain", "training.staleness=constant", "training.mix=models")
+
+
+@pytest.mark.parametrize("stages", ["{name: output_perturbation, epsilon: 1, samples: 30}, clipping",
+                                    "{name: clipping, order: 1}, {name: output_perturbation, epsilon: 1, samples: 30}"])
+def test_output_perturbation_is_refused_beside_stages_that_change_what_was_trained(stages):
+    """Clipping afterwards shortens the noise; clipping in L1 before may move two updates away from one another."""
+    with pytest.raises(InvalidScenario, match="leave one of them out"):
+        scenario("clipping", "plain", MEAN, f"privacy.stages=[{stages}]")

@@ -41,11 +41,15 @@ def fits(setting: ScenarioView) -> list[Problem]:
     return []
 
 
+def is_sum(setting: ScenarioView) -> list[Problem]:
+    """What the aggregate has to be where noise on a sum is to protect: a sum."""
+    rule = setting.training.aggregate
+    return [] if rule.sum_only else [("", f"noises a sum, but the aggregate {rule.name} is none; use aggregate: mean")]
+
+
 def of_sums(setting: ScenarioView, max_weight: float | None = 1.0) -> list[Problem]:
     """What noise on a sum needs: that it is a sum, and that no weight is larger than it is made for."""
-    rule, problems = setting.training, fits(setting)
-    if not rule.aggregate.sum_only:
-        problems.append(("", f"noises a sum, but the aggregate {rule.aggregate.name} is none; use aggregate: mean"))
+    rule, problems = setting.training, [*fits(setting), *is_sum(setting)]
     if rule.by_samples and max_weight is None:
         why = "is null, but clients weigh as much as they hold samples; give the most samples, or use weighting: equal"
         problems.append(("max_weight", why))

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
+from simfl.core.coverage import blind_noise
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.clip import weights_differ
+from simfl.privacy.dp.stages.clip import is_sum, weights_differ
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -114,7 +115,12 @@ class OutputPerturbation(Stage):
         return cautions
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems, real = [], setting.training.weight_decay
+        problems, real = is_sum(setting), setting.training.weight_decay
+        if problem := blind_noise(setting):
+            problems.append(("", problem))
+        if others := [stage.name for stage in setting.privacy.stages if stage.name != self.name]:
+            why = f"has epsilons of what clients train, but privacy.stages: {', '.join(others)} changes that"
+            problems.append(("", f"{why}; leave one of them out"))
         if self.penalty is not None and self.penalty > real:
             why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
             problems.append(("penalty", f"{why} {real:g}"))
