@@ -124,7 +124,8 @@ class OutputPerturbation(Stage):
         if self.penalty is not None and self.penalty > real:
             why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
             problems.append(("penalty", f"{why} {real:g}"))
-        if self.rounds is not None and not setting.training.algorithm.repeats:
+        rule = setting.training
+        if self.rounds is not None and (rule.asynchronous or not rule.algorithm.repeats):
             why = f"is {self.rounds}, after which noise is the same again, but clients train other models in each round"
             problems.append(("rounds", f"{why}; use null, or training.client: {{name: privacyfl, from_scratch: true}}"))
         for key, value in (("epsilon", self.epsilon), ("samples", self.samples)):
@@ -156,8 +157,8 @@ class OutputPerturbation(Stage):
         sent = vectors.copy()
         again = self._again(jobs, state)
         for row, job, scale in zip(sent, jobs, self.scales(jobs).tolist(), strict=True):
-            version = job.version if again is None else again
-            rng = streams("output_perturbation", version, job.client)
+            drawn = job.selection if again is None else again  # the job's own, as a client may have two of one version
+            rng = streams("output_perturbation", drawn, job.client)
             row += self._noise(rng, scale, share, _of(self.epsilon, job.client), size).astype(np.float32)
         return sent
 
