@@ -45,6 +45,9 @@ class Members(NamedTuple):
         coordinates: of the vectors that were summed.
         slope: the most that the gradient of one training sample's loss is long, for losses convex in the model,
             infinite for others; for stages of single samples. None = not known: nothing is learned.
+        known: what those who see the sum know of single updates in it, noise included: ``own`` = clients aggregate, and
+            each knows its own; ``all`` = they see every one. Empty = nothing: whom a server tells the sum alone.
+        clipped: coordinates that the protocol has clipped after all noise of the clients was in them.
     """
 
     number: int
@@ -58,6 +61,17 @@ class Members(NamedTuple):
     step: float = 0.0
     coordinates: int = 0
     slope: float | None = None
+    known: Literal["", "own", "all"] = ""
+    clipped: int = 0
+
+    @property
+    def covering(self) -> int:
+        """Of the parts of noise in the sum those that certainly cover each update: all, or without that of the one who
+        looks; or its own alone, where that is seen with it, or where noise of others was clipped with their updates.
+        """
+        n = self.n_summed
+        alone = self.clipped or self.known == "all"
+        return min(1, n) if alone else max(min(1, n), n - (self.known == "own"))
 
     @property
     def rounding(self) -> float:
@@ -81,7 +95,7 @@ class Members(NamedTuple):
         """Clients in the sum whose equal parts of noise protect each of them, if so many tell theirs; 0 where weights
         differ: the heaviest update may then be covered by hardly more than its own part.
         """
-        return max(self.n_summed - colluders, 0) if self.equal_weights else 0
+        return max(self.covering - colluders, 0) if self.equal_weights else 0
 
     @property
     def squares(self) -> float:

@@ -161,8 +161,13 @@ def test_parts_of_noise_are_refused_in_models_that_clients_do_not_know(stage):
         scenario(stage, "plain", "training.staleness=constant", "training.mix=models")
 
 
-@pytest.mark.parametrize("stages", ["{name: output_perturbation, epsilon: 1, samples: 30}, clipping",
-                                    "{name: clipping, order: 1}, {name: output_perturbation, epsilon: 1, samples: 30}"])
+@pytest.mark.parametrize(
+    "stages",
+    [
+        "{name: output_perturbation, epsilon: 1, samples: 30}, clipping",
+        "{name: clipping, order: 1}, {name: output_perturbation, epsilon: 1, samples: 30}",
+    ],
+)
 def test_output_perturbation_is_refused_beside_stages_that_change_what_was_trained(stages):
     """Clipping afterwards shortens the noise; clipping in L1 before may move two updates away from one another."""
     with pytest.raises(InvalidScenario, match="leave one of them out"):

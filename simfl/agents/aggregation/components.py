@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import hypot
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,13 @@ class Components(Generic[R_co]):
         """The most that the gradient of one training sample's loss is long, where a stage needs it and it is known."""
         steepness, needed = self.learner.steepness, any(stage.of_samples for stage in self.stages)
         return None if steepness is None or not needed else steepness * hypot(self.learner.largest_norm(), 1)
+
+    @property
+    def known_updates(self) -> Literal["", "own", "all"]:
+        """What everybody who sees the sum knows of its updates besides, see :class:`simfl.privacy.stage.Members`."""
+        if not self.rule.many_aggregators:
+            return ""
+        return "all" if self.protocol.shows_updates else "own"
 
     @property
     def elements(self) -> int:

@@ -112,6 +112,20 @@ class OutputPerturbation(Stage):
         if setting.learning.steepness == inf:
             why = "hold for losses that are convex in the model's parameters, and learning.model does not say so"
             cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
+        return [*cautions, *self._cautions_of_shares(setting)]
+
+    def _cautions_of_shares(self, setting: ScenarioView) -> list[str]:
+        """Where single shares of the noise may be all that covers an update."""
+        protocol, cautions = setting.secagg, list[str]()
+        if self.adds == "whole":
+            return cautions
+        only = "infinite (left empty)" if self.mechanism == "laplace" else "of each client's own share of noise alone"
+        epsilons = f"epsilon_weight and epsilon_model are {only}"
+        if setting.training.many_aggregators and protocol.shows_updates:
+            cautions.append(f"all clients see each update by itself: {epsilons}; use secagg: pairwise_ratchet")
+        if protocol.clip < inf:
+            why = f"secagg: {protocol.name} clips updates and their noise at {protocol.clip:g}"
+            cautions.append(f"{why}: in rounds where it does (see clipped), {epsilons}; a larger secagg.clip avoids it")
         return cautions
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
@@ -157,8 +171,8 @@ class OutputPerturbation(Stage):
         sent = vectors.copy()
         again = self._again(jobs, state)
         for row, job, scale in zip(sent, jobs, self.scales(jobs).tolist(), strict=True):
-            drawn = job.selection if again is None else again  # the job's own, as a client may have two of one version
-            rng = streams("output_perturbation", drawn, job.client)
+            number = job.selection if again is None else again  # a client may have two jobs of one version
+            rng = streams("output_perturbation", number, job.client)
             row += self._noise(rng, scale, share, _of(self.epsilon, job.client), size).astype(np.float32)
         return sent
 
@@ -227,7 +241,7 @@ class OutputPerturbation(Stage):
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         """The epsilons of the mean: Gaussian noise adds up; of other noise the least of all clients' counts alone,
-        since more noise of others only helps.
+        since more noise of others only helps. Shares count as far as they certainly cover everybody.
         """
         scale, weight, model = self._loss(members, int(state["dimension"]))
         if self._again(members.jobs, state) is not None:  # nothing new is told, unless the models are others after all
@@ -245,10 +259,10 @@ class OutputPerturbation(Stage):
             slope = np.float64(self.radius if members.slope is None else members.slope)
             moved = 2 * slope / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
         scales, most = self.scales(members.jobs)[inside] * weights, float(moved.max(initial=0.0))
-        shape = len(scales) / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
+        share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
+        shape = members.covering / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":
-            share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
-            std = sqrt(share * float((scales**2).sum()))
+            std = sqrt(share * float(np.sort(scales**2)[: members.covering].sum()))
             weight = float(gaussian.epsilon(most / std, self.delta)) if most < inf and std else inf
             return std, weight, weight
         scale = float(scales.min(initial=inf))
