@@ -43,8 +43,8 @@ class Members(NamedTuple):
         step: by how much a protocol's rounding has moved each coordinate of an update at most, before its weight; 0 =
             it adds up exactly, or whole numbers.
         coordinates: of the vectors that were summed.
-        slope: the most that the gradient of one training sample's loss is long, for losses convex in the model,
-            infinite for others; for stages of single samples. None = not known: nothing is learned.
+        slope: the most that the gradient of one training sample's loss is long, for clients that minimise a loss convex
+            in the model, infinite for others; for stages of single samples. None = not known: nothing is learned.
         known: what those who see the sum know of single updates in it, noise included: ``own`` = clients aggregate, and
             each knows its own; ``all`` = they see every one. Empty = nothing: whom a server tells the sum alone.
         clipped: coordinates that the protocol has clipped after all noise of the clients was in them.

@@ -8,6 +8,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
+from simfl.clients.local_training import PlainSgd
 from simfl.core.types import Job
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import Members
@@ -115,3 +117,52 @@ def test_a_round_whose_noise_was_clipped_has_no_finite_epsilon(tmp_path, protoco
     )
     notes = Scenario.parse(BASE, "output", keys).cautions()
     assert any("clips updates and their noise at 4" in note for note in notes)
+
+
+# -- client algorithms ------------------------------------------------------------------------------------
+
+NOT_THE_MINIMISER = {"fedltn", "jump_start", "lotteryfl", "scaffold", "local"}
+"""They prune, shift gradients by what data have said, or send nothing; a plugin's algorithm that says nothing, too."""
+
+
+@pytest.mark.parametrize("name, registry", [*((name, CLIENTS) for name in CLIENTS), *((n, PERSONAL) for n in PERSONAL)])
+def test_algorithms_say_whether_they_send_minimisers(name, registry):
+    algorithm = registry.of({"name": name, **getattr(registry[name], "example", {})}).combine(PlainSgd())
+    assert algorithm.minimises == (name not in NOT_THE_MINIMISER)
+    assert not ClientAlgorithm.minimises
+
+
+PRUNING = """
+clients: 2
+selection: all
+devices: {computation: 1}
+training: {name: fedavg, rounds: 1, weighting: equal, weight_decay: 0.5, local_epochs: 60, batch_size: null}
+learning: {data: digits, model: logistic, holdout: {validation: 0.1}, evaluate: {every: 0}}
+privacy: {stages: [{name: output_perturbation, epsilon: 1, samples: 600, alpha: 0.5, noise_scale: calibrated}]}
+"""
+FEDLTN = "training.personal={name: fedltn, compress: false, threshold: 0.3, step: 0.5, pull: 0}"
+
+
+def test_a_model_that_data_decide_to_prune_has_no_epsilon_of_a_minimiser(tmp_path):
+    """One sample more or less that is classified rightly prunes half of all weights or none."""
+    assert all(weight < inf for weight, _, _ in epsilons(tmp_path / "plain", text=PRUNING))
+    assert epsilons(tmp_path / "pruned", FEDLTN, text=PRUNING) == [(inf, inf, 0)]
+    pruned = Scenario.parse(PRUNING, "output", [FEDLTN])
+    assert any("fedltn sends others" in note and "infinite" in note for note in pruned.cautions())
+    assert not any("minimiser" in note for note in Scenario.parse(PRUNING, "output").cautions())
+    oblivious = "secagg={name: oblivious, epsilon: 1, samples: 600}"
+    noisy = Scenario.parse(PRUNING, "output", [FEDLTN, oblivious, "privacy.stages=[]"])
+    assert any("epsilon_weight is of minimisers" in note for note in noisy.cautions())
+
+
+def test_a_proximal_term_only_holds_minimisers_nearer_together():
+    """By the closed form of ridge regression: mean of (x w - y)²/2 plus penalty/2 w² plus mu/2 (w - start)²."""
+    rng, penalty = np.random.default_rng(1), 0.3
+    x, y, start = rng.normal(size=20), rng.choice([-1.0, 1.0], 20), 2.0
+    other = np.append(-y[:1], y[1:])
+
+    def best(labels, mu):
+        return (np.mean(x * labels) + mu * start) / (np.mean(x * x) + penalty + mu)
+
+    moved = [abs(best(y, mu) - best(other, mu)) for mu in (0.0, 0.1, 1.0, 10.0)]
+    assert moved == sorted(moved, reverse=True)

@@ -103,6 +103,8 @@ class Oblivious(MaskedProtocol):
             cautions.append(f"epsilon_weight is of clients that train with {penalty}")
         if setting.learning.steepness == inf:
             cautions.append("epsilon_weight is of models whose loss is convex, and learning.model does not say so")
+        if setting.learning.steepness and not (algorithm := setting.training.algorithm).minimises:
+            cautions.append(f"epsilon_weight is of minimisers of a client's loss, and {algorithm.name} sends others")
         if self.noise == "once":
             cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
                          "the second sum on (left empty)")  # fmt: skip

@@ -6,8 +6,8 @@ Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples``
 noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
 really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R,
 where X is the norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of
-two classes, sqrt(2) for more, with an intercept. Corollary 8 is of convex losses, so that for other models every
-epsilon is infinite, and of exact minimisers.
+two classes, sqrt(2) for more, with an intercept. Corollary 8 is of convex losses and exact minimisers, so that for
+other models, and client algorithms that do not minimise their client's loss (pruning), every epsilon is infinite.
 """
 
 from dataclasses import dataclass, replace
@@ -111,6 +111,9 @@ class OutputPerturbation(Stage):
             cautions.append(f"{why}: epsilon_weight and epsilon_model are infinite (left empty)")
         if setting.learning.steepness == inf:
             why = "hold for losses that are convex in the model's parameters, and learning.model does not say so"
+            cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
+        elif setting.learning.steepness and not setting.training.algorithm.minimises:
+            why = f"hold for minimisers of a client's loss, and {setting.training.algorithm.name} sends others"
             cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
         return [*cautions, *self._cautions_of_shares(setting)]
 
