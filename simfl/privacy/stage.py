@@ -45,6 +45,8 @@ class Members(NamedTuple):
         coordinates: of the vectors that were summed.
         slope: the most that the gradient of one training sample's loss is long, for clients that minimise a loss convex
             in the model, infinite for others; for stages of single samples. None = not known: nothing is learned.
+        positions: the training samples of each job, int64, by their places in one data set, as often as it trains on
+            them: one sample may be with several clients, or twice with one. Like the slope; None = not known.
         known: what those who see the sum know of single updates in it, noise included: ``own`` = clients aggregate, and
             each knows its own; ``all`` = they see every one. Empty = nothing: whom a server tells the sum alone.
         clipped: coordinates that the protocol has clipped after all noise of the clients was in them.
@@ -61,6 +63,7 @@ class Members(NamedTuple):
     step: float = 0.0
     coordinates: int = 0
     slope: float | None = None
+    positions: tuple[NDArray[np.int64], ...] | None = None
     known: Literal["", "own", "all"] = ""
     clipped: int = 0
 

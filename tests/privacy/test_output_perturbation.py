@@ -1,5 +1,6 @@
 """Of which noise an epsilon of output perturbation may speak: of what nobody knows, and nobody has clipped."""
 
+from collections import Counter
 from math import inf, log, sqrt
 
 import numpy as np
@@ -13,7 +14,7 @@ from simfl.clients.local_training import PlainSgd
 from simfl.core.types import Job
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import Members
-from simfl.runs.run import run
+from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 from tests.plugins.test_public_interface import rows
 
@@ -166,3 +167,70 @@ def test_a_proximal_term_only_holds_minimisers_nearer_together():
 
     moved = [abs(best(y, mu) - best(other, mu)) for mu in (0.0, 0.1, 1.0, 10.0)]
     assert moved == sorted(moved, reverse=True)
+
+
+# -- samples that several clients hold --------------------------------------------------------------------
+
+KEYS = [{}, {"mechanism": "gaussian"}, {"adds": "whole"}, {"adds": "whole", "mechanism": "staircase"}]
+
+
+def places(*each):
+    return tuple(np.array(part, dtype=np.int64) for part in each)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_a_sample_of_several_clients_costs_what_its_copies_cost(keys):
+    """Against clients that are moved as often, each by a sample of its own."""
+    apart = places(range(30), range(30, 60), range(60, 90))
+    assert of_weight(summed(3, positions=apart), **keys) == of_weight(summed(3), **keys)
+    shared = places(range(30), [0, *range(31, 60)], [0, *range(61, 90)])
+    twice = places([0, 0, *range(2, 30)], range(30, 60), [0, *range(61, 90)])
+    of_all = of_weight(summed(3, positions=shared), **keys)
+    assert of_weight(summed(3, positions=twice), **keys) == pytest.approx(of_all)
+    if keys.get("mechanism") == "gaussian":
+        std = stage(**keys).scales(summed(1).jobs)[0]
+        assert of_all == pytest.approx(gaussian_epsilon(3 * 2 / 30 / std), rel=1e-4)
+    else:
+        assert of_all == pytest.approx(3 * of_weight(summed(3), **keys))
+    only = summed(3, positions=shared)._replace(weights=np.array([1.0, 1.0, 0.0]))
+    assert of_weight(only, adds="whole") == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("partition, most", [
+    ("iid", 1.0), ("{name: data_sharing, shared: 2}", 2.9), ("{name: bootstrap, samples: 479}", 3.0),
+    ("{name: resampled, samples: 900}", 2.9),
+])  # fmt: skip
+def test_runs_count_the_copies_that_their_partition_makes(tmp_path, partition, most):
+    """The bounds of all copies of the worst sample, added up by hand, in scales of the noise."""
+    made = Scenario.parse(BASE, "output", [f"learning.partition={partition}"])
+    data, split = build(made).learner.data, build(made).learner.partition
+    slope = sqrt(2 * (np.linalg.norm(data.x_train.reshape(len(data.x_train), -1), axis=1).max() ** 2 + 1))
+    for version, (found, _, _) in enumerate(epsilons(tmp_path, f"learning.partition={partition}")):
+        costs = Counter()
+        for client in range(3):
+            mine = split.samples_at(client, version).tolist()
+            for place in mine:
+                costs[place] += 2 * slope / (len(mine) * 0.1)
+        assert found == pytest.approx(max(costs.values()) / (2 / (479 * 0.1)))
+        assert max(costs.values()) >= most * min(costs.values())
+
+
+def test_the_sum_moves_as_far_as_all_copies_allow_and_further_than_one_client():
+    """Six minimisers of the logistic loss, of four samples each, who share one whose label changes."""
+    from scipy.optimize import minimize
+
+    rng, long, alpha = np.random.default_rng(0), 3.0, 1.0
+    one = np.array([long, 0.0, 0.0])
+    others = [(rng.normal(size=(3, 3)) * 0.3, rng.choice([-1.0, 1.0], 3)) for _ in range(6)]
+
+    def best(x, y):
+        def loss(w):
+            return np.logaddexp(0, -y * (x @ w[:-1] + w[-1])).mean() + alpha / 2 * w @ w
+
+        return minimize(loss, np.zeros(4), tol=1e-12).x
+
+    moved = sum(
+        best(np.vstack([x, one]), np.append(y, 1.0)) - best(np.vstack([x, one]), np.append(y, -1.0)) for x, y in others
+    )
+    bound = 2 * sqrt(long**2 + 1) / (4 * alpha)
+    assert bound < np.linalg.norm(moved) < 6 * bound

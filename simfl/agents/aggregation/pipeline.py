@@ -161,6 +161,7 @@ class AggregationPipeline:
         return Members(
             number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
             parts.rule.fixed_denominator, parts.rule.follows_data, total.step, parts.elements,
+            positions=None if self.slope is None else parts.learner.positions(client_updates.jobs),
             known=parts.known_updates, clipped=total.clipped,
         )  # fmt: skip
 

@@ -80,8 +80,9 @@ class Oblivious(MaskedProtocol):
         failing("noise"),
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
-               "Pure epsilon of one weight of this round's mean, for one replaced sample, as the noise really is, of "
-               "clients that hold the protocol's samples and train with its alpha; empty where it is infinite.", -1,
+               "Pure epsilon of one weight of this round's mean, for one replaced sample of one client, as the noise "
+               "really is, of clients that hold the protocol's samples and train with its alpha; empty where it is "
+               "infinite.", -1,
                "whole_sum", shown=False),
     )  # fmt: skip
     example: ClassVar[JsonObject] = {"epsilon": 1.0, "samples": 50}

@@ -4,10 +4,11 @@ A client that minimises the mean of 1-Lipschitz losses plus alpha/2 |w|^2 over k
 most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhuri, Monteleoni and Sarwate, JMLR 2011,
 Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
 noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
-really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R,
-where X is the norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of
-two classes, sqrt(2) for more, with an intercept. Corollary 8 is of convex losses and exact minimisers, so that for
-other models, and client algorithms that do not minimise their client's loss (pruning), every epsilon is infinite.
+really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R, where X is the
+norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of two classes,
+sqrt(2) for more, with an intercept. A sample that several clients hold, or one client twice, moves the sum by the
+bounds of all copies. Corollary 8 is of convex losses and exact minimisers, so that for other models, and client algorithms that do
+not minimise their client's loss (pruning), every epsilon is infinite.
 """
 
 from dataclasses import dataclass, replace
@@ -160,9 +161,7 @@ class OutputPerturbation(Stage):
         return problems
 
     def start(self, dimension: int) -> Arrays:
-        """The length of an update; of the latest release whose models it held, when its noise was drawn, of how many
-        samples.
-        """
+        """The length of an update; of the latest release its clients, when noise was drawn, of how many samples."""
         nobody = np.zeros(0, dtype=np.int64)
         return {"dimension": np.int64(dimension), "drawn": np.int64(-1), "clients": nobody, "held": nobody}
 
@@ -261,7 +260,7 @@ class OutputPerturbation(Stage):
         with np.errstate(divide="ignore"):
             slope = np.float64(self.radius if members.slope is None else members.slope)
             moved = 2 * slope / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
-        scales, most = self.scales(members.jobs)[inside] * weights, float(moved.max(initial=0.0))
+        scales, most = self.scales(members.jobs)[inside] * weights, _of_one_sample(members, moved)
         share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         shape = members.covering / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":
@@ -278,12 +277,21 @@ class OutputPerturbation(Stage):
         for job, shift, wide in zip(compress(members.jobs, inside), moved.tolist(), scales.tolist(), strict=True):
             epsilon = _of(self.epsilon, job.client)
             epsilons.append([staircase.pure_epsilon(shift, wide * epsilon, epsilon, n) for n in (1, d)])
-        weight, model = np.max(epsilons, axis=0, initial=0.0).tolist()
+        weight, model = (_of_one_sample(members, each) for each in np.array(epsilons).reshape(-1, 2).T)
         return scale, weight, model
 
 
 def _clients(jobs: tuple[Job, ...]) -> NDArray[np.int64]:
     return np.array([job.client for job in jobs], dtype=np.int64)
+
+
+def _of_one_sample(members: Members, each: NDArray[np.float64]) -> float:
+    """The most that one sample does to a sum: what a copy of it does to each update in the sum, (n,), of all copies."""
+    if members.positions is None:
+        return float(each.max(initial=0.0))
+    inside = list(compress(members.positions, members.weights > 0))
+    copies = np.repeat(each, [len(positions) for positions in inside])
+    return float(np.bincount(np.concatenate([*inside, np.zeros(0, np.int64)]), copies).max(initial=0.0))
 
 
 def _of(value: float | tuple[float, ...], client: int) -> float:
