@@ -160,6 +160,8 @@ class Stage(Plugin, Protocol):
         amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
         only_scales: its client's part multiplies the whole update by one factor and changes nothing else of it, so that
             an update that was compressed before stays as short.
+        contracts: its client's part brings no two updates further apart in the Euclidean norm, as the projection to a
+            ball does.
         whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
             part gets what the sum is there, divided as any other. Only the last stage can.
         seeds: secrets that each client shares with others so that they can be opened after the upload.
@@ -176,6 +178,7 @@ class Stage(Plugin, Protocol):
     moves_norm: bool = False
     amplifies: bool = False
     only_scales: bool = False
+    contracts: bool = False
     whole: bool = False
     seeds: int = 0
     at_client: bool = False

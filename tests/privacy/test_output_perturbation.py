@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
 from simfl.clients.local_training import PlainSgd
+from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import Members
@@ -118,6 +119,15 @@ def test_a_round_whose_noise_was_clipped_has_no_finite_epsilon(tmp_path, protoco
     )
     notes = Scenario.parse(BASE, "output", keys).cautions()
     assert any("clips updates and their noise at 4" in note for note in notes)
+
+
+def test_the_same_noise_again_is_not_free_where_it_is_clipped_now():
+    """Updates are differences to a model that moves: other coordinates lie beyond the clip than before."""
+    again, members = stage(rounds=1), summed(3)._replace(examples=np.full(3, 30))
+    _, state = again.server(np.zeros(1, np.float32), members, again.start(1), Streams(0))
+    later = members._replace(jobs=tuple(Job.of(1, client, 1, 0.0) for client in range(3)))
+    assert again.facts(later, state)["epsilon_weight"] == 0.0
+    assert again.facts(later._replace(clipped=1), state)["epsilon_weight"] == inf
 
 
 # -- client algorithms ------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ noise is made; what it then protects follows from the samples that clients reall
 really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R, where X is the
 norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of two classes,
 sqrt(2) for more, with an intercept. A sample that several clients hold, or one client twice, moves the sum by the
-bounds of all copies. Corollary 8 is of convex losses and exact minimisers, so that for other models, and client algorithms that do
-not minimise their client's loss (pruning), every epsilon is infinite.
+bounds of all copies. Corollary 8 is of convex losses and exact minimisers, so that for other models, and client
+algorithms that do not minimise their client's loss (pruning), every epsilon is infinite.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.clip import is_sum, weights_differ
+from simfl.privacy.dp.stages.clip import changed_by_others, is_sum, weights_differ
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -136,9 +136,7 @@ class OutputPerturbation(Stage):
         problems, real = is_sum(setting), setting.training.weight_decay
         if problem := blind_noise(setting):
             problems.append(("", problem))
-        if others := [stage.name for stage in setting.privacy.stages if stage.name != self.name]:
-            why = f"has epsilons of what clients train, but privacy.stages: {', '.join(others)} changes that"
-            problems.append(("", f"{why}; leave one of them out"))
+        problems += changed_by_others(setting, self.name, self.rounds is not None)
         if self.penalty is not None and self.penalty > real:
             why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
             problems.append(("penalty", f"{why} {real:g}"))
@@ -247,7 +245,8 @@ class OutputPerturbation(Stage):
         """
         scale, weight, model = self._loss(members, int(state["dimension"]))
         if self._again(members.jobs, state) is not None:  # nothing new is told, unless the models are others after all
-            weight = model = 0.0 if np.array_equal(self._actual_samples(members), state["held"]) else inf
+            same = np.array_equal(self._actual_samples(members), state["held"]) and not members.clipped
+            weight = model = 0.0 if same else inf
         if members.follows_data:
             weight = model = inf
         return {"epsilon_weight": weight, "epsilon_model": model, "scale": scale}
