@@ -18,6 +18,7 @@ from table52 import (
     HERE,
     TABLE_52,
     alone,
+    epsilon_weight,
     noise,
     paired,
     played,
@@ -38,7 +39,7 @@ def figure52(seed: int, out: Path) -> Iterator[dict[str, Any]]:
         rounds, _ = played("privacyfl", [f"seed={seed}", change], out)
         for t, row in rounds.iterrows():
             yield {"model": "federated", "noise": kind, "epsilon": epsilon, "round": t + 1,
-                   "accuracy": row.test_accuracy, "epsilon_weight": row.epsilon_weight}  # fmt: skip
+                   "accuracy": row.test_accuracy, "epsilon_weight": epsilon_weight(row)}  # fmt: skip
 
 
 def figure53(seed: int, out: Path) -> Iterator[dict[str, Any]]:
@@ -49,7 +50,7 @@ def figure53(seed: int, out: Path) -> Iterator[dict[str, Any]]:
             rounds, _ = played("privacyfl_kdd", [f"seed={seed}", f"clients={n}", change], out)
             for t, row in rounds.iterrows():
                 yield {"clients": n, "noise": kind, "epsilon": epsilon, "round": t + 1, "accuracy": row.test_accuracy,
-                       "epsilon_weight": row.epsilon_weight}  # fmt: skip
+                       "epsilon_weight": epsilon_weight(row)}  # fmt: skip
 
 
 def figure54(seed: int, out: Path) -> Iterator[dict[str, Any]]:

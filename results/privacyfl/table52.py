@@ -1,6 +1,7 @@
 """Experiment 2 of experiments.py, Table 5.2 of the thesis."""
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ def played(scenario: str, changes: list[str], out: Path) -> tuple[pandas.DataFra
     """rounds.csv and evaluation.csv of a run."""
     folder = run(Scenario.load(SCENARIOS / f"{scenario}.yaml", changes), out, resume=True).path
     return read_table(folder / "rounds.csv"), read_table(folder / "evaluation.csv")
+
+
+def epsilon_weight(row: pandas.Series) -> float:
+    """That of a round with noise: infinite where the cell is empty, as where noise was clipped."""
+    return inf if pandas.isna(row.epsilon_weight) else float(row.epsilon_weight)
 
 
 def alone(client: int, rounds: int) -> list[str]:
@@ -72,7 +78,7 @@ def table52(seed: int, out: Path) -> Iterator[dict[str, Any]]:
                        noise(alpha, epsilon=epsilons, samples=sizes, noise_scale=kind)]  # fmt: skip
             rounds, measured = played("privacyfl", changes, out)
             about = {"training": training, "alpha": alpha, "noise": kind, "row": row}
-            weight = {"epsilon_weight": rounds.epsilon_weight.iloc[-1]}
+            weight = {"epsilon_weight": epsilon_weight(rounds.iloc[-1])}
             for client in range(n):
                 own = measured[measured.name == f"test_accuracy_client_{client}"].value.iloc[-1]
                 yield {**about, "client": f"{client + 1}", "accuracy": float(own), **weight}

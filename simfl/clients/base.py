@@ -64,6 +64,8 @@ class ClientAlgorithm(Plugin, Protocol):
         private: bool (d,): coordinates that never leave a client; None = there are none.
         stateless: a client makes one pass from the downloaded model, moves all coordinates by plain gradients (a
             proximal term aside) and keeps nothing for later; only such clients may be remote.
+        minimises: what a client sends is its model, trained to minimise the mean loss of its samples and their penalty
+            (or near it, by a proximal term), so that one sample moves it no further than such a minimum.
         uses_outcomes: a client looks at what became of its update, and may leave for good (:meth:`after_round`);
             only in synchronous rounds. The run ends where fewer than two are left.
     """
@@ -77,6 +79,7 @@ class ClientAlgorithm(Plugin, Protocol):
     dense: bool = True
     sized_by_training: bool = False
     stateless: bool = False
+    minimises: bool = False
     uses_outcomes: bool = False
     passes: float = 1.0
     columns: tuple[Column, ...] = ()

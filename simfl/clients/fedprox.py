@@ -17,6 +17,7 @@ class FedProx(ClientAlgorithm):
     mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
 
     stateless = True
+    minimises = True
     example = {"mu": 0.1}
 
     def begin(self, context: LocalContext) -> LocalPass:

@@ -19,6 +19,7 @@ class PlainSgd(ClientAlgorithm):
     """Nothing is added."""
 
     stateless = True
+    minimises = True
 
 
 @PERSONAL("none")

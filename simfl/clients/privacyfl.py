@@ -37,6 +37,7 @@ class PrivacyFL(ClientAlgorithm):
 
     needs_rounds = True
     uses_outcomes = True
+    minimises = True
 
     @property
     def follows_data(self) -> bool:

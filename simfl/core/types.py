@@ -248,6 +248,7 @@ class Aggregate(NamedTuple):
         opened: the last of each client's further secrets, as many as the protocol opens; empty where it opens none.
         step: by how much rounding has moved a coordinate of an update at most, before the update got its weight; 0 =
             nothing was rounded.
+        clipped: coordinates of the updates that the protocol has clipped before it added them up, or would have.
     """
 
     vector: NDArray[np.float32]
@@ -257,3 +258,4 @@ class Aggregate(NamedTuple):
     shares: NDArray[np.float64] | None = None
     opened: tuple[tuple[bytes, ...], ...] = ()
     step: float = 0.0
+    clipped: int = 0

@@ -142,6 +142,12 @@ class Trainer(Protocol):
         """Training samples that each of the clients holds when it trains on this version, int64 (n,)."""
         ...
 
+    def positions(self, jobs: Sequence[Job]) -> tuple[NDArray[np.int64], ...] | None:
+        """Of each job the training samples, by their places in one data set, a place as often as the job trains on it;
+        None = not known, or none are shared.
+        """
+        ...
+
     def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence["RoundOutcome"]) -> NDArray[np.bool_]:
         """Tells the clients in a sum what became of their updates; whether each leaves for good, bool (n,)."""
         ...

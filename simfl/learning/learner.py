@@ -205,6 +205,9 @@ class SupervisedLearner:
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         return self.partition.counts(clients, np.full(len(clients), version, dtype=np.int64))
 
+    def positions(self, jobs: Sequence[Job]) -> tuple[NDArray[np.int64], ...]:
+        return tuple(self.partition.samples_at(job.client, job.version) for job in jobs)
+
     def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[RoundOutcome]) -> NDArray[np.bool_]:
         leaving = np.zeros(len(jobs), dtype=bool)
         for i, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True)):

@@ -72,6 +72,9 @@ class IdleLearner:
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         return self.samples[clients]
 
+    def positions(self, jobs: Sequence[Job]) -> None:
+        return None
+
     def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[RoundOutcome]) -> NDArray[np.bool_]:
         return np.zeros(len(jobs), dtype=bool)
 

@@ -43,8 +43,13 @@ class Members(NamedTuple):
         step: by how much a protocol's rounding has moved each coordinate of an update at most, before its weight; 0 =
             it adds up exactly, or whole numbers.
         coordinates: of the vectors that were summed.
-        slope: the most that the gradient of one training sample's loss is long, for losses convex in the model,
-            infinite for others; for stages of single samples. None = not known: nothing is learned.
+        slope: the most that the gradient of one training sample's loss is long, for clients that minimise a loss convex
+            in the model, infinite for others; for stages of single samples. None = not known: nothing is learned.
+        positions: the training samples of each job, int64, by their places in one data set, as often as it trains on
+            them: one sample may be with several clients, or twice with one. Like the slope; None = not known.
+        known: what those who see the sum know of single updates in it, noise included: ``own`` = clients aggregate, and
+            each knows its own; ``all`` = they see every one. Empty = nothing: whom a server tells the sum alone.
+        clipped: coordinates that the protocol has clipped after all noise of the clients was in them.
     """
 
     number: int
@@ -58,6 +63,18 @@ class Members(NamedTuple):
     step: float = 0.0
     coordinates: int = 0
     slope: float | None = None
+    positions: tuple[NDArray[np.int64], ...] | None = None
+    known: Literal["", "own", "all"] = ""
+    clipped: int = 0
+
+    @property
+    def covering(self) -> int:
+        """Of the parts of noise in the sum those that certainly cover each update: all, or without that of the one who
+        looks; or its own alone, where that is seen with it, or where noise of others was clipped with their updates.
+        """
+        n = self.n_summed
+        alone = self.clipped or self.known == "all"
+        return min(1, n) if alone else max(min(1, n), n - (self.known == "own"))
 
     @property
     def rounding(self) -> float:
@@ -81,7 +98,7 @@ class Members(NamedTuple):
         """Clients in the sum whose equal parts of noise protect each of them, if so many tell theirs; 0 where weights
         differ: the heaviest update may then be covered by hardly more than its own part.
         """
-        return max(self.n_summed - colluders, 0) if self.equal_weights else 0
+        return max(self.covering - colluders, 0) if self.equal_weights else 0
 
     @property
     def squares(self) -> float:
@@ -143,6 +160,8 @@ class Stage(Plugin, Protocol):
         amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
         only_scales: its client's part multiplies the whole update by one factor and changes nothing else of it, so that
             an update that was compressed before stays as short.
+        contracts: its client's part brings no two updates further apart in the Euclidean norm, as the projection to a
+            ball does.
         whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
             part gets what the sum is there, divided as any other. Only the last stage can.
         seeds: secrets that each client shares with others so that they can be opened after the upload.
@@ -159,6 +178,7 @@ class Stage(Plugin, Protocol):
     moves_norm: bool = False
     amplifies: bool = False
     only_scales: bool = False
+    contracts: bool = False
     whole: bool = False
     seeds: int = 0
     at_client: bool = False

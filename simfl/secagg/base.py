@@ -8,6 +8,7 @@ the sum happens later, in one batch, in :meth:`Protocol.add`, and only for sums 
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, ClassVar
 from typing import Protocol as Interface
 
@@ -70,11 +71,13 @@ class Protocol(Plugin, Interface):
         certificate: its column that holds an epsilon; empty = none does.
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
+        clip: magnitude at which it clips each coordinate of what clients send, their noise included.
         opens_seeds: it lets clients share further secrets, and opens those that are no longer needed: its totals hold
             them.
     """
 
     field: int | None = None
+    clip: float = inf
     opens_seeds: bool = False
     joint: bool = False
     phases: tuple[str, ...] = ()

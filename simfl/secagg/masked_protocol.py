@@ -233,11 +233,13 @@ class MaskedProtocol(Protocol):
 
     def clear_aggregate(self, updates: ClientUpdates, limit: float) -> Aggregate:
         """What the rule makes of the updates as they are, where nothing is to be masked; it has the step of the grid on
-        which the protocol would sum them, so that privacy is accounted alike.
+        which the protocol would sum them, and what it would clip, so that privacy is accounted alike.
         """
-        divisor = updates.divisor(updates.weights)
+        divisor, on = updates.divisor(updates.weights), self.grid_of(updates, limit)
         vector = updates.combine(updates.vectors, updates.weights, divisor, updates.mask)
-        return Aggregate(vector, updates.clients, updates.row, step=self.grid_of(updates, limit).step)
+        within = (int(np.count_nonzero(np.abs(update) <= on.clip)) for update in updates.vectors)
+        clipped = 0 if on.clip == inf else updates.vectors.size - sum(within)
+        return Aggregate(vector, updates.clients, updates.row, {"clipped": clipped}, step=on.step, clipped=clipped)
 
     def mean(
         self,
@@ -269,7 +271,8 @@ class MaskedProtocol(Protocol):
             raise SimflError(f"{why}; use a smaller secagg.scale or null, or secagg.on_wrap: allow")
         row = {"clipped": quantised.clipped, "wrapped": wraps}
         shares = np.array(factors, dtype=np.float64) * quantised.weights / divisor
-        return Aggregate(vector, updates.clients, updates.row, row, shares, step=quantised.grid.step)
+        step, clipped = quantised.grid.step, quantised.clipped
+        return Aggregate(vector, updates.clients, updates.row, row, shares, step=step, clipped=clipped)
 
 
 def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:

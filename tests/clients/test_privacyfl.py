@@ -366,7 +366,7 @@ def noises(stage, cohorts, counts):
     """The noise and the epsilon of each round, sums of zeros over these clients."""
     state, found = stage.start(4), []
     for version, (cohort, held) in enumerate(zip(cohorts, counts, strict=True)):
-        some = tuple(Job(c, c, version, 0.0) for c in cohort)
+        some = tuple(Job.of(version, c, version, 0.0) for c in cohort)
         members = Members(version, some, np.ones(len(some)), 1.0, examples=np.full(len(some), held))
         sent = stage.client(np.zeros((len(some), 4), np.float32), some, state, Streams(0))
         found.append((sent[0], stage.facts(members, state)["epsilon_model"]))
@@ -385,6 +385,49 @@ def test_noise_is_free_where_one_cohort_sends_it_again_and_drawn_anew_elsewhere(
     assert len({tuple(noise.tolist()) for noise, _ in fresh}) == 4 and all(0 < e < np.inf for _, e in fresh)
     wrong = noises(stage, [every] * 4, [30, 40, 50, 60])  # there are new samples after all
     assert [e < np.inf for _, e in wrong] == [True, True, False, False]
+
+
+def test_two_jobs_of_a_client_on_one_version_have_noises_of_their_own():
+    """Drawn staleness lets it work on version 3 again; equal noise would show how the two updates differ."""
+    stage, zero = OutputPerturbation(epsilon=1.0, samples=30), np.zeros((1, 4), np.float32)
+    one, again, other = (
+        stage.client(zero, (Job.of(selection, 0, version, 0.0),), stage.start(4), Streams(0))
+        for selection, version in ((3, 3), (5, 3), (5, 5))
+    )
+    assert not np.array_equal(one, again)
+    assert np.array_equal(again, other)  # what a synchronous round 5 draws, of which the selection is the version
+    with pytest.raises(InvalidScenario, match="use null"):
+        scenario(
+            NOISE.replace("new: 10", "rounds: 2"), "training={name: fedbuff, buffer: 2, staleness: constant, "
+            "weighting: equal, rounds: 4}"
+        )  # fmt: skip
+
+
+BUFFERED = """
+clients: 2
+seed: 1
+selection: all
+devices: {computation: 1}
+training: {name: fedbuff, rounds: 40, buffer: 2, weighting: equal, weight_decay: 0.1, staleness: constant,
+           arrivals: {name: uniform_staleness, max: 3}, batch_size: null}
+learning: {data: digits, model: logistic, evaluate: {every: 0}}
+"""
+
+
+def test_no_two_jobs_of_a_buffered_run_carry_the_same_noise(tmp_path, monkeypatch):
+    """Although clients work on the same version twice."""
+    noises, added = {}, OutputPerturbation.client
+
+    def client(stage, vectors, jobs, state, streams):
+        sent = added(stage, vectors, jobs, state, streams)
+        noises.update(zip(((job.client, job.version, job.id) for job in jobs), sent - vectors, strict=True))
+        return sent
+
+    monkeypatch.setattr(OutputPerturbation, "client", client)
+    noise = "{name: output_perturbation, epsilon: 1, samples: 719, alpha: 0.1, radius: 1e8}"
+    run(Scenario.parse(BUFFERED, "buffered", [f"privacy.stages=[{noise}]"]), tmp_path)
+    assert len({job[:2] for job in noises}) < len(noises) == 80
+    assert len({noise.round().tobytes() for noise in noises.values()}) == 80
 
 
 def test_departures_leave_no_epsilon_of_a_sample(tmp_path):

@@ -6,6 +6,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import STAGES, Members
@@ -139,3 +140,58 @@ def test_output_perturbation_says_what_the_weights_leave(mechanism, adds):
 def test_every_stage_of_equal_parts_is_here():
     equal = {name.partition(":")[0] for name in STAGES_OF_EQUAL_PARTS} | {"xnoise"}
     assert {name for name, cls in STAGES.items() if "sharers" in cls.__dataclass_fields__} <= equal
+
+
+MEAN = "training={name: fedavg, weighting: equal}"
+OF_REAL_NUMBERS = [stage for stage, secagg in STAGES_OF_EQUAL_PARTS.items() if secagg == "plain"]
+"""The others stand beside protocols that refuse what is no sum."""
+
+
+@pytest.mark.parametrize("aggregate", ["median", "trimmed_mean", "masked", "shrunk"])
+@pytest.mark.parametrize("stage", OF_REAL_NUMBERS)
+def test_equal_parts_are_refused_where_the_aggregate_is_no_sum(stage, aggregate):
+    """A median is, in each coordinate, the value of one client, which its own part alone covers."""
+    with pytest.raises(InvalidScenario, match="aggregate: mean"):
+        scenario(stage, "plain", MEAN, f"training.aggregate={aggregate}")
+    scenario(stage, "plain", MEAN)
+
+
+@pytest.mark.parametrize("stage", OF_REAL_NUMBERS)
+def test_parts_of_noise_are_refused_in_models_that_clients_do_not_know(stage):
+    with pytest.raises(InvalidScenario, match="mix: deltas"):
+        scenario(stage, "plain", "training.staleness=constant", "training.mix=models")
+
+
+OUTPUT = "{name: output_perturbation, epsilon: 1, samples: 30}"
+
+
+@pytest.mark.parametrize("stages, why", [
+    (f"{OUTPUT}, clipping", "clips its noise"), (f"{OUTPUT}, central_gaussian", "clips its noise"),
+    (f"{{name: clipping, order: 1}}, {OUTPUT}", "changes that"), (f"adaptive_gaussian, {OUTPUT}", "changes that"),
+    (f"local_laplace, {OUTPUT}", "changes that"), (f"{OUTPUT}, laplace_shares", "changes that"),
+])  # fmt: skip
+def test_output_perturbation_is_refused_beside_stages_that_change_what_was_trained(stages, why):
+    with pytest.raises(InvalidScenario, match=why):
+        scenario("clipping", "plain", MEAN, f"privacy.stages=[{stages}]")
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_stages_that_contract_move_no_two_updates_apart(name):
+    """And the others are refused above, or may do it: two updates on one sphere of L1, scaled to a smaller one."""
+    stage, rng = STAGES.of({"name": name, **getattr(STAGES[name], "example", {})}), np.random.default_rng(0)
+    if not stage.contracts:
+        return
+    scenario("clipping", "plain", MEAN, f"privacy.stages=[{name}, {OUTPUT}]")
+    for length in (0.1, 1.0, 10.0):
+        pairs = (rng.normal(size=(200, 2, 9)) * length).astype("f4")
+        pairs[:100, 1] = pairs[:100, 0] + 0.1 * pairs[:100, 1]
+        for pair in pairs:
+            sent = [stage.client(one[None], (Job.of(0, 0, 0, 0.0),), stage.start(9), Streams(0))[0] for one in pair]
+            assert np.linalg.norm(sent[0] - sent[1]) <= np.linalg.norm(pair[0] - pair[1]) + 1e-4
+    assert name in {"clipping", "central_gaussian", "tree_gaussian", "local_gaussian", "local_staircase"}
+
+
+def test_clipping_in_l1_may_move_two_updates_apart():
+    one, other = np.float32([[1.0] + [0.0] * 99]), np.float32([[1.0] + [0.01] * 99])
+    sent = [STAGES.of({"name": "clipping", "order": 1}).client(x, (), {}, Streams(0)) for x in (one, other)]
+    assert np.linalg.norm(sent[0] - sent[1]) > 4 * np.linalg.norm(one - other)

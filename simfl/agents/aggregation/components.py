@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import hypot
-from typing import Any, Generic, TypeVar
+from math import hypot, inf
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,16 @@ class Components(Generic[R_co]):
     def sample_slope(self) -> float | None:
         """The most that the gradient of one training sample's loss is long, where a stage needs it and it is known."""
         steepness, needed = self.learner.steepness, any(stage.of_samples for stage in self.stages)
-        return None if steepness is None or not needed else steepness * hypot(self.learner.largest_norm(), 1)
+        if steepness is None or not needed:
+            return None
+        return steepness * hypot(self.learner.largest_norm(), 1) if self.rule.algorithm.minimises else inf
+
+    @property
+    def known_updates(self) -> Literal["", "own", "all"]:
+        """What everybody who sees the sum knows of its updates besides, see :class:`simfl.privacy.stage.Members`."""
+        if not self.rule.many_aggregators:
+            return ""
+        return "all" if self.protocol.shows_updates else "own"
 
     @property
     def elements(self) -> int:

@@ -138,9 +138,7 @@ class AggregationPipeline:
         in_sum &= total.weights != 0
         if not in_sum.any():
             return None
-        members = _members(number, client_updates, total, parts.elements)._replace(
-            examples=updates.examples, fixed=rule.fixed_denominator, follows_data=rule.follows_data
-        )
+        members = self._members(number, updates, client_updates, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
         total = total._replace(
             clients=total.clients[in_sum], weights=total.weights[in_sum], shares=shares[in_sum],
@@ -155,6 +153,17 @@ class AggregationPipeline:
         )
         row |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, row, mask)
+
+    def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
+        """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
+        parts, row = self.parts, np.asarray(client_updates.row)
+        weights = client_updates.weights * np.divide(total.weights, row, out=np.zeros(len(row)), where=row != 0)
+        return Members(
+            number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
+            parts.rule.fixed_denominator, parts.rule.follows_data, total.step, parts.elements,
+            positions=None if self.slope is None else parts.learner.positions(client_updates.jobs),
+            known=parts.known_updates, clipped=total.clipped,
+        )  # fmt: skip
 
     def _add(self, done: SessionResult, client_updates: ClientUpdates) -> Aggregate:
         """The protocol's sum, looked at before anything rests on it."""
@@ -275,18 +284,3 @@ class AggregationPipeline:
         """Takes back a :meth:`state`."""
         self.states = [under(str(i), state) for i in range(len(self.states))]
         self.compression.restore(under("compression", state))
-
-
-def _members(number: int, client_updates: ClientUpdates, total: Aggregate, coordinates: int) -> Members:
-    """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
-    rounded = np.divide(
-        total.weights,
-        client_updates.row,
-        out=np.zeros(len(client_updates.jobs)),
-        where=np.asarray(client_updates.row) != 0,
-    )
-    weights = client_updates.weights * rounded
-    divisor = client_updates.divisor(weights)
-    return Members(
-        number, client_updates.jobs, weights, divisor, total.opened, step=total.step, coordinates=coordinates
-    )

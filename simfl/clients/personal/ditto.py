@@ -26,6 +26,8 @@ class Ditto(ClientAlgorithm):
         0.1
     )
 
+    minimises = True
+
     def for_model(self, parameters: Sequence[Parameter], initial: Vector) -> ClientAlgorithm:
         return _Fitted(np.float32(self.strength), initial)
 

@@ -80,8 +80,9 @@ class Oblivious(MaskedProtocol):
         failing("noise"),
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
-               "Pure epsilon of one weight of this round's mean, for one replaced sample, as the noise really is, of "
-               "clients that hold the protocol's samples and train with its alpha; empty where it is infinite.", -1,
+               "Pure epsilon of one weight of this round's mean, for one replaced sample of one client, as the noise "
+               "really is, of clients that hold the protocol's samples and train with its alpha; empty where it is "
+               "infinite.", -1,
                "whole_sum", shown=False),
     )  # fmt: skip
     example: ClassVar[JsonObject] = {"epsilon": 1.0, "samples": 50}
@@ -103,6 +104,8 @@ class Oblivious(MaskedProtocol):
             cautions.append(f"epsilon_weight is of clients that train with {penalty}")
         if setting.learning.steepness == inf:
             cautions.append("epsilon_weight is of models whose loss is convex, and learning.model does not say so")
+        if setting.learning.steepness and not (algorithm := setting.training.algorithm).minimises:
+            cautions.append(f"epsilon_weight is of minimisers of a client's loss, and {algorithm.name} sends others")
         if self.noise == "once":
             cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
                          "the second sum on (left empty)")  # fmt: skip

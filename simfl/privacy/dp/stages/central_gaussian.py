@@ -46,6 +46,7 @@ class CentralGaussian(Stage):
     gaussian = True
     amplifies = True
     only_scales = True
+    contracts = True
     columns = (NOISE, NOT_FINITE)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:

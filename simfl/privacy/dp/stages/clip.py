@@ -41,11 +41,30 @@ def fits(setting: ScenarioView) -> list[Problem]:
     return []
 
 
+def is_sum(setting: ScenarioView) -> list[Problem]:
+    """What the aggregate has to be where noise on a sum is to protect: a sum."""
+    rule = setting.training.aggregate
+    return [] if rule.sum_only else [("", f"noises a sum, but the aggregate {rule.name} is none; use aggregate: mean")]
+
+
+def changed_by_others(setting: ScenarioView, name: str, repeats: bool) -> list[Problem]:
+    """Which other stages change what a stage has bounds for, the models that clients train and its own noise: all after
+    it, and those before it that may move two updates apart; all of them where it ``repeats`` the same sum.
+    """
+    names = [stage.name for stage in setting.privacy.stages]
+    place, why, problems = names.index(name), "has epsilons of what clients train", list[Problem]()
+    for i, stage in enumerate(setting.privacy.stages):
+        harmless = stage.contracts and not repeats
+        if i > place and harmless:
+            problems.append(("", f"{why}, but privacy.stages: {stage.name} clips its noise, too; put that stage first"))
+        elif i != place and not harmless:
+            problems.append(("", f"{why}, but privacy.stages: {stage.name} changes that; leave one of them out"))
+    return problems
+
+
 def of_sums(setting: ScenarioView, max_weight: float | None = 1.0) -> list[Problem]:
     """What noise on a sum needs: that it is a sum, and that no weight is larger than it is made for."""
-    rule, problems = setting.training, fits(setting)
-    if not rule.aggregate.sum_only:
-        problems.append(("", f"noises a sum, but the aggregate {rule.aggregate.name} is none; use aggregate: mean"))
+    rule, problems = setting.training, [*fits(setting), *is_sum(setting)]
     if rule.by_samples and max_weight is None:
         why = "is null, but clients weigh as much as they hold samples; give the most samples, or use weighting: equal"
         problems.append(("max_weight", why))

@@ -24,6 +24,11 @@ class Clipping(Stage):
     only_scales = True
     columns = (NOT_FINITE,)
 
+    @property
+    def contracts(self) -> bool:  # type: ignore[override]  # a constant of other stages
+        """In L2; the same factor for all coordinates in L1 may move two updates apart."""
+        return self.order == 2
+
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:

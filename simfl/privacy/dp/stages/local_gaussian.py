@@ -35,6 +35,7 @@ class LocalGaussian(LocalNoise):
     ] = "analytic"
 
     gaussian = True
+    contracts = True
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)

@@ -30,6 +30,8 @@ class LocalStaircase(LocalNoise):
         Literal["magnitude", "variance"], Field(description="what of the noise is made as small as it can be")
     ] = "magnitude"
 
+    contracts = True
+
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:

@@ -4,10 +4,11 @@ A client that minimises the mean of 1-Lipschitz losses plus alpha/2 |w|^2 over k
 most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhuri, Monteleoni and Sarwate, JMLR 2011,
 Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
 noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
-really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R,
-where X is the norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of
-two classes, sqrt(2) for more, with an intercept. Corollary 8 is of convex losses, so that for other models every
-epsilon is infinite, and of exact minimisers.
+really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R, where X is the
+norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of two classes,
+sqrt(2) for more, with an intercept. A sample that several clients hold, or one client twice, moves the sum by the
+bounds of all copies. Corollary 8 is of convex losses and exact minimisers, so that for other models, and client
+algorithms that do not minimise their client's loss (pruning), every epsilon is infinite.
 """
 
 from dataclasses import dataclass, replace
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
+from simfl.core.coverage import blind_noise
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.clip import weights_differ
+from simfl.privacy.dp.stages.clip import changed_by_others, is_sum, weights_differ
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -111,14 +113,35 @@ class OutputPerturbation(Stage):
         if setting.learning.steepness == inf:
             why = "hold for losses that are convex in the model's parameters, and learning.model does not say so"
             cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
+        elif setting.learning.steepness and not setting.training.algorithm.minimises:
+            why = f"hold for minimisers of a client's loss, and {setting.training.algorithm.name} sends others"
+            cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
+        return [*cautions, *self._cautions_of_shares(setting)]
+
+    def _cautions_of_shares(self, setting: ScenarioView) -> list[str]:
+        """Where single shares of the noise may be all that covers an update."""
+        protocol, cautions = setting.secagg, list[str]()
+        if self.adds == "whole":
+            return cautions
+        only = "infinite (left empty)" if self.mechanism == "laplace" else "of each client's own share of noise alone"
+        epsilons = f"epsilon_weight and epsilon_model are {only}"
+        if setting.training.many_aggregators and protocol.shows_updates:
+            cautions.append(f"all clients see each update by itself: {epsilons}; use secagg: pairwise_ratchet")
+        if protocol.clip < inf:
+            why = f"secagg: {protocol.name} clips updates and their noise at {protocol.clip:g}"
+            cautions.append(f"{why}: in rounds where it does (see clipped), {epsilons}; a larger secagg.clip avoids it")
         return cautions
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems, real = [], setting.training.weight_decay
+        problems, real = is_sum(setting), setting.training.weight_decay
+        if problem := blind_noise(setting):
+            problems.append(("", problem))
+        problems += changed_by_others(setting, self.name, self.rounds is not None)
         if self.penalty is not None and self.penalty > real:
             why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
             problems.append(("penalty", f"{why} {real:g}"))
-        if self.rounds is not None and not setting.training.algorithm.repeats:
+        rule = setting.training
+        if self.rounds is not None and (rule.asynchronous or not rule.algorithm.repeats):
             why = f"is {self.rounds}, after which noise is the same again, but clients train other models in each round"
             problems.append(("rounds", f"{why}; use null, or training.client: {{name: privacyfl, from_scratch: true}}"))
         for key, value in (("epsilon", self.epsilon), ("samples", self.samples)):
@@ -136,9 +159,7 @@ class OutputPerturbation(Stage):
         return problems
 
     def start(self, dimension: int) -> Arrays:
-        """The length of an update; of the latest release whose models it held, when its noise was drawn, of how many
-        samples.
-        """
+        """The length of an update; of the latest release its clients, when noise was drawn, of how many samples."""
         nobody = np.zeros(0, dtype=np.int64)
         return {"dimension": np.int64(dimension), "drawn": np.int64(-1), "clients": nobody, "held": nobody}
 
@@ -150,8 +171,8 @@ class OutputPerturbation(Stage):
         sent = vectors.copy()
         again = self._again(jobs, state)
         for row, job, scale in zip(sent, jobs, self.scales(jobs).tolist(), strict=True):
-            version = job.version if again is None else again
-            rng = streams("output_perturbation", version, job.client)
+            number = job.selection if again is None else again  # a client may have two jobs of one version
+            rng = streams("output_perturbation", number, job.client)
             row += self._noise(rng, scale, share, _of(self.epsilon, job.client), size).astype(np.float32)
         return sent
 
@@ -220,11 +241,12 @@ class OutputPerturbation(Stage):
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         """The epsilons of the mean: Gaussian noise adds up; of other noise the least of all clients' counts alone,
-        since more noise of others only helps.
+        since more noise of others only helps. Shares count as far as they certainly cover everybody.
         """
         scale, weight, model = self._loss(members, int(state["dimension"]))
         if self._again(members.jobs, state) is not None:  # nothing new is told, unless the models are others after all
-            weight = model = 0.0 if np.array_equal(self._actual_samples(members), state["held"]) else inf
+            same = np.array_equal(self._actual_samples(members), state["held"]) and not members.clipped
+            weight = model = 0.0 if same else inf
         if members.follows_data:
             weight = model = inf
         return {"epsilon_weight": weight, "epsilon_model": model, "scale": scale}
@@ -237,11 +259,11 @@ class OutputPerturbation(Stage):
         with np.errstate(divide="ignore"):
             slope = np.float64(self.radius if members.slope is None else members.slope)
             moved = 2 * slope / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
-        scales, most = self.scales(members.jobs)[inside] * weights, float(moved.max(initial=0.0))
-        shape = len(scales) / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
+        scales, most = self.scales(members.jobs)[inside] * weights, _of_one_sample(members, moved)
+        share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
+        shape = members.covering / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":
-            share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
-            std = sqrt(share * float((scales**2).sum()))
+            std = sqrt(share * float(np.sort(scales**2)[: members.covering].sum()))
             weight = float(gaussian.epsilon(most / std, self.delta)) if most < inf and std else inf
             return std, weight, weight
         scale = float(scales.min(initial=inf))
@@ -254,12 +276,21 @@ class OutputPerturbation(Stage):
         for job, shift, wide in zip(compress(members.jobs, inside), moved.tolist(), scales.tolist(), strict=True):
             epsilon = _of(self.epsilon, job.client)
             epsilons.append([staircase.pure_epsilon(shift, wide * epsilon, epsilon, n) for n in (1, d)])
-        weight, model = np.max(epsilons, axis=0, initial=0.0).tolist()
+        weight, model = (_of_one_sample(members, each) for each in np.array(epsilons).reshape(-1, 2).T)
         return scale, weight, model
 
 
 def _clients(jobs: tuple[Job, ...]) -> NDArray[np.int64]:
     return np.array([job.client for job in jobs], dtype=np.int64)
+
+
+def _of_one_sample(members: Members, each: NDArray[np.float64]) -> float:
+    """The most that one sample does to a sum: what a copy of it does to each update in the sum, (n,), of all copies."""
+    if members.positions is None:
+        return float(each.max(initial=0.0))
+    inside = list(compress(members.positions, members.weights > 0))
+    copies = np.repeat(each, [len(positions) for positions in inside])
+    return float(np.bincount(np.concatenate([*inside, np.zeros(0, np.int64)]), copies).max(initial=0.0))
 
 
 def _of(value: float | tuple[float, ...], client: int) -> float:

@@ -1,0 +1,246 @@
+"""Of which noise an epsilon of output perturbation may speak: of what nobody knows, and nobody has clipped."""
+
+from collections import Counter
+from math import inf, log, sqrt
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
+from simfl.clients.local_training import PlainSgd
+from simfl.core.rng import Streams
+from simfl.core.types import Job
+from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
+from simfl.privacy.stage import Members
+from simfl.runs.run import build, run
+from simfl.scenario import Scenario
+from tests.plugins.test_public_interface import rows
+
+BASE = """
+clients: 3
+selection: all
+devices: {computation: 1}
+training: {name: fedavg, rounds: 2, weighting: equal, weight_decay: 0.1, batch_size: null}
+learning: {data: digits, model: logistic, evaluate: {every: 0}}
+privacy: {stages: [{name: output_perturbation, epsilon: 1, samples: 479, alpha: 0.1, noise_scale: calibrated}]}
+"""
+SERVERLESS = "training={name: serverless, rounds: 2, weighting: equal, weight_decay: 0.1, batch_size: null}"
+
+
+def epsilons(tmp_path, *overrides, text=BASE):
+    """Of a weight and of the model in each round, and how many coordinates were clipped."""
+    found = rows(run(Scenario.parse(text, "output", overrides), tmp_path).path, "rounds.csv")
+    return [(float(row["epsilon_weight"] or inf), float(row["epsilon_model"] or inf), int(row.get("clipped") or 0))
+            for row in found]  # fmt: skip
+
+
+def density(x, shape):
+    """Of shares of Laplace(1) noise, from their characteristic function (1 + t²)^-shape."""
+    return quad(lambda t: (1 + t * t) ** -shape / np.pi, 0, inf, weight="cos", wvar=x)[0] if x else (
+        quad(lambda t: (1 + t * t) ** -shape / np.pi, 0, inf)[0])  # fmt: skip
+
+
+def gaussian_epsilon(mu, delta=1e-5):
+    """From the exact profile of Gaussian noise, Balle and Wang 2018."""
+    return brentq(lambda e: norm.cdf(mu / 2 - e / mu) - np.exp(e) * norm.cdf(-mu / 2 - e / mu) - delta, 0, 500)
+
+
+def summed(n, **known):
+    jobs = tuple(Job.of(0, client, 0, 0.0) for client in range(n))
+    return Members(0, jobs, np.ones(n), float(n), **known)
+
+
+def stage(**keys):
+    return OutputPerturbation(epsilon=1.0, samples=30, noise_scale="calibrated", **keys)
+
+
+def of_weight(members, **keys):
+    return stage(**keys).facts(members, {"dimension": np.int64(1)})["epsilon_weight"]
+
+
+def test_who_knows_its_own_share_meets_the_noise_of_the_others_only():
+    """The density of two of three shares, 1 apart, against 1 for all of them."""
+    told = log(density(0.0, 2 / 3) / density(1.0, 2 / 3))
+    assert of_weight(summed(3, known="own")) == pytest.approx(told, rel=1e-3) and told > 1.5
+    assert of_weight(summed(3)) == pytest.approx(1.0)
+    assert of_weight(summed(2, known="own")) == inf  # half of the shares have a pole
+    assert of_weight(summed(1, known="own")) == pytest.approx(1.0)  # the others look
+
+
+@pytest.mark.parametrize("unprotected", [{"known": "all"}, {"clipped": 1}])
+def test_shares_of_others_do_not_count_where_they_are_seen_or_clipped(unprotected):
+    assert of_weight(summed(3, **unprotected)) == inf
+    assert of_weight(summed(3, **unprotected), adds="whole") == pytest.approx(1.0)
+    assert of_weight(summed(3, **unprotected), adds="whole", mechanism="staircase") == pytest.approx(1.0)
+    one = stage(mechanism="gaussian").scales(summed(1).jobs)[0] / sqrt(3)
+    found = of_weight(summed(3, **unprotected), mechanism="gaussian")
+    assert found == pytest.approx(gaussian_epsilon(2 / 30 / one), rel=1e-4)
+    own = of_weight(summed(3, known="own"), mechanism="gaussian")
+    assert own == pytest.approx(gaussian_epsilon(2 / 30 / one / sqrt(2)), rel=1e-4) and 1 < own < found
+
+
+def test_clipped_shares_hardly_cover_anything():
+    """What the rule is for, by simulation: six shares of scale 10, clipped at 1, and an update that moves by 1."""
+    rng, n, draws = np.random.default_rng(0), 6, 200_000
+    shares = rng.gamma(1 / n, 10.0, (2, n, draws))
+    noise = shares[0] - shares[1]
+
+    def nearby(first, clip):
+        sums = np.clip(noise[0] + first, -clip, clip) + np.clip(noise[1:], -clip, clip).sum(axis=0)
+        return np.histogram(sums, bins=21, range=(-5.25, 5.25))[0] + 1
+
+    loss = {clip: np.abs(np.log(nearby(0.0, clip) / nearby(1.0, clip))).max() for clip in (1.0, 1e9)}
+    assert loss[1e9] < 0.2 and loss[1.0] > 0.5  # of 0.1, as the scale has it
+
+
+def test_without_a_server_clients_know_their_own_noise_or_see_each_update(tmp_path):
+    ratchet = ["secagg={name: pairwise_ratchet, clip: 1000}"]
+    (server, _, _), *_ = epsilons(tmp_path / "server", *ratchet)
+    for weight, model, clipped in epsilons(tmp_path / "ratchet", SERVERLESS, *ratchet):
+        peak = density(0.0, 2 / 3)
+        assert weight == pytest.approx(log(peak / density(server, 2 / 3)), rel=1e-3)
+        assert model > sqrt(650) * server and clipped == 0
+    assert epsilons(tmp_path / "plain", SERVERLESS) == [(inf, inf, 0)] * 2
+    notes = Scenario.parse(BASE, "output", [SERVERLESS]).cautions()
+    assert any("see each update by itself" in note and "infinite" in note for note in notes)
+
+
+@pytest.mark.parametrize("protocol", ["secagg", "lightsecagg", "pairwise_ratchet"])
+@pytest.mark.parametrize("execute", ["true", "cost_only"])
+def test_a_round_whose_noise_was_clipped_has_no_finite_epsilon(tmp_path, protocol, execute):
+    keys = "privacy.stages.0.radius=100", f"secagg={{name: {protocol}, execute: {execute}}}"
+    found = epsilons(tmp_path / "clipped", *keys)
+    assert all(found_in[:2] == (inf, inf) and found_in[2] > 0 for found_in in found)
+    assert all(
+        weight < inf and not clipped for weight, _, clipped in epsilons(tmp_path / "a", *keys, "secagg.clip=1e6")
+    )
+    notes = Scenario.parse(BASE, "output", keys).cautions()
+    assert any("clips updates and their noise at 4" in note for note in notes)
+
+
+def test_the_same_noise_again_is_not_free_where_it_is_clipped_now():
+    """Updates are differences to a model that moves: other coordinates lie beyond the clip than before."""
+    again, members = stage(rounds=1), summed(3)._replace(examples=np.full(3, 30))
+    _, state = again.server(np.zeros(1, np.float32), members, again.start(1), Streams(0))
+    later = members._replace(jobs=tuple(Job.of(1, client, 1, 0.0) for client in range(3)))
+    assert again.facts(later, state)["epsilon_weight"] == 0.0
+    assert again.facts(later._replace(clipped=1), state)["epsilon_weight"] == inf
+
+
+# -- client algorithms ------------------------------------------------------------------------------------
+
+NOT_THE_MINIMISER = {"fedltn", "jump_start", "lotteryfl", "scaffold", "local"}
+"""They prune, shift gradients by what data have said, or send nothing; a plugin's algorithm that says nothing, too."""
+
+
+@pytest.mark.parametrize("name, registry", [*((name, CLIENTS) for name in CLIENTS), *((n, PERSONAL) for n in PERSONAL)])
+def test_algorithms_say_whether_they_send_minimisers(name, registry):
+    algorithm = registry.of({"name": name, **getattr(registry[name], "example", {})}).combine(PlainSgd())
+    assert algorithm.minimises == (name not in NOT_THE_MINIMISER)
+    assert not ClientAlgorithm.minimises
+
+
+PRUNING = """
+clients: 2
+selection: all
+devices: {computation: 1}
+training: {name: fedavg, rounds: 1, weighting: equal, weight_decay: 0.5, local_epochs: 60, batch_size: null}
+learning: {data: digits, model: logistic, holdout: {validation: 0.1}, evaluate: {every: 0}}
+privacy: {stages: [{name: output_perturbation, epsilon: 1, samples: 600, alpha: 0.5, noise_scale: calibrated}]}
+"""
+FEDLTN = "training.personal={name: fedltn, compress: false, threshold: 0.3, step: 0.5, pull: 0}"
+
+
+def test_a_model_that_data_decide_to_prune_has_no_epsilon_of_a_minimiser(tmp_path):
+    """One sample more or less that is classified rightly prunes half of all weights or none."""
+    assert all(weight < inf for weight, _, _ in epsilons(tmp_path / "plain", text=PRUNING))
+    assert epsilons(tmp_path / "pruned", FEDLTN, text=PRUNING) == [(inf, inf, 0)]
+    pruned = Scenario.parse(PRUNING, "output", [FEDLTN])
+    assert any("fedltn sends others" in note and "infinite" in note for note in pruned.cautions())
+    assert not any("minimiser" in note for note in Scenario.parse(PRUNING, "output").cautions())
+    oblivious = "secagg={name: oblivious, epsilon: 1, samples: 600}"
+    noisy = Scenario.parse(PRUNING, "output", [FEDLTN, oblivious, "privacy.stages=[]"])
+    assert any("epsilon_weight is of minimisers" in note for note in noisy.cautions())
+
+
+def test_a_proximal_term_only_holds_minimisers_nearer_together():
+    """By the closed form of ridge regression: mean of (x w - y)²/2 plus penalty/2 w² plus mu/2 (w - start)²."""
+    rng, penalty = np.random.default_rng(1), 0.3
+    x, y, start = rng.normal(size=20), rng.choice([-1.0, 1.0], 20), 2.0
+    other = np.append(-y[:1], y[1:])
+
+    def best(labels, mu):
+        return (np.mean(x * labels) + mu * start) / (np.mean(x * x) + penalty + mu)
+
+    moved = [abs(best(y, mu) - best(other, mu)) for mu in (0.0, 0.1, 1.0, 10.0)]
+    assert moved == sorted(moved, reverse=True)
+
+
+# -- samples that several clients hold --------------------------------------------------------------------
+
+KEYS = [{}, {"mechanism": "gaussian"}, {"adds": "whole"}, {"adds": "whole", "mechanism": "staircase"}]
+
+
+def places(*each):
+    return tuple(np.array(part, dtype=np.int64) for part in each)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_a_sample_of_several_clients_costs_what_its_copies_cost(keys):
+    """Against clients that are moved as often, each by a sample of its own."""
+    apart = places(range(30), range(30, 60), range(60, 90))
+    assert of_weight(summed(3, positions=apart), **keys) == of_weight(summed(3), **keys)
+    shared = places(range(30), [0, *range(31, 60)], [0, *range(61, 90)])
+    twice = places([0, 0, *range(2, 30)], range(30, 60), [0, *range(61, 90)])
+    of_all = of_weight(summed(3, positions=shared), **keys)
+    assert of_weight(summed(3, positions=twice), **keys) == pytest.approx(of_all)
+    if keys.get("mechanism") == "gaussian":
+        std = stage(**keys).scales(summed(1).jobs)[0]
+        assert of_all == pytest.approx(gaussian_epsilon(3 * 2 / 30 / std), rel=1e-4)
+    else:
+        assert of_all == pytest.approx(3 * of_weight(summed(3), **keys))
+    only = summed(3, positions=shared)._replace(weights=np.array([1.0, 1.0, 0.0]))
+    assert of_weight(only, adds="whole") == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("partition, most", [
+    ("iid", 1.0), ("{name: data_sharing, shared: 2}", 2.9), ("{name: bootstrap, samples: 479}", 3.0),
+    ("{name: resampled, samples: 900}", 2.9),
+])  # fmt: skip
+def test_runs_count_the_copies_that_their_partition_makes(tmp_path, partition, most):
+    """The bounds of all copies of the worst sample, added up by hand, in scales of the noise."""
+    made = Scenario.parse(BASE, "output", [f"learning.partition={partition}"])
+    data, split = build(made).learner.data, build(made).learner.partition
+    slope = sqrt(2 * (np.linalg.norm(data.x_train.reshape(len(data.x_train), -1), axis=1).max() ** 2 + 1))
+    for version, (found, _, _) in enumerate(epsilons(tmp_path, f"learning.partition={partition}")):
+        costs = Counter()
+        for client in range(3):
+            mine = split.samples_at(client, version).tolist()
+            for place in mine:
+                costs[place] += 2 * slope / (len(mine) * 0.1)
+        assert found == pytest.approx(max(costs.values()) / (2 / (479 * 0.1)))
+        assert max(costs.values()) >= most * min(costs.values())
+
+
+def test_the_sum_moves_as_far_as_all_copies_allow_and_further_than_one_client():
+    """Six minimisers of the logistic loss, of four samples each, who share one whose label changes."""
+    from scipy.optimize import minimize
+
+    rng, long, alpha = np.random.default_rng(0), 3.0, 1.0
+    one = np.array([long, 0.0, 0.0])
+    others = [(rng.normal(size=(3, 3)) * 0.3, rng.choice([-1.0, 1.0], 3)) for _ in range(6)]
+
+    def best(x, y):
+        def loss(w):
+            return np.logaddexp(0, -y * (x @ w[:-1] + w[-1])).mean() + alpha / 2 * w @ w
+
+        return minimize(loss, np.zeros(4), tol=1e-12).x
+
+    moved = sum(
+        best(np.vstack([x, one]), np.append(y, 1.0)) - best(np.vstack([x, one]), np.append(y, -1.0)) for x, y in others
+    )
+    bound = 2 * sqrt(long**2 + 1) / (4 * alpha)
+    assert bound < np.linalg.norm(moved) < 6 * bound
