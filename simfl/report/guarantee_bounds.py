@@ -1,4 +1,4 @@
-"""What is known of the guarantees that runs came to: exact, or bounds where ``privacy.budget`` did not suffice."""
+"""What is known of the guarantees that runs came to: exact, or bounds."""
 
 from collections.abc import Iterable, Sequence
 from math import inf, isinf
@@ -14,7 +14,7 @@ NOTIONS = ("semi-strong", "weak", "strong")
 LOWER = ("privacy_semi_strong", "privacy_weak_lower", "privacy_strong")
 """Columns of what a run's guarantees are at least."""
 
-BUDGET_SPENT = "as far as the budget of the analysis went"
+AS_FAR = "as far as is known"
 """Beside bounds."""
 
 

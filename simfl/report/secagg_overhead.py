@@ -6,7 +6,7 @@ from simfl.core.columns import unknown
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SAMPLES, UPDATE
 from simfl.experiments.compare.overhead import HIDES, TOLD, overhead_rows
-from simfl.report.guarantee_bounds import BUDGET_SPENT, GuaranteeBounds, least, weak_bounds
+from simfl.report.guarantee_bounds import AS_FAR, GuaranteeBounds, least, weak_bounds
 from simfl.report.measures import Scale, StudyMeasure, measures
 from simfl.report.page_tables import Cell, Head, PageTable, Row
 from simfl.report.study import Group, Study
@@ -140,4 +140,4 @@ def _reach(smallest: GuaranteeBounds) -> str:
         return f"{DOWN.format('something')} 1 client"
     if smallest.exact:
         return f"{DOWN.format('nothing')} fewer than {smallest.lower:g} clients"
-    return f"the smallest sum that it gets by combining all contains {smallest.clients}, {BUDGET_SPENT}"
+    return f"the smallest sum that it gets by combining all contains {smallest.clients}, {AS_FAR}"

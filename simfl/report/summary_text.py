@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from simfl.core.wording import amount
 from simfl.report.finished_run import Run
-from simfl.report.guarantee_bounds import BUDGET_SPENT, GuaranteeBounds, weak_bounds
+from simfl.report.guarantee_bounds import AS_FAR, GuaranteeBounds, weak_bounds
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.secagg_overhead import describe_masking
 from simfl.report.study import Study
@@ -42,13 +42,13 @@ def _guarantee(run: Run, weak: GuaranteeBounds) -> str:
     if weak.exact:
         return f"Whatever aggregates the server combines, it gets no sum of fewer than {weak.lower:g} clients' updates."
     smallest = "The smallest sum that the server gets by combining the aggregates contains the updates of"
-    return f"{smallest} {weak.clients}, {BUDGET_SPENT}."
+    return f"{smallest} {weak.clients}, {AS_FAR}."
 
 
 def _mean_guarantee(bounds: Sequence[GuaranteeBounds]) -> str:
     """Of several runs: the mean of what was computed."""
     mean = GuaranteeBounds(*(sum(values) / len(bounds) for values in zip(*bounds, strict=True)))
-    far = "" if mean.exact else f", {BUDGET_SPENT}"
+    far = "" if mean.exact else f", {AS_FAR}"
     return f"Its weak multi-round guarantee ends at {mean.clients} on average{far}."
 
 

@@ -29,7 +29,7 @@ def test_a_lower_bound_of_one_is_no_exposure(tmp_path):
     lower, upper = (bounds[f"privacy_weak_{end}"] for end in ("lower", "upper"))
     assert lower == 1 < exact["privacy_weak_lower"] == exact["privacy_weak_upper"] <= upper
     assert "single out" not in text + known
-    assert f"contains the updates of between 1 and {upper:g} clients, as far as the budget of the analysis" in text
+    assert f"contains the updates of between 1 and {upper:g} clients, as far as is known" in text
     assert f"no sum of fewer than {exact['privacy_weak_lower']:g} clients' updates" in known
 
 
@@ -72,7 +72,7 @@ def test_a_promised_guarantee_is_denied_by_upper_bounds_only(tmp_path):
     assert exact["privacy_weak_lower"] == exact["guarantee_weak"] == 4 > bounds["privacy_weak_lower"]
     assert "T = 4 holds" in known and "nothing down to fewer than 4 clients, now or later" in known
     assert "does not hold" not in text and "theory promises the multi-round guarantee T = 4" in text
-    assert "between 2 and 8 clients, as far as the budget of the analysis went" in text
+    assert "between 2 and 8 clients, as far as is known" in text
 
 
 def test_a_guarantee_below_the_promised_one_does_not_hold(tmp_path):

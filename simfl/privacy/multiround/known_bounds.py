@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 LOWER_BOUNDS = (
-    "the weak and semi-strong guarantees are lower bounds: privacy.budget did not suffice, or weights are not exact"
+    "the weak and semi-strong guarantees are lower bounds: privacy.budget did not suffice, weights are not exact, or "
+    "clip factors change from sum to sum"
 )
 """Is said where :func:`are_bounds`."""
 
