@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +20,9 @@ Facts = Mapping[str, NDArray[np.float64]]
 
 EQUAL = 1e-9
 """So much two weights may differ, relatively, and count as the same: less than any rule distinguishes."""
+
+FINE = 0.01
+"""Steps of a grid, one for each part of noise, in the scale of the noise: finer ones hardly change its law."""
 
 NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
                     "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
@@ -67,13 +70,13 @@ class Members(NamedTuple):
     known: Literal["", "own", "all"] = ""
     clipped: int = 0
 
-    @property
-    def covering(self) -> int:
+    def covering(self, scale: float = inf) -> int:
         """Of the parts of noise in the sum those that certainly cover each update: all, or without that of the one who
-        looks; or its own alone, where that is seen with it, or where noise of others was clipped with their updates.
+        looks; or its own alone, where that is seen with it, or where noise of others was clipped with their updates, or
+        rounded with them to a grid that is not far finer than the noise of all, of this ``scale``.
         """
         n = self.n_summed
-        alone = self.clipped or self.known == "all"
+        alone = self.clipped or self.known == "all" or n * self.step > FINE * scale
         return min(1, n) if alone else max(min(1, n), n - (self.known == "own"))
 
     @property
@@ -98,7 +101,7 @@ class Members(NamedTuple):
         """Clients in the sum whose equal parts of noise protect each of them, if so many tell theirs; 0 where weights
         differ: the heaviest update may then be covered by hardly more than its own part.
         """
-        return max(self.covering - colluders, 0) if self.equal_weights else 0
+        return max(self.covering() - colluders, 0) if self.equal_weights else 0
 
     @property
     def squares(self) -> float:

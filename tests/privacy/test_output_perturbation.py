@@ -96,6 +96,30 @@ def test_clipped_shares_hardly_cover_anything():
     assert loss[1e9] < 0.2 and loss[1.0] > 0.5  # of 0.1, as the scale has it
 
 
+def test_shares_that_are_rounded_one_by_one_cover_less():
+    """By simulation: three shares of scale 0.1, rounded at random to whole numbers; and to steps of 0.0003."""
+    rng, n, draws = np.random.default_rng(0), 3, 400_000
+    noise = rng.gamma(1 / n, 0.1, (n, draws)) - rng.gamma(1 / n, 0.1, (n, draws))
+    coin = rng.random((n, draws))
+
+    def nearby(first, step):
+        sums = step * np.floor((noise + [[first], [0.0], [0.0]]) / step + coin).sum(axis=0)
+        return np.histogram(sums, bins=7 if step == 1 else 12, range=(-3.5, 3.5) if step == 1 else (-0.3, 0.3))[0] + 30
+
+    loss = {step: np.abs(np.log(nearby(0.1, step) / nearby(0.0, step))).max() for step in (1.0, 0.0003)}
+    assert loss[1.0] > 1.15 and loss[0.0003] < 1.05  # of 1.0, as the scale has it
+    scale = stage().scales(summed(1).jobs)[0]
+    assert of_weight(summed(3, step=scale / 400)) == pytest.approx(1.0)
+    assert of_weight(summed(3, step=10 * scale)) == inf
+    assert of_weight(summed(3, step=10 * scale), adds="whole") == pytest.approx(1.0)
+
+
+def test_a_coarse_scale_leaves_no_finite_epsilon(tmp_path):
+    keys = ["secagg={name: secagg, scale: 1}", "training.on_failure=drop_unit"]
+    assert [found[:2] for found in epsilons(tmp_path, *keys)] == [(inf, inf)] * 2
+    assert all(weight < inf for weight, _, _ in epsilons(tmp_path, "secagg=secagg"))
+
+
 def test_without_a_server_clients_know_their_own_noise_or_see_each_update(tmp_path):
     ratchet = ["secagg={name: pairwise_ratchet, clip: 1000}"]
     (server, _, _), *_ = epsilons(tmp_path / "server", *ratchet)

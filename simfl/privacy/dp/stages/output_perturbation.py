@@ -128,8 +128,9 @@ class OutputPerturbation(Stage):
         if setting.training.many_aggregators and protocol.shows_updates:
             cautions.append(f"all clients see each update by itself: {epsilons}; use secagg: pairwise_ratchet")
         if protocol.clip < inf:
-            why = f"secagg: {protocol.name} clips updates and their noise at {protocol.clip:g}"
-            cautions.append(f"{why}: in rounds where it does (see clipped), {epsilons}; a larger secagg.clip avoids it")
+            why = f"secagg: {protocol.name} clips updates and their noise at {protocol.clip:g}, and rounds them"
+            where = "where it does clip (see clipped), or rounds to a scale of your own that is coarse for the noise"
+            cautions.append(f"{why}: {where}, {epsilons}; a larger secagg.clip avoids the former")
         return cautions
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
@@ -261,9 +262,10 @@ class OutputPerturbation(Stage):
             moved = 2 * slope / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
         scales, most = self.scales(members.jobs)[inside] * weights, _of_one_sample(members, moved)
         share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
-        shape = members.covering / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
+        parts = members.covering(float(self.scales(members.jobs)[inside].min(initial=inf)))
+        shape = parts / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":
-            std = sqrt(share * float(np.sort(scales**2)[: members.covering].sum()))
+            std = sqrt(share * float(np.sort(scales**2)[:parts].sum()))
             weight = float(gaussian.epsilon(most / std, self.delta)) if most < inf and std else inf
             return std, weight, weight
         scale = float(scales.min(initial=inf))
