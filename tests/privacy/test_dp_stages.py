@@ -445,6 +445,15 @@ def test_xnoise_pays_for_the_seeds_it_shares(tmp_path):
         assert int(mine["bytes_down"]) - int(other["bytes_down"]) == 36 * seeds * pairs
 
 
+def test_shares_are_not_clipped_after_they_were_added():
+    """Clipped shares add up to no Laplace noise."""
+    clip, shares = "{name: clipping, norm: 1}", "{name: laplace_shares, epsilon: 1}"
+    fine = scenario("laplace_shares", FEDAVG, f"privacy.stages=[{clip}, {shares}]")
+    assert [stage.name for stage in fine.privacy.stages] == ["clipping", "laplace_shares"]
+    with pytest.raises(InvalidScenario, match="only in the sum of its shares, and privacy.stages: clipping changes"):
+        scenario("laplace_shares", FEDAVG, f"privacy.stages=[{shares}, {clip}]")
+
+
 REFUSED = {
     "central_gaussian: {training.weighting: samples}": ("max_weight", "weighting: equal"),
     "central_gaussian: {training.aggregate: median}": ("", "aggregate: mean"),
