@@ -239,7 +239,8 @@ class MaskedProtocol(Protocol):
         vector = updates.combine(updates.vectors, updates.weights, divisor, updates.mask)
         within = (int(np.count_nonzero(np.abs(update) <= on.clip)) for update in updates.vectors)
         clipped = 0 if on.clip == inf else updates.vectors.size - sum(within)
-        return Aggregate(vector, updates.clients, updates.row, {"clipped": clipped}, step=on.step, clipped=clipped)
+        row = {"clipped": clipped} if clipped else {}
+        return Aggregate(vector, updates.clients, updates.row, row, step=on.step, clipped=clipped)
 
     def mean(
         self,
