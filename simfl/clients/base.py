@@ -58,8 +58,8 @@ class ClientAlgorithm(Plugin, Protocol):
         sized_by_training: the size of an upload, or how often a job makes its epochs, is known only after training;
             such jobs are trained when they start. Sizes and times then tell of a client's samples, so that ``sends``
             must declare more than the update.
-        passes: how often a job makes its epochs at most, where that is known before training; a job that makes them
-            less often takes as long.
+        passes: how often a job makes the training rule's epochs at most, all its passes together, where that is known
+            before training (1 / 5 for a pass of one epoch where the rule has five); it takes as long if it makes fewer.
         columns: what ``LocalResult.row`` adds to rounds.csv.
         private: bool (d,): coordinates that never leave a client; None = there are none.
         stateless: a client makes one pass from the downloaded model, moves all coordinates by plain gradients (a

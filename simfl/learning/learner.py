@@ -88,7 +88,7 @@ class SupervisedLearner:
         self.algorithm = named.for_model(self.parameters, self.start)
         if self.algorithm.pretraining() is not None and not named.needs_server:
             raise PluginError(named, "trains clients alone first; set `needs_server`")
-        if self.algorithm.sized_by_training and SUMMABLE.issuperset(part.kind for part in named.sends):
+        if self.algorithm.sized_by_training and named.sends and SUMMABLE.issuperset(part.kind for part in named.sends):
             why = "is `sized_by_training`, so that a message's size or time tells of its client's samples"
             raise PluginError(named, f"{why}; declare in `sends` what it tells")
         self._check_statistics()

@@ -93,9 +93,9 @@ class LocalRunner:
             open_passes, turn = further, turn + 1
         for job in trained.values():
             self._check_upload(job.result.upload, algorithm)
-            if job.passes > algorithm.passes and not algorithm.sized_by_training:
-                why = f"makes its epochs {job.passes:g} times, not {algorithm.passes:g}; say so in `passes`"
-                raise PluginError(self.local.algorithm, f"{why}, or be `sized_by_training`")
+            if job.passes > algorithm.passes * (1 + 1e-9) and not algorithm.sized_by_training:
+                most = f"`passes` says at most {algorithm.passes:g}"
+                raise PluginError(self.local.algorithm, f"makes the rule's epochs {job.passes:g} times, and {most}")
         return [trained[i] for i in range(len(contexts))]
 
     def _check_upload(self, upload: Upload, algorithm: ClientAlgorithm) -> None:

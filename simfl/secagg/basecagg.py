@@ -19,7 +19,7 @@ from simfl.secagg.coded_session import Helper, MaskCode, Owner, sum_masks
 from simfl.secagg.crypto.field import Elements, Q, mul
 from simfl.secagg.crypto.keys import ELEMENT, secret
 from simfl.secagg.lightsecagg import Coded
-from simfl.secagg.masked_protocol import whole_units
+from simfl.secagg.masked_protocol import beyond, clipped_row, whole_units
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
 from simfl.secagg.updates import ClientUpdates
 
@@ -151,8 +151,11 @@ class BASecAgg(Coded):
             return Aggregate(np.zeros(updates.vectors.shape[1], dtype=np.float32), updates.clients, row)
         if not self.computes(updates, record.code.length):
             vector = updates.combine(updates.vectors, weights, divisor, updates.mask)
-            step = self.grid_of(updates, record.limit).step
-            return Aggregate(vector, updates.clients, row, shares=weights / divisor, step=step)
+            grid = self.grid_of(updates, record.limit)
+            clipped, shares = beyond(updates, grid), weights / divisor
+            return Aggregate(
+                vector, updates.clients, row, clipped_row(clipped), shares, step=grid.step, clipped=clipped
+            )
         quantised = self.quantise_updates(updates, np.rint(base_weights), record.limit, streams)
         sums = replay_sessions(record, updates.jobs, quantised.vectors, factors.tolist(), self.min_sum or 2, streams)
         return self.mean(sums, quantised, updates._replace(row=row), divisor * self.staleness_scale, factors.tolist())

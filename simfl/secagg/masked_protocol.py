@@ -237,10 +237,8 @@ class MaskedProtocol(Protocol):
         """
         divisor, on = updates.divisor(updates.weights), self.grid_of(updates, limit)
         vector = updates.combine(updates.vectors, updates.weights, divisor, updates.mask)
-        within = (int(np.count_nonzero(np.abs(update) <= on.clip)) for update in updates.vectors)
-        clipped = 0 if on.clip == inf else updates.vectors.size - sum(within)
-        row = {"clipped": clipped} if clipped else {}
-        return Aggregate(vector, updates.clients, updates.row, row, step=on.step, clipped=clipped)
+        clipped = beyond(updates, on)
+        return Aggregate(vector, updates.clients, updates.row, clipped_row(clipped), step=on.step, clipped=clipped)
 
     def mean(
         self,
@@ -274,6 +272,18 @@ class MaskedProtocol(Protocol):
         shares = np.array(factors, dtype=np.float64) * quantised.weights / divisor
         step, clipped = quantised.grid.step, quantised.clipped
         return Aggregate(vector, updates.clients, updates.row, row, shares, step=step, clipped=clipped)
+
+
+def beyond(updates: ClientUpdates, grid: Grid) -> int:
+    """Coordinates of updates that a protocol would clip on its grid."""
+    if grid.clip == inf:
+        return 0
+    return updates.vectors.size - sum(int(np.count_nonzero(np.abs(update) <= grid.clip)) for update in updates.vectors)
+
+
+def clipped_row(clipped: int) -> dict[str, float]:
+    """The column ``clipped`` of sums that are only costed: filled where something would be clipped."""
+    return {"clipped": clipped} if clipped else {}
 
 
 def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:

@@ -414,6 +414,12 @@ def test_with_dense_messages_no_time_tells_who_prunes(tmp_path, rule):
         members.append((folder / "participation.csv").read_text())
         megabytes.append(column(rows, "published_mb"))
     assert times[0] == times[1] and members[0] == members[1]
+    plain, never = (
+        [f"training.personal={{name: fedltn, target: 0, compress: {dense}}}", *rule] for dense in ("true", "false")
+    )
+    assert column(play(tmp_path, *plain)[1], "time_s") == column(play(tmp_path, *never)[1], "time_s"), (
+        "nobody ever prunes"
+    )
     assert min(megabytes[0]) < min(megabytes[1]), "one of them prunes"
 
 

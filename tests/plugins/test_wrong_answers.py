@@ -152,7 +152,7 @@ CASES = [
     ("training.personal=wrong", CLIENT,
      ("return LocalResult(Upload(delta))",
       "return LocalResult(Upload(delta)) if local_pass.memo else LocalPass(local_pass.start, memo='again')"),
-     "wrong.py.Wrong: makes its epochs 2 times, not 1; say so in `passes`, or be `sized_by_training`"),
+     "wrong.py.Wrong: makes the rule's epochs 2 times, and `passes` says at most 1"),
     ("training.personal=wrong", CLIENT, ("class Wrong:", "class Wrong:\n    dense, sized_by_training = False, True\n"),
      "wrong.py.Wrong: is `sized_by_training`, so that a message's size or time tells of its client's samples; declare "
      "in `sends` what it tells"),

@@ -128,8 +128,11 @@ def test_without_a_server_clients_know_their_own_noise_or_see_each_update(tmp_pa
         assert weight == pytest.approx(log(peak / density(server, 2 / 3)), rel=1e-3)
         assert model > sqrt(650) * server and clipped == 0
     assert epsilons(tmp_path / "plain", SERVERLESS) == [(inf, inf, 0)] * 2
-    notes = Scenario.parse(BASE, "output", [SERVERLESS]).cautions()
-    assert any("see each update by itself" in note and "infinite" in note for note in notes)
+    two = [SERVERLESS, "clients=2", *ratchet]
+    assert [found[:2] for found in epsilons(tmp_path / "two", *two)] == [(inf, inf)] * 2
+    for keys in ([SERVERLESS], two):
+        notes = Scenario.parse(BASE, "output", keys).cautions()
+        assert any("see each update by itself" in note and "infinite" in note for note in notes)
 
 
 @pytest.mark.parametrize("protocol", ["secagg", "lightsecagg", "pairwise_ratchet"])
@@ -145,13 +148,30 @@ def test_a_round_whose_noise_was_clipped_has_no_finite_epsilon(tmp_path, protoco
     assert any("clips updates and their noise at 4" in note for note in notes)
 
 
+@pytest.mark.parametrize("execute", ["true", "cost_only"])
+@pytest.mark.parametrize("arrivals", ["", ", arrivals: {name: uniform_staleness, max: 1}"])
+def test_a_buffer_whose_noise_was_clipped_has_no_finite_epsilon(tmp_path, execute, arrivals):
+    training = "{name: fedbuff, rounds: 2, buffer: 3, staleness: constant, weighting: equal, weight_decay: 0.1"
+    keys = [
+        f"training={training}, batch_size: null{arrivals}}}",
+        f"secagg={{name: basecagg, execute: {execute}, clip: 0.05}}",
+    ]
+    for weight, model, clipped in epsilons(tmp_path, *keys):
+        assert (weight, model) == (inf, inf) and clipped > 0
+
+
 def test_the_same_noise_again_is_not_free_where_it_is_clipped_now():
     """Updates are differences to a model that moves: other coordinates lie beyond the clip than before."""
     again, members = stage(rounds=1), summed(3)._replace(examples=np.full(3, 30))
     _, state = again.server(np.zeros(1, np.float32), members, again.start(1), Streams(0))
     later = members._replace(jobs=tuple(Job.of(1, client, 1, 0.0) for client in range(3)))
     assert again.facts(later, state)["epsilon_weight"] == 0.0
-    assert again.facts(later._replace(clipped=1), state)["epsilon_weight"] == inf
+    clipped = later._replace(clipped=1)
+    assert again.facts(clipped, state)["epsilon_weight"] == inf
+    assert stage(rounds=1, adds="whole").facts(clipped, state)["epsilon_weight"] == 0.0
+    shares = stage(rounds=1, mechanism="gaussian")
+    one = shares.facts(members._replace(clipped=1), state)["epsilon_weight"]
+    assert shares.facts(members, state)["epsilon_weight"] < one == shares.facts(clipped, state)["epsilon_weight"] < inf
 
 
 # -- client algorithms ------------------------------------------------------------------------------------

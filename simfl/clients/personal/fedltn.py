@@ -45,7 +45,7 @@ class FedLtn(ClientAlgorithm):
         bool,
         Field(
             description="messages hold surviving values and new masks; false = dense messages, and every job takes as "
-            "long as one that prunes"
+            "long as one that prunes (of jump_start: dense messages only)"
         ),
     ] = True
     pull_term: Annotated[
@@ -137,4 +137,8 @@ class DenseTickets(Tickets):
 
     dense = True
     sized_by_training = False
-    passes = 2.0
+
+    @property
+    def passes(self) -> float:  # type: ignore[override]  # a constant of other clients
+        """Two trainings, where a client may ever prune."""
+        return 2.0 if self.rule.target else 1.0

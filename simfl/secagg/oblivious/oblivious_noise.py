@@ -21,7 +21,7 @@ from simfl.core.types import Aggregate
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.keys import ELEMENT, KEY
 from simfl.secagg.crypto.quantise import Grid
-from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol
+from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol, beyond, clipped_row
 from simfl.secagg.oblivious.grid_noise import Noise, pure_epsilon
 from simfl.secagg.oblivious.guesses import guesses
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, run_round
@@ -205,8 +205,9 @@ class Oblivious(MaskedProtocol):
             n, rng = len(record.clients), streams("oblivious/sum", record.number)
             pair = rng.standard_gamma(n - 1, (2, len(mean)))
             noise = (pair[0] - pair[1]) * (self.noise_of(n) / divisor)
-            step = self.grid_of(updates, record.limit).step
-            return Aggregate((mean + noise).astype(np.float32), updates.clients, updates.row, step=step)
+            grid, vector = self.grid_of(updates, record.limit), (mean + noise).astype(np.float32)
+            told = clipped_row(clipped := beyond(updates, grid))
+            return Aggregate(vector, updates.clients, updates.row, told, step=grid.step, clipped=clipped)
         quantised = self.quantise_updates(updates, updates.weights, record.limit, streams)
         vectors = np.stack(quantised.vectors) + masks(streams, record.clients, record.number, len(quantised.vectors[0]))
         total = run_round(self.plan(record, quantised.grid, len(vectors[0])), record.number, vectors, streams).total

@@ -52,7 +52,8 @@ def changed_by_others(setting: ScenarioView, name: str, repeats: bool) -> list[P
     it, and those before it that may move two updates apart; all of them where it ``repeats`` the same sum.
     """
     names = [stage.name for stage in setting.privacy.stages]
-    place, why, problems = names.index(name), "has epsilons of what clients train", list[Problem]()
+    place, problems = names.index(name), list[Problem]()
+    why = "has epsilons of what clients train" + " and, with rounds, send again" * repeats
     for i, stage in enumerate(setting.privacy.stages):
         harmless = stage.contracts and not repeats
         if i > place and harmless:

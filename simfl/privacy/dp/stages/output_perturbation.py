@@ -125,8 +125,9 @@ class OutputPerturbation(Stage):
             return cautions
         only = "infinite (left empty)" if self.mechanism == "laplace" else "of each client's own share of noise alone"
         epsilons = f"epsilon_weight and epsilon_model are {only}"
-        if setting.training.many_aggregators and protocol.shows_updates:
-            cautions.append(f"all clients see each update by itself: {epsilons}; use secagg: pairwise_ratchet")
+        if setting.training.many_aggregators and (protocol.shows_updates or setting.clients == 2):
+            why = f"all clients see each update by itself: {epsilons}"
+            cautions.append(f"{why}; use secagg: pairwise_ratchet and more than two clients")
         if protocol.clip < inf:
             why = f"secagg: {protocol.name} clips updates and their noise at {protocol.clip:g}, and rounds them"
             where = "where it does clip (see clipped), or rounds to a scale of your own that is coarse for the noise"
@@ -245,9 +246,13 @@ class OutputPerturbation(Stage):
         since more noise of others only helps. Shares count as far as they certainly cover everybody.
         """
         scale, weight, model = self._loss(members, int(state["dimension"]))
-        if self._again(members.jobs, state) is not None:  # nothing new is told, unless the models are others after all
-            same = np.array_equal(self._actual_samples(members), state["held"]) and not members.clipped
-            weight = model = 0.0 if same else inf
+        if self._again(members.jobs, state) is not None:
+            if not np.array_equal(self._actual_samples(members), state["held"]):  # the models are others after all
+                weight = model = inf
+            elif (
+                not members.clipped or self.adds == "whole"
+            ):  # clipped shares tell of single ones, however often summed
+                weight = model = 0.0
         if members.follows_data:
             weight = model = inf
         return {"epsilon_weight": weight, "epsilon_model": model, "scale": scale}
