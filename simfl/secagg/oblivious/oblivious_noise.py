@@ -206,8 +206,8 @@ class Oblivious(MaskedProtocol):
             pair = rng.standard_gamma(n - 1, (2, len(mean)))
             noise = (pair[0] - pair[1]) * (self.noise_of(n) / divisor)
             grid, vector = self.grid_of(updates, record.limit), (mean + noise).astype(np.float32)
-            told = clipped_row(clipped := beyond(updates, grid))
-            return Aggregate(vector, updates.clients, updates.row, told, step=grid.step, clipped=clipped)
+            row = clipped_row(clipped := beyond(updates, grid))
+            return Aggregate(vector, updates.clients, updates.row, row, step=grid.step, clipped=clipped)
         quantised = self.quantise_updates(updates, updates.weights, record.limit, streams)
         vectors = np.stack(quantised.vectors) + masks(streams, record.clients, record.number, len(quantised.vectors[0]))
         total = run_round(self.plan(record, quantised.grid, len(vectors[0])), record.number, vectors, streams).total

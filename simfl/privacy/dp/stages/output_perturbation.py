@@ -28,6 +28,7 @@ from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
 from simfl.privacy.dp.stages.clip import changed_by_others, is_sum, weights_differ
+from simfl.privacy.dp.stages.sample_copies import of_one_sample
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -265,7 +266,7 @@ class OutputPerturbation(Stage):
         with np.errstate(divide="ignore"):
             slope = np.float64(self.radius if members.slope is None else members.slope)
             moved = 2 * slope / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
-        scales, most = self.scales(members.jobs)[inside] * weights, _of_one_sample(members, moved)
+        scales, most = self.scales(members.jobs)[inside] * weights, of_one_sample(members, moved)
         share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         parts = members.covering(float(self.scales(members.jobs)[inside].min(initial=inf)))
         shape = parts / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
@@ -283,21 +284,12 @@ class OutputPerturbation(Stage):
         for job, shift, wide in zip(compress(members.jobs, inside), moved.tolist(), scales.tolist(), strict=True):
             epsilon = _of(self.epsilon, job.client)
             epsilons.append([staircase.pure_epsilon(shift, wide * epsilon, epsilon, n) for n in (1, d)])
-        weight, model = (_of_one_sample(members, each) for each in np.array(epsilons).reshape(-1, 2).T)
+        weight, model = (of_one_sample(members, each) for each in np.array(epsilons).reshape(-1, 2).T)
         return scale, weight, model
 
 
 def _clients(jobs: tuple[Job, ...]) -> NDArray[np.int64]:
     return np.array([job.client for job in jobs], dtype=np.int64)
-
-
-def _of_one_sample(members: Members, each: NDArray[np.float64]) -> float:
-    """The most that one sample does to a sum: what a copy of it does to each update in the sum, (n,), of all copies."""
-    if members.positions is None:
-        return float(each.max(initial=0.0))
-    inside = list(compress(members.positions, members.weights > 0))
-    copies = np.repeat(each, [len(positions) for positions in inside])
-    return float(np.bincount(np.concatenate([*inside, np.zeros(0, np.int64)]), copies).max(initial=0.0))
 
 
 def _of(value: float | tuple[float, ...], client: int) -> float:
