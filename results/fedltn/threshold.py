@@ -1,6 +1,6 @@
 """What FedLTN's threshold sees: validation accuracy by client and round, written beside this file.
 
-    python results/fedltn/threshold.py low_lenet [--seeds 2] [--out results]
+    python results/fedltn/threshold.py low_lenet [--seeds 5] [--out results]
 
 Runs the arm "FedLTN 0.9" of a table of fedltn.py with a rule that notes the validation accuracy of every trained
 model, and writes <table>_threshold.csv: for each ten rounds the jobs, their mean validation accuracy, the shares of
@@ -60,7 +60,7 @@ class _Noting(Tickets):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", choices=TABLES)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", default="results")
     options = parser.parse_args()
     changes = BRIEF | TABLES[options.table] | ARMS["FedLTN 0.9"] | {"training.personal.name": "noting_fedltn"}

@@ -6,7 +6,8 @@ With ``--measure``, measures on this machine in processor time what one client a
 agreements and the noise dealt; encryption: masks, noise taken, the ratchet's step; server: adding up), and writes
 costs.csv with the slopes, which differ from machine to machine and from time to time. With the slopes that costs.csv
 has, simulates the protocol's time on three maps: everybody in New York; the server there and all clients in London;
-clients all over the world. Writes total_time.csv, which is the same wherever the slopes are.
+clients all over the world, with the latencies between cities that $SIMFL_DATA holds (without them simfl estimates them
+from distances, which gives other times). Writes total_time.csv, which is the same wherever slopes and latencies are.
 """
 
 from pathlib import Path
