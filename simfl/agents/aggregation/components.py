@@ -135,7 +135,11 @@ class Components(Generic[R_co]):
 
     def clear_bytes(self, update_bytes: Any) -> Any:
         """What :meth:`upload_bytes` would be without a protocol."""
-        return self.compressed_bytes(update_bytes) + self._grown_bytes + self.score_bytes
+        return self.staged_bytes(update_bytes) + self.score_bytes
+
+    def staged_bytes(self, update_bytes: Any) -> Any:
+        """Size of updates, compressed and with the coordinates that stages add, before a protocol sees them."""
+        return self.compressed_bytes(update_bytes) + self._grown_bytes
 
     @property
     def _grown_bytes(self) -> int:

@@ -39,7 +39,7 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit), None)
     dense = parts.learner.model_bytes
     down, up = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
-    sizes = (down, parts.clear_bytes(up) - parts.score_bytes)
+    sizes = (down, parts.staged_bytes(up))
     session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, parts.score_bytes)
     about = {
         "clients": n,

@@ -250,9 +250,7 @@ class OutputPerturbation(Stage):
         if self._again(members.jobs, state) is not None:
             if not np.array_equal(self._actual_samples(members), state["held"]):  # the models are others after all
                 weight = model = inf
-            elif (
-                not members.clipped or self.adds == "whole"
-            ):  # clipped shares tell of single ones, however often summed
+            elif not members.clipped or self.adds == "whole":  # sums of clipped shares tell of single ones each time
                 weight = model = 0.0
         if members.follows_data:
             weight = model = inf
