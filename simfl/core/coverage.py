@@ -190,9 +190,11 @@ def compression_problems(setting: ScenarioView) -> list[str]:
         )
         problems.append(f"{why}; use compression: none")
     stages, place = setting.privacy.stages, compression_place(setting.privacy.stages)
-    for stage in (stage for stage in stages[:place] if exposed and stage.certificate):
+    changes = exposed or not setting.compression.subsamples
+    for stage in (stage for stage in stages[:place] if changes and stage.certificate):
         why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"
-        problems.append(f"{why}; use {exposed[0].instead} or compression: none")
+        instead = exposed[0].instead if exposed else "compression: random_k"
+        problems.append(f"{why}; use {instead} or compression: none")
     for stage in stages[place:]:
         if exposed and not stage.only_scales:
             why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"

@@ -43,9 +43,11 @@ class Streams:
 
     Args:
         seed: the scenario's seed, any integer >= 0.
+        within: a prefix of every purpose, which tells apart components that draw for the same purposes.
     """
 
     seed: int
+    within: str = ""
 
     def __call__(self, purpose: str, *key: int) -> np.random.Generator:
         """A fresh generator at the start of the stream (seed, purpose, *key).
@@ -54,7 +56,7 @@ class Streams:
             purpose: what the draws are for, e.g. ``"availability"``.
             key: integers that address the stream within its purpose, e.g. the round.
         """
-        address = "/".join([str(self.seed), purpose, *(str(int(part)) for part in key)])
+        address = "/".join([str(self.seed), self.within + purpose, *(str(int(part)) for part in key)])
         return generator(address.encode())
 
     def at(

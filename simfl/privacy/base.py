@@ -1,5 +1,6 @@
 """What every choice of a scenario's ``privacy`` has: stages, accountants, and columns."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
@@ -51,6 +52,22 @@ class Privacy:
         """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
         problems = [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
+        problems += self._changed_noise()
         if problem := blind_noise(setting):
             problems += [(f"stages.{i}", problem) for i, stage in enumerate(self.stages) if stage.at_client]
         return problems
+
+    def _changed_noise(self) -> Iterator[tuple[str, str]]:
+        """Stages that come after noise in the sum, and change its shares or what it is made for.
+
+        Shares of noise are what they say only where they are summed as they are. Where the server adds the noise, to
+        sums of updates that are bounded, these must not become longer. Noise that covers each update by itself does so
+        whatever becomes of it.
+        """
+        for i, noise in enumerate(self.stages):
+            if noise.at_client or not (noise.observer or noise.certificate):
+                continue
+            for j, stage in enumerate(self.stages[i + 1 :], i + 1):
+                if not (noise.at_server and stage.shortens):
+                    why = f"changes what the noise of privacy.stages: {noise.name} is made for"
+                    yield f"stages.{j}", f"{why}; put stage {stage.name} before {noise.name}, or leave it out"

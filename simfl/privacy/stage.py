@@ -1,7 +1,7 @@
 """What a privacy stage is: a mechanism that changes what is summed, e.g. clipping or noise."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Literal, NamedTuple, Protocol
 
@@ -159,16 +159,20 @@ class Stage(Plugin, Protocol):
         observer: against whom it protects: ``server`` = also against the server, which sees who takes part; ``outside``
             = those who see the models only; empty = nobody, it adds no noise.
         gaussian: its loss is that of Gaussian noise, ``mu``.
-        moves_norm: the norm to which it clips is another one in each aggregate.
+        moves_norm: what it makes of an update that stays the same may be of another length in each aggregate, noise
+            aside, as where the norm to which it clips moves; a stage has to say that it is not.
         amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
         only_scales: its client's part multiplies the whole update by one factor and changes nothing else of it, so that
             an update that was compressed before stays as short.
         contracts: its client's part brings no two updates further apart in the Euclidean norm, as the projection to a
             ball does.
+        shortens: what its client's and its server's part together make of an update is larger in no coordinate, but for
+            noise and rounding of its own; else no noise of a stage before it is as large as it says.
         whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
             part gets what the sum is there, divided as any other. Only the last stage can.
         seeds: secrets that each client shares with others so that they can be opened after the upload.
         at_client: each client adds noise that protects its update by itself; shares of noise do not.
+        at_server: the server's part adds the noise, to sums of what the client's part has bounded.
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
             it does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.
@@ -178,13 +182,15 @@ class Stage(Plugin, Protocol):
     columns: tuple[Column, ...] = ()
     observer: Literal["", "server", "outside"] = ""
     gaussian: bool = False
-    moves_norm: bool = False
+    moves_norm: bool = True
     amplifies: bool = False
     only_scales: bool = False
     contracts: bool = False
+    shortens: bool = False
     whole: bool = False
     seeds: int = 0
     at_client: bool = False
+    at_server: bool = False
     covers: frozenset[str] = frozenset({"update"})
     certificate: str = ""
     of_samples: bool = False
@@ -225,6 +231,22 @@ class Stage(Plugin, Protocol):
     def loss(self, facts: Facts) -> Loss | None:
         """What its facts mean for a client; None = nothing is protected."""
         return None
+
+
+DRAWING = ("client", "server", "secrets")
+"""The methods of a stage that are given streams."""
+
+
+def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, ...]:
+    """The streams of each stage: the run's own, but for one that may draw as an earlier one does. Its draws have its
+    place in their addresses: two stages with noise of one address would add one noise, twice.
+
+    Stages may draw alike if they have a class in common, besides what every stage is, that is given streams.
+    """
+    own = [[cls for cls in type(stage).__mro__ if cls not in Stage.__mro__] for stage in stages]
+    drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in own]
+    alike = [any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
+    return tuple(replace(streams, within=f"stage {i}/") if it else streams for i, it in enumerate(alike))
 
 
 STAGES = Registry[Stage](

@@ -22,7 +22,7 @@ from simfl.learning.base import Learner
 from simfl.metrics.base import Metric
 from simfl.network.base import Links
 from simfl.network.links import PathLinks, sharing
-from simfl.privacy.stage import Stage
+from simfl.privacy.stage import Stage, stage_streams
 from simfl.results.tables import JobRow, PhaseRow
 from simfl.secagg.base import Protocol
 from simfl.secagg.plain import Plain
@@ -88,6 +88,11 @@ class Components(Generic[R_co]):
     def _compressed_length(self, dimension: int) -> int:
         """Coordinates that are summed: all, unless everybody in a sum sends the same ones."""
         return dimension if self.rule.asynchronous else self.compression.length(dimension)
+
+    @cached_property
+    def stage_streams(self) -> tuple[Streams, ...]:
+        """The streams that each stage draws from."""
+        return stage_streams(self.stages, self.streams)
 
     @property
     def stage_inputs(self) -> tuple[int, ...]:

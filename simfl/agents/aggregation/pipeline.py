@@ -217,7 +217,7 @@ class AggregationPipeline:
         for i in reversed(range(len(stages))):
             if i == place - 1:
                 vector = self.compression.unpack(vector, members.number)
-            released = stages[i].server(vector, members, self.states[i], self.parts.streams)
+            released = stages[i].server(vector, members, self.states[i], self.parts.stage_streams[i])
             checked_pair(released, f"stage '{stages[i].name}'", "server", "(vector, state)")
             vector, self.states[i] = released
         return vector if place else self.compression.unpack(vector, members.number)
@@ -234,8 +234,8 @@ class AggregationPipeline:
             weights = weights * (examples > 0)
         divisor: Any = partial(rule.divisor, examples=examples)
         combine = rule.aggregate.combine
-        sharing = [stage for stage in self.parts.stages if stage.seeds]
-        job_secrets = (chain.from_iterable(stage.secrets(job, self.parts.streams) for stage in sharing) for job in jobs)
+        sharing = [each for each in zip(self.parts.stages, self.parts.stage_streams, strict=True) if each[0].seeds]
+        job_secrets = (chain.from_iterable(stage.secrets(job, streams) for stage, streams in sharing) for job in jobs)
         secrets = tuple(map(tuple, job_secrets)) if sharing else ()
         row = rule.row(staleness)
         return ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
@@ -247,7 +247,7 @@ class AggregationPipeline:
             if i == place:
                 vectors = self.compression.client(vectors, jobs)
             length = stage.length(vectors.shape[1])
-            vectors = stage.client(vectors, jobs, state, self.parts.streams)
+            vectors = stage.client(vectors, jobs, state, self.parts.stage_streams[i])
             checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
         return vectors if place < len(self.states) else self.compression.client(vectors, jobs)
 

@@ -31,4 +31,4 @@ def is_covered(stage: Stage) -> bool:
     A norm that moves clips updates that stay to other ones in each sum, so that who always take part together are told
     apart.
     """
-    return not stage.observer or (stage.gaussian and not stage.at_client and not stage.moves_norm)
+    return not stage.observer or (stage.gaussian and stage.at_server and not stage.moves_norm)

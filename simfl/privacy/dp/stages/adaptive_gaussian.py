@@ -51,9 +51,11 @@ class AdaptiveGaussian(Stage):
 
     observer = "outside"
     gaussian = True
+    at_server = True
     moves_norm = True
     amplifies = True
     only_scales = True
+    shortens = True
     columns = (
         NOISE, NOT_FINITE,
         Column("clip_norm", "Clip norm", "number", "Norm to which updates are clipped.", 0, shown=False),

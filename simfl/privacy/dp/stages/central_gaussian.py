@@ -44,9 +44,12 @@ class CentralGaussian(Stage):
 
     observer = "outside"
     gaussian = True
+    at_server = True
+    moves_norm = False
     amplifies = True
     only_scales = True
     contracts = True
+    shortens = True
     columns = (NOISE, NOT_FINITE)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:

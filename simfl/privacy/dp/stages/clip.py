@@ -48,17 +48,13 @@ def is_sum(setting: ScenarioView) -> list[Problem]:
 
 
 def changed_by_others(setting: ScenarioView, name: str, repeats: bool) -> list[Problem]:
-    """Which other stages change what a stage has bounds for, the models that clients train and its own noise: all after
-    it, and those before it that may move two updates apart; all of them where it ``repeats`` the same sum.
+    """Which stages before a stage change the models that clients train, for which it has bounds: those that may move
+    two updates apart; all of them where it ``repeats`` the same sum. (What comes after noise is every stage's matter.)
     """
-    names = [stage.name for stage in setting.privacy.stages]
-    place, problems = names.index(name), list[Problem]()
+    names, problems = [stage.name for stage in setting.privacy.stages], list[Problem]()
     why = "has epsilons of what clients train" + " and, with rounds, send again" * repeats
-    for i, stage in enumerate(setting.privacy.stages):
-        harmless = stage.contracts and not repeats
-        if i > place and harmless:
-            problems.append(("", f"{why}, but privacy.stages: {stage.name} clips its noise, too; put that stage first"))
-        elif i != place and not harmless:
+    for stage in setting.privacy.stages[: names.index(name)]:
+        if repeats or not stage.contracts:
             problems.append(("", f"{why}, but privacy.stages: {stage.name} changes that; leave one of them out"))
     return problems
 

@@ -21,7 +21,9 @@ class Clipping(Stage):
     norm: Annotated[float, Field(gt=0, description="the largest norm of an update")] = 1.0
     order: Annotated[Literal[1, 2], Field(description="the norm: 1 = sum of magnitudes, 2 = Euclidean")] = 2
 
+    moves_norm = False
     only_scales = True
+    shortens = True
     columns = (NOT_FINITE,)
 
     @property

@@ -55,6 +55,8 @@ class DiscreteLaplace(Stage):
     ] = None
 
     observer = "server"
+    moves_norm = False
+    shortens = True
     whole = True
     columns = (NOISE, NOT_FINITE)
 

@@ -129,6 +129,8 @@ class Distributed(Stage):
     ] = 4.0
 
     observer = "server"
+    moves_norm = False
+    shortens = True
     whole = True
     columns = (
         NOISE, NOT_FINITE,

@@ -40,6 +40,8 @@ class LaplaceShares(Stage):
     colluders: Colluders = 0
 
     observer = "outside"
+    moves_norm = False
+    shortens = True
     columns = (NOT_FINITE,)
 
     def resolve(self, setting: ScenarioView) -> Self:
@@ -50,10 +52,6 @@ class LaplaceShares(Stage):
         if setting.secagg.field is not None:
             why = f"adds real numbers, but secagg: {setting.secagg.name} adds in a field"
             problems.append(("", f"{why}; use plain, or stage discrete_laplace"))
-        names = [stage.name for stage in setting.privacy.stages]
-        for name in names[names.index(self.name) + 1 :]:
-            why = f"is Laplace noise only in the sum of its shares, and privacy.stages: {name} changes them"
-            problems.append(("", f"{why}; put that stage first"))
         if 2 * (n - self.colluders) <= n:
             most = (n - 1) // 2
             why = f"is {self.colluders}; half of {n} shares or fewer protect nothing; the nearest value is {most}"

@@ -19,6 +19,8 @@ class LocalNoise(Stage):
 
     observer = "server"
     at_client = True
+    moves_norm = False
+    shortens = True
     columns = (NOT_FINITE,)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:

@@ -95,6 +95,8 @@ class OutputPerturbation(Stage):
                "whole_sum"),
     )  # fmt: skip
     certificate = "epsilon_model"
+    moves_norm = False
+    shortens = True
     of_samples = True
     example = {"epsilon": 1.0, "samples": 30}
 
