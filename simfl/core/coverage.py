@@ -19,6 +19,12 @@ from simfl.core.scenario_view import ScenarioView
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
 
+STALEST = 1000
+"""Up to this staleness the weights of updates are looked at; those of simfl's rules fall with it."""
+
+SAMPLE_COUNTS = 2 ** np.arange(31)
+"""Numbers of samples that are tried where nobody knows how many clients hold."""
+
 LOSSES = ("loss", "loss_rms")
 """The fields of a view that need clients to tell a loss."""
 
@@ -53,6 +59,22 @@ def blind_noise(setting: ScenarioView) -> str:
         return ""
     why = "noises an update at its client before the model exists that it is to be compared with"
     return f"{why}; add the clients' changes (mix: deltas), or use a central mechanism"
+
+
+def unstated_weights(setting: ScenarioView, samples: "NDArray[np.int64] | None" = None) -> bool:
+    """Whether updates count otherwise than the rule states them to: what its row says of their staleness, times their
+    client's samples where it is by samples. A run sees what they count, in advance it is not known.
+
+    Args:
+        samples: training samples of each client, (clients,); None = not known.
+    """
+    rule = setting.training
+    held = np.unique(SAMPLE_COUNTS if samples is None or not samples.any() else samples[samples > 0])
+    ages = np.arange(STALEST + 1 if rule.asynchronous else 1)
+    tried = [(held, np.zeros_like(held)), *((np.full_like(ages, most), ages) for most in (held[0], held[-1]))]
+    stated = [rule.row(age) * (count if rule.by_samples else 1) for count, age in tried]
+    used = [rule.weights(*each) for each in tried]
+    return rule.aggregate.weighted and not all(map(np.allclose, used, stated))
 
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import exposing, told_by_compression
+from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated_weights
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.accountant import ACCOUNTANTS
@@ -17,9 +17,6 @@ from simfl.scenario.checks import conflicts
 from simfl.scenario.yaml.places import dotted_key
 
 STAGE = "central_gaussian"
-
-STALEST = 1000
-"""Up to this staleness the weights of updates are looked at; those of simfl's rules fall with it."""
 
 
 def central_noise(
@@ -94,9 +91,12 @@ def _largest_weight(scenario: Scenario, samples: NDArray[np.int64] | None) -> fl
     """The largest weight that an update has in a sum, whoever's it is.
 
     Raises:
-        SimflError: it depends on samples, and how many clients hold is not known.
+        SimflError: it depends on samples, and how many clients hold is not known; or on more than the rule states.
     """
     rule = scenario.training
+    if unstated_weights(scenario, samples):
+        why = f"training: {rule.name} weighs updates otherwise than it states (row, by_samples)"
+        raise SimflError(f"--epsilon: {why}, so that no weight is certain to be the largest")
     most = scenario.secagg.largest_row(float(np.max(rule.row(np.arange(STALEST + 1)))))
     if not rule.by_samples:
         return most

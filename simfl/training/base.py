@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,6 +187,24 @@ class Rule(Plugin, Protocol):
     def advances(self, before: Progress, after: Progress) -> bool:
         """Whether something that can end the run has come nearer."""
         return True
+
+
+def used_row(rule: Rule, row: NDArray[Any], used: NDArray[np.float64], samples: NDArray[np.int64]) -> NDArray[Any]:
+    """The row of the participation matrix, (n,), by which privacy is accounted.
+
+    It is the one that is stated, where that makes of it what was used, times the clients' samples if the rule is by
+    samples; else what makes that of it. An aggregate that follows no weights counts every update once.
+
+    Args:
+        rule: whose weights they are.
+        row: what the rule, or the protocol, states, (n,).
+        used: what each update has counted, (n,).
+        samples: of each client, (n,).
+    """
+    times = samples if rule.by_samples else np.ones_like(samples)
+    if not rule.aggregate.weighted or np.allclose(used, row * times, rtol=1e-9, atol=0):
+        return row
+    return np.divide(used, times, out=np.zeros(len(used)), where=times > 0)
 
 
 RULES = Registry[Rule](

@@ -36,13 +36,14 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.compression_step import CompressionStep
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
 from simfl.core.validation import checked_pair, checked_type, checked_vectors
 from simfl.privacy.stage import NOT_FINITE, Members
 from simfl.secagg.sessions import SessionResult
 from simfl.secagg.updates import ClientUpdates
 from simfl.training.aggregates import Factor
-from simfl.training.base import Rule
+from simfl.training.base import Rule, used_row
 
 
 class ReleasedUpdate(NamedTuple):
@@ -140,19 +141,20 @@ class AggregationPipeline:
             return None
         members = self._members(number, updates, client_updates, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
+        row = used_row(rule, total.weights, shares * members.divisor, updates.examples)
         total = total._replace(
-            clients=total.clients[in_sum], weights=total.weights[in_sum], shares=shares[in_sum],
+            clients=total.clients[in_sum], weights=row[in_sum], shares=shares[in_sum],
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
         total, factor = self._apply_factor(client_updates, total)
         mask = factor.values if factor is not None and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
-        server_update, facts, row = self._server(
+        server_update, facts, cells = self._server(
             members, total.vector if parts.changes_coordinates else self._to_sum(total.vector, number), broken
         )
-        row |= {**updates.row, **total.row, **(factor.row if factor else {})}
-        return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, row, mask)
+        cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
+        return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells, mask)
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
@@ -230,6 +232,8 @@ class AggregationPipeline:
         vectors = self._code(tuple(jobs), vectors)
         examples = updates.examples
         weights = rule.weights(examples, staleness)
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise PluginError(f"training '{rule.name}'", "weights gives a number below 0, or none; give 0 or more")
         if learner.dimension:
             weights = weights * (examples > 0)
         divisor: Any = partial(rule.divisor, examples=examples)

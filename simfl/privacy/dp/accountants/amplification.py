@@ -100,6 +100,8 @@ class Accounting(Accountant):
         if self.amplification == "none":
             mus = worst.mus(t)
             return self.of_events(*np.unique(mus, return_counts=True)) if len(mus) else 0.0
+        if any(noised_weights(history, loss).max() > 1 for loss in noise if loss.weighted):
+            return np.inf  # nobody knows what those who did not come would have counted
         mu = max(float(loss.mu.max()) for loss in noise if loss.mu is not None)
         return self.of_sample(mu, t + 1, history.shape[1])
 
