@@ -38,6 +38,7 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
 
     def start(self) -> None:
         """Nobody has delivered yet; version 0 may be worked on."""
+        self.accounts.counts_unsummed = True
         self.global_model.hold(0)
         self.queries = PolicyQueries(self.parts, self.log)
         self.recoveries = 0

@@ -35,6 +35,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     def start(self) -> None:
         """Nobody holds the model."""
         self.holds_model = np.zeros(self.parts.clients, dtype=bool)
+        self.accounts.counts_unsummed = True
 
     def set_up(self) -> Process[None]:
         """The protocol's set-up and the clients' own; both count for the first round."""
@@ -75,6 +76,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         summed = [] if session is None else jobs_in_sum(jobs, session, units)
         if summed and parts.rule.announce:
             yield from self._announce(t, jobs)
+        in_sum = {job.client for job in summed}
+        self.accounts.unsummed = [client for client in self.accounts.unsummed if client not in in_sum]
         row: JsonObject = {column.name: 0 for column in parts.policy.columns} | ({} if outcome is None else outcome.row)
         if LATE in parts.rule.columns:
             row[LATE.name] = self.accounts.costs.late
@@ -180,6 +183,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         work_done = exchange(request, delays, self.world.now, until_failure=rule.on_failure == "abort")
         yield self.world.until(work_done.ends_s)
         self.accounts.add_exchange(work_done, job_ids(t, clients))
+        self.accounts.unsummed = clients[work_done.sent].tolist()
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
         clear = (sizes.down_bytes, parts.clear_bytes(sizes.up_bytes))

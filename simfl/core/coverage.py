@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.scenario_view import ScenarioView
@@ -61,7 +62,7 @@ def blind_noise(setting: ScenarioView) -> str:
     return f"{why}; add the clients' changes (mix: deltas), or use a central mechanism"
 
 
-def unstated_weights(setting: ScenarioView, samples: "NDArray[np.int64] | None" = None) -> bool:
+def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> bool:
     """Whether updates count otherwise than the rule states them to: what its row says of their staleness, times their
     client's samples where it is by samples. A run sees what they count, in advance it is not known.
 

@@ -38,6 +38,9 @@ class History:
             secure aggregation; gives None where that is not known, or the server sees single updates anyway.
         lengths_change: an update that stays the same may be clipped to another length in each sum, so that the rows of
             ``participation`` do not say what it counts.
+        unsummed: how many updates of each client the server has seen that are in no sum, but for the noise that clients
+            add, scipy CSR (rounds, clients); None = there were none.
+        uncounted: nobody has counted them.
     """
 
     participation: Mapping[int, Any]
@@ -50,6 +53,8 @@ class History:
     coded: tuple[str, ...] = ()
     tolerated: Callable[[int], int | None] = _not_known
     lengths_change: bool = False
+    unsummed: Any = None
+    uncounted: bool = False
 
     def tolerated_in(self, P: Any) -> NDArray[np.float64]:
         """The colluders that the protocol tolerates in each sum of one aggregator, (rounds,); infinite if not known."""
@@ -60,6 +65,11 @@ class History:
     def fewest_tolerated(self) -> NDArray[np.float64]:
         """In each round the fewest colluders that the protocol of a sum tolerates, (rounds,); infinite if not known."""
         return np.minimum.reduce([self.tolerated_in(P) for P in self.participation.values()])
+
+    @property
+    def seen(self) -> Any:
+        """Of whom something was seen, by any aggregator, in a sum or not, scipy-sparse (rounds, clients)."""
+        return sum([*self.participation.values(), *([] if self.unsummed is None else [self.unsummed])])
 
     @property
     def shape(self) -> tuple[int, int]:

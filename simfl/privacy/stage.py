@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ EQUAL = 1e-9
 
 FINE = 0.01
 """Steps of a grid, one for each part of noise, in the scale of the noise: finer ones hardly change its law."""
+
+UNSUMMED, UNCOUNTED = "unsummed/", "unsummed"
+"""Names of facts of stages that protect against the server: of a client (its number follows), how many of its updates
+the server has seen, as they are sent, that are in no sum; and that nobody knows how many.
+"""
 
 NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
                     "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
@@ -120,6 +125,7 @@ class Loss:
         weighted: mu is of an update of weight 1 and grows with it; else the weight is no matter.
         span: what was noised in a round is the sum of so many of the last aggregates that there were, (rounds,); None
             = its own alone.
+        unsummed: how many updates of each client were noised that are in no sum, CSR (rounds, clients); None = none.
     """
 
     mu: NDArray[np.float64] | None = None
@@ -127,6 +133,7 @@ class Loss:
     rdp: NDArray[np.float64] | None = None
     weighted: bool = False
     span: NDArray[np.int64] | None = None
+    unsummed: Any = None
 
 
 class Stage(Plugin, Protocol):

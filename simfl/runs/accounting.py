@@ -14,6 +14,7 @@ from simfl.core.errors import PluginError
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
+from simfl.privacy.stage import UNCOUNTED, UNSUMMED
 from simfl.results.run_files import participation_matrices
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
@@ -61,7 +62,9 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
         samples: training samples of each client, shape (clients,); None = not known.
     """
     participation = _Matrices(folder / "participation.csv", rounds, scenario.clients)
-    facts = _facts(folder / "facts.csv", rounds, len(scenario.privacy.stages))
+    table = _table(folder / "facts.csv") if scenario.privacy.stages else []
+    facts = _facts(table, rounds, len(scenario.privacy.stages))
+    unsummed, uncounted = _unsummed(table, (rounds, scenario.clients)), any(row[2] == UNCOUNTED for row in table)
     rule = scenario.training
     weighing = samples if rule.by_samples else None
     coded = told_by_compression(scenario)
@@ -70,7 +73,9 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
     tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
     silent = not sent(scenario)
-    return History(participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths)
+    return History(
+        participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths, unsummed, uncounted
+    )
 
 
 @dataclass(frozen=True)
@@ -95,12 +100,31 @@ class _Matrices(Mapping[int, Any]):
         return len(self.by_aggregator)
 
 
-def _facts(path: Path, rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
-    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
-    if stages:
-        import pandas
+def _table(path: Path) -> list[tuple[int, int, str, float]]:
+    """The rows of facts.csv: round, stage, name, value."""
+    import pandas
 
-        table = pandas.read_csv(path, dtype={"round": np.int64, "stage": np.int64, "value": np.float64})
-        for round, stage, name, value in table.itertuples(index=False):
+    table = pandas.read_csv(path, dtype={"round": np.int64, "stage": np.int64, "value": np.float64})
+    return list(table.itertuples(index=False, name=None))
+
+
+def _facts(
+    table: list[tuple[int, int, str, float]], rounds: int, stages: int
+) -> tuple[dict[str, NDArray[np.float64]], ...]:
+    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
+    for round, stage, name, value in table:
+        if not name.startswith(UNSUMMED) and name != UNCOUNTED:
             facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
     return facts
+
+
+def _unsummed(table: list[tuple[int, int, str, float]], shape: tuple[int, int]) -> Any:
+    """How many updates of each client are in no sum, CSR, or None; each stage that tells it says the same."""
+    from scipy.sparse import csr_array
+
+    told = [row for row in table if row[2].startswith(UNSUMMED)]
+    cells = {(round, int(name.removeprefix(UNSUMMED))): count for round, _, name, count in told}
+    if not cells:
+        return None
+    places = np.array(list(cells), dtype=np.int64)
+    return csr_array((np.array(list(cells.values())), (places[:, 0], places[:, 1])), shape=shape)

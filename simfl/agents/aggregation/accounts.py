@@ -28,10 +28,12 @@ class RoundAccounts:
         costs: bytes and failures; what is no exchange is added here.
         failed_at_success: how many jobs had failed when an update was admitted last.
         failed_draws: sums that failed because of what the server had drawn for them.
+        unsummed: whose update was sent to the server and is in no sum, a client as often as that happened.
+        counts_unsummed: whether all of these are there; a server has to say so.
     """
 
     def __init__(self, log: Log | None) -> None:
-        self.log = log
+        self.log, self.counts_unsummed = log, False
         self.begin()
 
     def begin(self) -> None:
@@ -40,6 +42,7 @@ class RoundAccounts:
         self.failed_at_success = self.failed_draws = 0
         self.phases: list[PhaseRow] = []
         self.job_rows: list[JobRow] = []
+        self.unsummed: list[int] = []
 
     @property
     def failed_in_a_row(self) -> int:
@@ -47,9 +50,14 @@ class RoundAccounts:
         return self.costs.failed - self.failed_at_success
 
     def end_job(
-        self, job: Job, ended_s: float, outcome: str, round: int | None = None, staleness: int | None = None
-    ) -> None:
-        """Notes a job's one and only end, as :class:`simfl.results.tables.JobRow` says."""
+        self, job: Job, ended_s: float, outcome: str, round: int | None = None, staleness: int | None = None,
+        sent: bool = True,
+    ) -> None:  # fmt: skip
+        """Notes a job's one and only end, as :class:`simfl.results.tables.JobRow` says; ``sent``: its update was sent,
+        unless the client had failed.
+        """
+        if sent and outcome not in ("aggregated", "failed"):
+            self.unsummed.append(job.client)
         start = job.id, job.client, job.version, job.started_at
         self.job_rows.append(JobRow(*start, ended_s, outcome, round, staleness))
 

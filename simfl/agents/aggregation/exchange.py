@@ -164,6 +164,11 @@ class Exchange:
         return quorum_reached(self.responded, self.request)
 
     @property
+    def sent(self) -> NDArray[np.bool_]:
+        """Whose answer was sent before the server went on, bool (n,), also if it had not arrived then."""
+        return self.delays.lives & (self.computed_s <= self.ends_s)
+
+    @property
     def late(self) -> NDArray[np.bool_]:
         """Of whom nothing had been heard when the quorum had answered, bool (n,); they are not waited for."""
         return (self.arrives_s > self.ends_s) & self.has_quorum

@@ -53,6 +53,11 @@ class AsyncJob(Trip):
         """When the model left the server."""
         return self.job.started_at
 
+    def has_sent(self, now_s: float) -> bool:
+        """Whether its update has left the client by now; over a shared link perhaps a little later."""
+        departed = self.unit is not None and self.unit.departed
+        return departed and self.lives and self.begins_s + self.download_s + self.compute_s <= now_s
+
     def on_arrival(self) -> None:
         if self.answered is not None:
             self.answered(self)

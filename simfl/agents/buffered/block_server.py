@@ -92,8 +92,11 @@ class BlockServer(Server[BufferedRule]):
     def report(self, done: RoundResult) -> RoundResult:
         """The round with the fates of its jobs; after the last one the open ones' too."""
         if done.last:
-            for job in self.working.jobs.jobs(self.working.at_work()):
-                self.accounts.end_job(job, self.world.now, "open")
+            places, jobs, now = self.working.at_work(), self.working.jobs, self.world.now
+            computed_s = (jobs["started_s"] + jobs["download_s"] + jobs["compute_s"])[places]
+            sent = (jobs["lives"][places] == 1) & (computed_s <= now)
+            for job, left in zip(jobs.jobs(places), sent.tolist(), strict=True):
+                self.accounts.end_job(job, now, "open", sent=left)
         self.working.retry_at = 0.0  # a new model is a reason to ask again
         return super().report(done)
 

@@ -279,7 +279,7 @@ class BufferedServer(Server[BufferedRule]):
     def _add_row(self, task: AsyncJob, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
         """A job's fate, as a row of jobs.csv."""
         ended_s = self.world.now if isnan(task.ended_s) else task.ended_s
-        self.accounts.end_job(task.job, ended_s, outcome, round, staleness)
+        self.accounts.end_job(task.job, ended_s, outcome, round, staleness, task.has_sent(self.world.now))
 
     # -- checkpoints ---------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ privacy", 2020, Proposition 12.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.multiround.participation_matrix import with_samples
-from simfl.privacy.stage import Loss
+from simfl.privacy.stage import Facts, Loss
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -41,7 +42,39 @@ def losses(history: History) -> Iterator[Loss]:
     """What each stage that adds noise leaves."""
     for stage, facts in zip(history.stages, history.facts, strict=True):
         if facts and (loss := stage.loss(facts)) is not None:
-            yield loss
+            yield _with_unsummed(loss, facts, history) if stage.observer == "server" else loss
+
+
+def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
+    """The loss of a stage that protects against the server, also of updates that the server has seen, and no sum holds.
+
+    In a round of which the stage says nothing the loss is the one that it says of all others, if that is one.
+    """
+    if history.uncounted:
+        return Loss(mu=np.full(history.shape[0], np.inf))
+    if history.unsummed is None:
+        return loss
+    said = ~np.isnan(np.stack(list(facts.values()))).all(axis=0)
+
+    def everywhere(values: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        if values is None:
+            return None
+        known = values[said]
+        return np.where(said, values, known.max() if np.ptp(known) == 0 else np.inf)
+
+    mu = everywhere(loss.mu) if loss.rdp is None else np.full(history.shape[0], np.inf)
+    return replace(loss, mu=mu, pure=everywhere(loss.pure), unsummed=history.unsummed)
+
+
+def noised(history: History, loss: Loss) -> "csr_array":
+    """By how much a loss ``mu`` is multiplied for each client, scipy CSR (rounds, clients): its weight, where that
+    counts; else the root of the number of its updates, in the sum or not, that have noise of their own.
+    """
+    weights = noised_weights(history, loss)
+    if loss.weighted:
+        return weights
+    weights.data[:] = 1.0
+    return weights if loss.unsummed is None else (weights + loss.unsummed).tocsr().sqrt()
 
 
 def noised_weights(history: History, loss: Loss) -> "csr_array":
@@ -70,7 +103,7 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
         return EpsilonTimeline(np.full(rounds, np.inf), np.full(rounds, np.inf), np.full(clients, np.inf))
     parts, orders = _composable(history)
     if not parts:  # what is not noised tells everything of whoever took part
-        everybody = sum(history.participation.values()).tocoo()  # of every aggregator
+        everybody = history.seen.tocoo()
         row, column = everybody.row.astype(np.int64), everybody.col.astype(np.int64)
         return _over_rounds(row, column, np.full(len(row), np.inf), rounds, clients)
     places, where = np.unique(np.concatenate([part.places for part in parts]), return_inverse=True)
@@ -119,13 +152,13 @@ def _composable(history: History) -> tuple[list[_Composable], NDArray[np.float64
     rounds, _ = history.shape
     parts, orders = [], np.zeros((rounds, 0))
     for loss in losses(history):
-        weights = noised_weights(history, loss).tocoo()
+        weights = noised(history, loss).tocoo()
         row, column, weight = weights.row.astype(np.int64), weights.col.astype(np.int64), weights.data
         mu = np.zeros(rounds) if loss.mu is None else loss.mu
         pure = np.zeros(rounds) if loss.pure is None else loss.pure
-        scaled = mu[row] * weight if loss.weighted else mu[row]
         renyi = np.full(len(row), loss.rdp is not None)
-        parts.append(_Composable(column * rounds + row, scaled**2, pure[row], renyi))
+        updates = 1.0 if loss.weighted else weight**2
+        parts.append(_Composable(column * rounds + row, (mu[row] * weight) ** 2, pure[row] * updates, renyi))
         if loss.rdp is not None:
             orders = loss.rdp if not orders.size else orders + loss.rdp
     return parts, orders

@@ -104,10 +104,10 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     Nothing is known where the policy declares no family and sees to no guarantee itself, or where the family's units
     may be broken up: it rests on units that are aggregated whole, with one weight, and a client without samples is in
     no sum (``samples``, shape (clients,), says who holds how many; None = not known). 1 where the rule needs single
-    updates, more leaves the clients than updates that are summed, or these are clipped to lengths that change, or weighed otherwise than the rule states. Where
-    everybody is selected in every round, all of them hide each other only if nobody is ever lost; otherwise their units
-    do. With ``privacy.rows: weights`` only the weak guarantee follows: numbers of samples, which nobody knows yet,
-    scale the columns.
+    updates, more leaves the clients than updates that are summed, or these are clipped to lengths that change, or
+    weighed otherwise than the rule states. Where everybody is selected in every round, all of them hide each other only
+    if nobody is ever lost; otherwise their units do. With ``privacy.rows: weights`` only the weak guarantee follows:
+    numbers of samples, which nobody knows yet, scale the columns.
     """
     policy, n = resolved_policy(setting), setting.clients
     upheld, family = policy.guarantee(n), policy.family(n)

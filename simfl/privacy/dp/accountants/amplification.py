@@ -22,7 +22,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import Accountant, History
 from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions, no_noise_cautions
-from simfl.privacy.dp.losses import losses, noised_weights
+from simfl.privacy.dp.losses import losses, noised
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.stage import Loss, Stage
 
@@ -89,7 +89,7 @@ class Accounting(Accountant):
         if history.exposing:
             return [None] * len(wanted)
         if not noise:  # what is not noised tells everything of whoever took part
-            took_part = sum(np.diff(P.indptr) for P in history.participation.values())
+            took_part = np.diff(history.seen.tocsr().indptr)
             nobody = (np.cumsum(took_part) == 0) | history.silent
             return [0.0 if it and none else None for it, none in zip(wanted, nobody, strict=True)]
         worst = _Worst(history, noise)
@@ -100,7 +100,7 @@ class Accounting(Accountant):
         if self.amplification == "none":
             mus = worst.mus(t)
             return self.of_events(*np.unique(mus, return_counts=True)) if len(mus) else 0.0
-        if any(noised_weights(history, loss).max() > 1 for loss in noise if loss.weighted):
+        if any(noised(history, loss).max() > 1 for loss in noise if loss.weighted):
             return np.inf  # nobody knows what those who did not come would have counted
         mu = max(float(loss.mu.max()) for loss in noise if loss.mu is not None)
         return self.of_sample(mu, t + 1, history.shape[1])
@@ -131,10 +131,10 @@ class _Worst:
     def __init__(self, history: History, noise: list[Loss]) -> None:
         self.parts = []
         for loss in noise:
-            weights = noised_weights(history, loss)
+            weights = noised(history, loss)
             mu = np.zeros(history.shape[0]) if loss.mu is None else loss.mu
             scaled = weights.copy()
-            scaled.data = mu[weights.nonzero()[0]] * (weights.data if loss.weighted else 1.0)
+            scaled.data = mu[weights.nonzero()[0]] * weights.data
             self.parts.append(scaled)
 
     def mus(self, t: int) -> NDArray[np.float64]:
