@@ -1,0 +1,162 @@
+"""Privacy is accounted by what updates have counted, whatever a rule says of its weights."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from simfl.core.errors import PluginError, SimflError
+from simfl.privacy.accountant import ACCOUNTANTS
+from simfl.privacy.dp.mechanisms import gaussian
+from simfl.privacy.multiround.analysis import trace
+from simfl.results.run_files import participation_matrix
+from simfl.runs.central_noise import central_noise
+from simfl.runs.run import run
+from simfl.scenario import Scenario
+from simfl.selection.theory.expected_cardinality import guarantee
+from simfl.training.base import RULES
+from simfl.training.fedavg import FedAvg
+from simfl.training.fedbuff import FedBuff
+from tests.support.judge import table
+
+BASE = {
+    "name": "weights", "clients": 6, "seed": 2, "selection": {"name": "random", "k": 3},
+    "training": {"name": "fedavg", "rounds": 4, "weighting": "equal", "batch_size": 50},
+    "learning": {"data": "digits", "model": "logistic", "partition": {"name": "quantity", "proportions": {
+        "name": "uniform", "low": 1.0, "high": 4.0}}, "evaluate": {"every": 0}},
+    "privacy": {"stages": [{"name": "central_gaussian", "noise_multiplier": 100.0}]},
+}  # fmt: skip
+DELTA = 1e-5
+
+
+def _root(examples):
+    return np.sqrt(examples)
+
+
+def _hundred(examples):
+    return np.full(len(examples), 100.0)
+
+
+def _large(examples):
+    return np.where(examples > 300, 9.0, 1.0)
+
+
+WEIGHTS = {"root": _root, "hundred": _hundred, "large": _large}
+
+
+@RULES("unsaid")
+@dataclass(frozen=True, kw_only=True)
+class Unsaid(FedAvg):
+    """Weights of its own, of which it says nothing else."""
+
+    law: str = "root"
+
+    def weights(self, examples, staleness):
+        return WEIGHTS[self.law](examples)
+
+
+@RULES("unsaid_buffered")
+@dataclass(frozen=True, kw_only=True)
+class UnsaidBuffered(FedBuff):
+    """The same; its row says that staleness counts, its weights are others."""
+
+    law: str = "root"
+
+    def weights(self, examples, staleness):
+        return WEIGHTS[self.law](examples)
+
+
+@RULES("negative")
+@dataclass(frozen=True, kw_only=True)
+class Negative(FedAvg):
+    def weights(self, examples, staleness):
+        return np.where(np.arange(len(examples)) == 0, -1.0, 1.0)
+
+
+def scenario(rule="unsaid", law="root", privacy=None, **training):
+    found = BASE | {"training": BASE["training"] | {"name": rule, "law": law} | training}
+    return Scenario.parse(json.dumps(found | ({"privacy": privacy} if privacy else {})))
+
+
+def expected(folder, law, z=100.0):
+    """The largest epsilon of a client, of the samples and the rounds of a run."""
+    samples = np.array([int(row["samples"]) for row in table(folder / "clients.csv")])
+    rows = table(folder / "participation.csv")
+    squares = np.zeros(len(samples))
+    for row in rows:
+        client = int(row["client"])
+        squares[client] += (WEIGHTS[law](samples)[client] / z) ** 2
+    return float(gaussian.epsilon(np.sqrt(squares.max()), DELTA))
+
+
+@pytest.mark.parametrize("weighting", ["equal", "samples"])
+@pytest.mark.parametrize("law", WEIGHTS)
+@pytest.mark.parametrize("rule", ["unsaid", "unsaid_buffered"])
+def test_epsilon_is_of_the_weights_that_were_used(rule, law, weighting, tmp_path):
+    more = {"staleness": {"name": "polynomial", "alpha": 0.5}} if "buffered" in rule else {}
+    stage = {"name": "central_gaussian", "noise_multiplier": 100.0, "max_weight": 1.0}
+    accountants = ["zero_out", "pld", "rdp"]
+    made = scenario(rule, law, {"stages": [stage], "accountants": accountants}, weighting=weighting, **more)
+    folder = run(made, tmp_path).path
+    last, right = table(folder / "rounds.csv")[-1], expected(folder, law)
+    assert float(last["epsilon_max"]) == pytest.approx(right, rel=1e-6)
+    assert float(last["epsilon_pld"]) == pytest.approx(right, rel=1e-2)
+    assert float(last["epsilon_rdp"]) >= right
+
+
+def test_built_in_rules_have_the_rows_that_they_state(tmp_path):
+    for i, training in enumerate(({}, {"weighting": "samples"}, {"name": "fedbuff", "staleness": "polynomial"},
+                                  {"name": "fedbuff", "weighting": "samples", "staleness": "polynomial"})):  # fmt: skip
+        stage = {"name": "central_gaussian", "max_weight": 1000.0}
+        found = BASE | {"training": BASE["training"] | training, "privacy": {"stages": [stage]}}
+        folder = run(Scenario.parse(json.dumps(found)), tmp_path / str(i)).path
+        rows = table(folder / "participation.csv")
+        jobs = table(folder / "jobs.csv") if "name" in training else []
+        ages = {(row["round"], row["client"]): int(row["staleness"]) for row in jobs if row["outcome"] == "aggregated"}
+        for row in rows:
+            age = ages.get((row["round"], row["client"]), 0)
+            assert float(row["weight"]) == (1 + age) ** -0.5
+
+
+def test_guarantees_and_ledger_are_of_what_was_used(tmp_path):
+    privacy = {"stages": [], "ledger": True}
+    made = scenario("unsaid", "large", privacy)
+    folder = run(made, tmp_path).path
+    rows = participation_matrix(folder / "participation.csv", 4, 6)
+    samples = np.array([int(row["samples"]) for row in table(folder / "clients.csv")])
+    true = (rows != 0).astype(float).multiply(WEIGHTS["large"](samples)).tocsr()
+    assert (true != rows).nnz == 0
+    assert int(table(folder / "rounds.csv")[-1]["privacy_strong"]) == trace(true, 1, 10**9, doubles=True).strong[-1]
+
+
+@pytest.mark.parametrize("law, known", [("plain", True), ("hundred", False), ("large", False)])
+def test_sampling_hides_nobody_whose_weight_is_not_known(law, known, tmp_path):
+    accountants = [{"name": name, "amplification": "poisson"} for name in ("pld", "rdp")]
+    training = BASE["training"] | {"denominator": "expected"}
+    training |= {} if law == "plain" else {"name": "unsaid", "law": law}
+    found = BASE | {"selection": {"name": "bernoulli", "k": 3}, "training": training}
+    found |= {"learning": BASE["learning"] | {"partition": "iid"}} if law == "hundred" else {}
+    privacy = {"stages": BASE["privacy"]["stages"], "accountants": accountants}
+    last = table(run(Scenario.parse(json.dumps(found | {"privacy": privacy})), tmp_path).path / "rounds.csv")[-1]
+    assert {bool(last["epsilon_pld"]), bool(last["epsilon_rdp"])} == {known}
+
+
+@pytest.mark.parametrize("law", WEIGHTS)
+def test_theory_knows_no_weight_that_a_rule_does_not_state(law):
+    made, plain = scenario("unsaid", law), Scenario.parse(json.dumps(BASE))
+    samples = np.array([100, 400, 200, 300, 100, 150])
+    assert set(guarantee(made, samples).values()) == {1}
+    assert central_noise(plain, 2.0, DELTA, 3.0, samples)["largest_weight"] == 1
+    with pytest.raises(SimflError, match="weighs updates otherwise than it states"):
+        central_noise(made, 2.0, DELTA, 3.0, samples)
+
+
+def test_a_weight_below_zero_is_refused(tmp_path):
+    with pytest.raises(PluginError, match="below 0"):
+        run(Scenario.parse(json.dumps(BASE | {"training": BASE["training"] | {"name": "negative"}})), tmp_path)
+
+
+def test_all_accountants_are_asked_above():
+    assert {name for name, cls in ACCOUNTANTS.items() if cls.__module__.startswith("simfl.")} == {
+        "zero_out", "pld", "rdp"}  # fmt: skip
