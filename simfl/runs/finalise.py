@@ -202,7 +202,7 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
     if seen := beside_sums(scenario):
         disclosed["beside_sums"] = seen
     if not scenario.secagg.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
-        disclosed["tolerated_colluders"] = int(fewest)
+        disclosed["tolerated_colluders"] = max(0, int(fewest))
     return disclosed
 
 
