@@ -69,7 +69,6 @@ class Protocol(Plugin, Interface):
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         deadline_s: seconds after which a phase goes on without those who have not answered; None = it waits.
-        certificate: its column that holds an epsilon; empty = none does.
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
         clip: magnitude at which it clips each coordinate of what clients send, their noise included.
@@ -86,9 +85,13 @@ class Protocol(Plugin, Interface):
     opens_last: bool = False
     deadline_s: float | None = None
     covers: ClassVar[frozenset[str]] = frozenset()
-    certificate: ClassVar[str] = ""
     sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
+
+    @property
+    def certificate(self) -> str:
+        """Its column that holds an epsilon; empty = none does."""
+        return next((column.name for column in self.columns if column.name.startswith("epsilon")), "")
 
     @property
     def factor(self) -> int:

@@ -74,7 +74,6 @@ class Oblivious(MaskedProtocol):
 
     joint = True
     phases = ("noise",)
-    certificate: ClassVar[str] = "epsilon_weight"
     columns: ClassVar[tuple[Column, ...]] = (
         *MASKED_COLUMNS,
         failing("noise"),
