@@ -71,7 +71,7 @@ class Compression(Plugin, Protocol):
 
     @property
     def subsamples(self) -> bool:
-        """Whether an update that stays the same may lose other coordinates in each round, as a compression has to deny."""
+        """Whether an update that stays may lose other coordinates in each round; a compression has to deny it."""
         return True
 
     def coordinates(self, dimension: int, number: int, streams: Streams) -> NDArray[np.int64] | None:

@@ -11,8 +11,8 @@ from simfl.core.wording import amount
 def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int:
     """Clients who with the server learn no single update from the protocol, whoever they are, where nobody fails.
 
-    0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates, and does not say that
-    what is said of privacy leaves that aside.
+    0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates, and does not say
+    that what is said of privacy leaves that aside.
 
     Args:
         setting: the scenario.

@@ -113,7 +113,7 @@ class Guarantees(Privacy):
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
         least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
-        least = self._where_open(least, history, 0)
+        least[:-1] = self._where_open(least, history, 0)[:-1]
         values = [*least, *(() if self.colluders is None else self._against_colluders(least, history))]
         kinds = (int, float, int, int) * 2
         names = [column.name for column in (*COLUMNS, *COLLUDER_COLUMNS)[: len(values)]]
