@@ -15,6 +15,7 @@ from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units, job_ids
 from simfl.devices.base import checked_durations_s
+from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
 from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
@@ -145,13 +146,23 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         costs.failed += int(failed.sum())
         costs.late += int(late.sum())
         if rule.on_failure == "abort" and failed.any():
+            self._leave_closed(t, tolerated=0)
             return None, jobs
         if not self.admits(t, whole[arrived.reshape(whole.shape).all(axis=1)].ravel()):
             self.note("refused", round=t)
+            self._leave_closed(t, tolerated=0 if failed.any() else -1)
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
         return recovery.result, jobs
+
+    def _leave_closed(self, t: int, tolerated: int) -> None:
+        """A round whose protocol is not asked for the sum of what has arrived: whom it tolerates all the same, where
+        masks go away by themselves.
+        """
+        if not (self.parts.protocol.opens_last or self.parts.protocol.shows_updates):
+            now = self.world.now
+            self.accounts.phases.append(PhaseRow(t, "recover", now, now, 0, 0, 0, 0, 0, None, tolerated))
 
     def _train(
         self, t: int, jobs: list[Job], prepared: PreparedUnits, units: Units

@@ -57,7 +57,7 @@ def command(
     of noise in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
     """
     from simfl.core.coverage import forms
-    from simfl.core.tolerance import tolerated_colluders
+    from simfl.core.tolerance import surely_tolerated
     from simfl.experiments.attack.recovery_theory import windows
     from simfl.runs.central_noise import central_noise
     from simfl.selection.theory.expected_cardinality import theory
@@ -65,7 +65,9 @@ def command(
     scenario = load(file, overrides, plugins)
     samples, sums = _samples_and_sums(scenario)
     known, seen = theory(scenario, samples), windows(scenario)
-    tolerated = tolerated_colluders(scenario, sums.get("clients"))
+    tolerated = surely_tolerated(scenario, sums.get("clients"))
+    if "colluding" in (protocol := sums.get("known", {})):
+        protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))
     if epsilon is not None:
         known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)
     if colluders is not None:
@@ -107,7 +109,7 @@ def _print_known(known: JsonObject) -> None:
 
 
 def _against_any(
-    guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int | None
+    guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int
 ) -> JsonObject:
     """The guarantee against the server and any of so many clients; 1 where the protocol does not tolerate so many.
 
@@ -119,18 +121,18 @@ def _against_any(
     if colluders >= clients:
         raise SimflError(f"--colluders {colluders}: leaves none of {amount(clients, 'client')}; at most {clients - 1}")
     known = (guarantee or {}).items()
-    if tolerated is not None and colluders > tolerated:
+    if colluders > tolerated:
         return {"guarantee_colluders": {name: 1 for name, _ in known} or None}
     left = {name: None if value is None else max(1, value - colluders) for name, value in known}
     return {"guarantee_colluders": left or None}
 
 
-def _tolerance(shows_updates: bool, most: int | None, colluders: int) -> str:
+def _tolerance(shows_updates: bool, most: int, colluders: int) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
     if shows_updates:
         return "the server sees every update without them; the guarantees are those of the sums alone"
-    if most is None:
-        return "how many of them the protocol tolerates is not known"
+    if most <= 0:
+        return "nothing is promised against any of them: sums may fail or fall apart as clients are silent"
     if colluders <= most:
         return f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
     return f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"

@@ -23,9 +23,6 @@ COORDINATES = PayloadPart("which coordinates of its update it sends", "mask", in
 LEVELS = PayloadPart("its update in multiples of a scale of its own", "levels", instead="compression: random_k")
 """Sent where each client rounds to few values of its own: by these a sum can be taken apart."""
 
-MANY = 10**6
-"""Coordinates of which a compression sends all or a part."""
-
 Share = Annotated[
     float, Field(gt=0, le=1, description="share of the coordinates that are sent, k of d; rounded up to a whole k")
 ]
@@ -57,8 +54,11 @@ class Compression(Plugin, Protocol):
     error_feedback: bool = False
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
-        """What its messages tell of single clients though they are summed; none where all send the same coordinates."""
-        return ()
+        """What its messages tell of single clients though they are summed; none where all send the same coordinates.
+
+        A compression that does not say so tells everything.
+        """
+        return COORDINATES, LEVELS
 
     @abstractmethod
     def size_bytes(self, dimension: int) -> int:
@@ -71,8 +71,8 @@ class Compression(Plugin, Protocol):
 
     @property
     def subsamples(self) -> bool:
-        """Whether all clients of a round send the same part of the coordinates, another one in each round."""
-        return self.length(MANY) < MANY
+        """Whether an update that stays may lose other coordinates in each round; a compression has to deny it."""
+        return True
 
     def coordinates(self, dimension: int, number: int, streams: Streams) -> NDArray[np.int64] | None:
         """Which coordinates all clients of round (or selection) ``number`` send, int64 (k,), ascending; None = all."""

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from simfl.compression.base import COMPRESSIONS, Compression, Vectors
-from simfl.core.payload import VALUE_BYTES
+from simfl.core.payload import VALUE_BYTES, PayloadPart
 from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Job
 
 
@@ -14,6 +15,10 @@ class NoCompression(Compression):
     """Four bytes a coordinate."""
 
     codes = False
+    subsamples = False
+
+    def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
+        return ()
 
     def size_bytes(self, dimension: int) -> int:
         return VALUE_BYTES * dimension

@@ -30,6 +30,8 @@ class Quantise(Compression):
     bits: Annotated[int, Field(ge=2, le=16, description="of a coordinate on the wire, its sign included")] = 4
     bucket: buckets.Bucket = None
 
+    subsamples = False
+
     @property
     def levels(self) -> int:
         """s."""

@@ -29,6 +29,10 @@ class RandomK(Compression):
 
     example: ClassVar[dict[str, object]] = {"share": 0.5}
 
+    @property
+    def subsamples(self) -> bool:
+        return self.share < 1
+
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
         part = COORDINATES._replace(instead="compression: none")
         return (part,) if setting.training.asynchronous and self.share < 1 else ()

@@ -26,6 +26,8 @@ class Sign(Compression):
     error_feedback: ErrorFeedback = True
     bucket: buckets.Bucket = None
 
+    subsamples = False
+
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
         return (LEVELS,)
 

@@ -34,6 +34,7 @@ class TopK(Compression):
     share: Share
     error_feedback: ErrorFeedback = True
 
+    subsamples = False
     example: ClassVar[dict[str, object]] = {"share": 0.1}
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:

@@ -8,10 +8,11 @@ from simfl.core.scenario_view import ScenarioView, has_buffer, summands
 from simfl.core.wording import amount
 
 
-def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int | None:
-    """Clients who with the server learn no single update from the protocol, whoever they are; None = not known.
+def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int:
+    """Clients who with the server learn no single update from the protocol, whoever they are, where nobody fails.
 
-    0 where the protocol promises nothing of so small a sum, though it does of larger ones.
+    0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates, and does not say
+    that what is said of privacy leaves that aside.
 
     Args:
         setting: the scenario.
@@ -20,17 +21,32 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
     """
     fixed = has_buffer(setting.training) or setting.selection.fixed_size
     members = (summands(setting) if fixed else None) or summed
-    if not members:
-        return None
-    protocol, n = setting.secagg, setting.clients
-    tolerated = protocol.tolerance(members, n)
-    return 0 if tolerated is None and protocol.tolerance(n, n) is not None else tolerated
+    protocol = setting.secagg
+    tolerated = protocol.tolerance(members, setting.clients) if members else None
+    return tolerated if tolerated is not None else -1 if protocol.shows_updates else 0
+
+
+def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
+    """The same before the run, whatever happens: 0 where clients can be lost after they have shared masks.
+
+    Their silence cuts graphs of neighbours, and may be that of a colluder who keeps the one share that opens a failed
+    sum.
+    """
+    tolerated = tolerated_colluders(setting, summed)
+    return tolerated if setting.secagg.shows_updates or not can_lose_clients(setting) else min(tolerated, 0)
+
+
+def can_lose_clients(setting: ScenarioView) -> bool:
+    """Whether a client may be silent in an aggregation: it fails, is too late, or is not waited for."""
+    losses, protocol = setting.training.losses, setting.secagg
+    late = losses is not None and (losses.quorum or losses.deadline_s is not None)
+    return late or protocol.deadline_s is not None or not setting.devices.failure.never
 
 
 def tolerance_problem(setting: ScenarioView, colluders: int) -> str:
     """Why nothing can be promised against so many colluders, with the nearest number; empty where it can."""
-    most = tolerated_colluders(setting)
-    if most is None or colluders <= most:
+    most = max(0, tolerated_colluders(setting))
+    if colluders <= most:
         return ""
     why = f"secagg: {setting.secagg.name} hides single updates from at most {amount(most, 'colluder')} of a sum"
     return f"is {colluders}, but {why}; the nearest value is {most}"

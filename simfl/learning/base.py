@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -201,10 +202,10 @@ class Learning(Plugin, Protocol):
     columns: tuple[Column, ...] = ()
     validates: bool = False
     tokens: bool = False
-    steepness: float | None = None
+    steepness: float | None = inf
     everybody_holds_samples: bool = False
     measures_losses: bool = False
-    counts_change: bool = False
+    counts_change: bool = True
 
     @abstractmethod
     def build(self, scenario: ScenarioView, streams: Streams) -> Learner:

@@ -48,7 +48,10 @@ class SupervisedLearner:
         self.local = cast(LocalTraining, scenario.training)  # a rule with which something is learned says how
         self.device = device(choice.device)
         self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)
-        self.holdings = self._holdings(choice.partition.split(self.data, scenario.clients, streams("partition")))
+        split = choice.partition.split(self.data, scenario.clients, streams("partition"))
+        if type(split).counts is not Split.counts and not choice.partition.counts_change:
+            raise PluginError(choice.partition, "gives clients other numbers of samples over time; set changes = True")
+        self.holdings = self._holdings(split)
         self.partition = self.holdings.training
         self.samples, self.steepness = self.partition.sizes, choice.steepness
         self.augment = choice.augment and choice.augment.suiting(self.data.shape, choice.data.name)

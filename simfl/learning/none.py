@@ -24,6 +24,8 @@ class NoLearning:
     samples: Annotated[int, Field(ge=0, le=10**9, description="training samples of each client")] = 1
 
     evaluate_every = 0
+    steepness = None
+    counts_change = False
 
     @property
     def everybody_holds_samples(self) -> bool:

@@ -2,6 +2,15 @@
 
 from simfl.selection.base import POLICIES, Policy
 from simfl.selection.random import RandomSelection
-from simfl.selection.theory.families import AnySubset, Coins, DisjointUnits, Family, NeighbourPairs
+from simfl.selection.theory.families import AllAvailable, Coins, DisjointUnits, Family, NeighbourPairs
 
-__all__ = ["POLICIES", "Coins", "DisjointUnits", "AnySubset", "Family", "NeighbourPairs", "Policy", "RandomSelection"]
+__all__ = [
+    "POLICIES",
+    "AllAvailable",
+    "Coins",
+    "DisjointUnits",
+    "Family",
+    "NeighbourPairs",
+    "Policy",
+    "RandomSelection",
+]

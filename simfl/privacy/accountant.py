@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.payload import SUMMABLE
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.privacy.stage import Facts, Stage
 
 
-def _not_known(summed: int) -> int | None:
-    return None
+def any_number(summed: int) -> float:
+    """Of colluders: where sums alone are spoken of."""
+    return np.inf
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class History:
         silent: nothing leaves a client.
         coded: names of what compressed updates tell beside their sum; noise covers it.
         tolerated: of a sum of so many clients, those who with the server learn no single update from the protocol of
-            secure aggregation; gives None where that is not known, or the server sees single updates anyway.
+            secure aggregation; any number where sums alone are spoken of.
+        recorded: the fewest that any session of each round has tolerated, failed ones too, (rounds,), as far as the
+            sessions say; -1 = the server alone may have learned more than sums; None = none says anything.
         lengths_change: an update that stays the same may be clipped to another length in each sum, so that the rows of
             ``participation`` do not say what it counts.
         unsummed: how many updates of each client the server has seen that are in no sum, but for the noise that clients
@@ -51,20 +53,25 @@ class History:
     exposing: tuple[str, ...] = ()
     silent: bool = False
     coded: tuple[str, ...] = ()
-    tolerated: Callable[[int], int | None] = _not_known
+    tolerated: Callable[[int], float] = any_number
     lengths_change: bool = False
     unsummed: Any = None
     uncounted: bool = False
-
-    def tolerated_in(self, P: Any) -> NDArray[np.float64]:
-        """The colluders that the protocol tolerates in each sum of one aggregator, (rounds,); infinite if not known."""
-        summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
-        known = [self.tolerated(int(members)) if members else None for members in summed]
-        return np.array([np.inf if most is None else most for most in known], dtype=np.float64)[place]
+    recorded: NDArray[np.float64] | None = None
 
     def fewest_tolerated(self) -> NDArray[np.float64]:
-        """In each round the fewest colluders that the protocol of a sum tolerates, (rounds,); infinite if not known."""
-        return np.minimum.reduce([self.tolerated_in(P) for P in self.participation.values()])
+        """The fewest colluders tolerated by any session of each round, (rounds,); infinite where none was held."""
+        fewest = np.full(self.shape[0], np.inf) if self.recorded is None else self.recorded.copy()
+        for P in self.participation.values():
+            summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
+            most = [self.tolerated(int(members)) if members else np.inf for members in summed]
+            fewest = np.minimum(fewest, np.array(most, dtype=np.float64)[place])
+        return fewest
+
+    def open_to(self, colluders: int) -> NDArray[np.bool_]:
+        """From which round on the server and so many clients may know more than sums, bool (rounds,)."""
+        opened: NDArray[np.bool_] = np.logical_or.accumulate(self.fewest_tolerated() < colluders)
+        return opened
 
     @property
     def seen(self) -> Any:
@@ -105,13 +112,14 @@ class Accountant(Plugin, Protocol):
     Attributes:
         columns: what it fills in rounds.csv.
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that its numbers speak of,
-            where they are summed or noised; beside others it says 1, or an infinite epsilon.
+            where they are summed or noised; beside others it says 1, or an infinite epsilon. Read of the scenario's
+            ``privacy``.
         rows: what a row of the participation matrix holds of a client in its numbers: ``units`` = 1, or a staleness
             weight; ``weights`` = its samples, too.
     """
 
     columns: ClassVar[tuple[Column, ...]]
-    covers: ClassVar[frozenset[str]] = SUMMABLE
+    covers: ClassVar[frozenset[str]] = frozenset()
     rows: str = "units"
 
     @abstractmethod

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
 from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.coverage import blind_noise
+from simfl.core.payload import SUMMABLE
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
@@ -28,6 +29,8 @@ PRIVACY = Registry[Accountant](
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
     """What every choice of ``privacy`` has besides its own metrics, of which it is the first accountant."""
+
+    covers: ClassVar[frozenset[str]] = SUMMABLE
 
     stages: Annotated[
         tuple[Annotated[Any, STAGES], ...], Field(description="what is done to updates and their sum, in order")

@@ -183,6 +183,7 @@ class Stage(Plugin, Protocol):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
             it does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.
+        colluders: clients who tell the server what they know, whom its noise allows for.
         of_samples: it protects single samples, so that it needs to know how much one can move a model: ``slope``.
     """
 
@@ -201,6 +202,7 @@ class Stage(Plugin, Protocol):
     covers: frozenset[str] = frozenset({"update"})
     certificate: str = ""
     of_samples: bool = False
+    colluders: int = 0
 
     @property
     def changes_coordinates(self) -> bool:

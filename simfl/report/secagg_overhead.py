@@ -111,6 +111,8 @@ def _guarantee(group: Group) -> str:
     """
     choice = group.first.scenario.get("secagg", {})
     name = choice.get("name", "") if isinstance(choice, dict) else str(choice)
+    if more := sorted({what for run in group.runs for what in run.summary.get("beside_sums") or ()}):
+        return f"The server saw more than sums ({name}), so that no multi-round guarantee holds: {'; '.join(more)}."
     saw = f"The server saw sums only ({name})"
     promised = [run.finals.get("guarantee_weak") for run in group.runs]
     T = min((value for value in promised if value is not None), default=0.0) if None not in promised else 0.0

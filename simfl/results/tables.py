@@ -31,7 +31,8 @@ class PhaseRow(NamedTuple):
     """A row of phases.csv: an exchange of an aggregation protocol.
 
     Of those asked, ``failed`` failed or were too late; others that did not answer were not waited for. ``failure``
-    names what ended the protocol badly.
+    names what ended the protocol badly. ``tolerated``: the colluders whom the session tolerates after it, -1 = not even
+    the server alone; empty where the protocol says nothing of this session.
     """
 
     round: int
@@ -44,6 +45,7 @@ class PhaseRow(NamedTuple):
     bytes_up: int
     failed: int
     failure: str | None
+    tolerated: int | None = None
 
 
 PHASES = PhaseRow._fields

@@ -1,5 +1,6 @@
 """What a run's accountants are told, and what they say."""
 
+import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -72,10 +73,23 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     codes = tuple(part.name for part in coded)
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
     tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
-    silent = not sent(scenario)
+    silent, recorded = not sent(scenario), _fewest_tolerated(folder / "phases.csv", rounds)
     return History(
-        participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths, unsummed, uncounted
-    )
+        participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths, unsummed, uncounted,
+        recorded,
+    )  # fmt: skip
+
+
+def _fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64] | None:
+    """The fewest colluders that any session of each round says it tolerates, (rounds,), infinite where none says so."""
+    if not path.exists():
+        return None
+    fewest = np.full(rounds, np.inf)
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["tolerated"] and (t := int(row["round"])) < rounds:
+                fewest[t] = min(fewest[t], int(row["tolerated"]))
+    return fewest
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,12 @@ from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
 from simfl.core.column_files import FILE, document
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
-from simfl.core.coverage import beside_sums, clear
+from simfl.core.coverage import beside_sums, clear, sent
+from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration import packages
 from simfl.core.storage.disk import sha256, write_atomically
+from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.results.file_names import ACCURACIES, FINDINGS, MACHINE, PRIVACY, SUMMARY, UPDATES
 from simfl.results.folder import ResultsFolder
@@ -31,7 +33,7 @@ from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, history, of_clients
 from simfl.scenario import Scenario
 from simfl.scenario.digest import foreign_plugins
-from simfl.selection.theory.expected_cardinality import guarantee
+from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -89,7 +91,7 @@ def finish(
         "expected_cardinality": cell(expected_cardinality),
         "no_skill_accuracy": cell(no_skill_accuracy),
         **{name: cell(value) for name, value in finals.items()},
-        **_guarantee(scenario, finals, samples),
+        **_guarantee(scenario, finals, samples, run_history),
         **_disclosure(scenario, run_history),
         **jobs,
     }
@@ -185,12 +187,26 @@ def round_cells(row: Mapping[str, object]) -> JsonObject:
     return cells | diverged_losses
 
 
-def _guarantee(scenario: Scenario, finals: JsonObject, samples: NDArray[np.int64] | None) -> dict[str, int | None]:
-    """What theory knows beside the guarantees that were computed; nothing where none was."""
-    known = None
-    if finals["privacy_strong"] is not None:
-        known = guarantee(scenario, samples)
-    return {column.name: (known or {}).get(column.name.removeprefix("guarantee_")) for column in GUARANTEES}
+def _guarantee(
+    scenario: Scenario, finals: JsonObject, samples: NDArray[np.int64] | None, run_history: History
+) -> dict[str, int | None]:
+    """What theory knows beside the guarantees that were computed; nothing where none was. 1 where the run had sums that
+    the policy's family does not know of, or the server may know more than sums.
+
+    Raises:
+        PluginError: theory promises more than the sums of this very run keep.
+    """
+    known = None if finals["privacy_strong"] is None else guarantee(scenario, samples)
+    if known is None:
+        return dict.fromkeys(column.name for column in GUARANTEES)
+    if run_history.open_to(0).any() or not keeps_to_family(scenario, run_history.participation[SERVER]):
+        known = dict.fromkeys(known, 1)
+    for notion, column in (("strong", "strong"), ("semi_strong", "weak_upper"), ("weak", "weak_upper")):
+        kept, promised = finals[f"privacy_{column}"], known[notion]
+        if promised is not None and kept is not None and promised > kept:
+            why = f"the {notion} guarantee of its family is {promised}, but the sums of this run keep {kept:g}"
+            raise PluginError(f"selection '{scenario.selection.name}'", why)
+    return {column.name: known[column.name.removeprefix("guarantee_")] for column in GUARANTEES}
 
 
 def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
@@ -199,10 +215,13 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
     The colluders are those whom it tolerates in every sum; where that is known.
     """
     disclosed: JsonObject = {"in_clear": clear(scenario)}
-    if seen := beside_sums(scenario):
+    seen = beside_sums(scenario)
+    if sent(scenario) and run_history.open_to(0).any():
+        seen.append(f"what the server may know besides of sums, failed ones too (secagg: {scenario.secagg.name})")
+    if seen:
         disclosed["beside_sums"] = seen
     if not scenario.secagg.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
-        disclosed["tolerated_colluders"] = int(fewest)
+        disclosed["tolerated_colluders"] = max(0, int(fewest))
     return disclosed
 
 

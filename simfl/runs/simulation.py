@@ -252,7 +252,8 @@ def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict
     }
     if parts.rule.asynchronous:
         tables["jobs.csv"] = JOBS
-    if parts.protocol.phases or parts.protocol.joint or parts.policy.asks:
+    may_fail = not parts.protocol.sums_whoever_comes
+    if may_fail or parts.protocol.phases or parts.protocol.joint or parts.policy.asks:
         tables["phases.csv"] = PHASES
     if parts.stages:
         tables["facts.csv"] = FACTS

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.payload import SUMMABLE
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
@@ -63,12 +62,13 @@ class Protocol(Plugin, Interface):
     Attributes:
         joint: it needs one cohort from the first phase to the last. Such a protocol is refused where clients come and
             go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
-        shows_updates: the server sees each update, not only their sum.
+        shows_updates: the server sees each update, not only their sum; so of a protocol that does not deny it.
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it shows as sums only.
+        opens_last: until a phase after the upload opens their sum, updates are closed to the server and as many clients
+            as it tolerates.
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         deadline_s: seconds after which a phase goes on without those who have not answered; None = it waits.
-        certificate: its column that holds an epsilon; empty = none does.
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
         clip: magnitude at which it clips each coordinate of what clients send, their noise included.
@@ -81,12 +81,17 @@ class Protocol(Plugin, Interface):
     opens_seeds: bool = False
     joint: bool = False
     phases: tuple[str, ...] = ()
-    shows_updates: bool = False
+    shows_updates: bool = True
+    opens_last: bool = False
     deadline_s: float | None = None
-    covers: ClassVar[frozenset[str]] = SUMMABLE
-    certificate: ClassVar[str] = ""
+    covers: ClassVar[frozenset[str]] = frozenset()
     sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
+
+    @property
+    def certificate(self) -> str:
+        """Its column that holds an epsilon; empty = none does."""
+        return next((column.name for column in self.columns if column.name.startswith("epsilon")), "")
 
     @property
     def factor(self) -> int:
@@ -117,7 +122,7 @@ class Protocol(Plugin, Interface):
     def tolerance(self, members: int, clients: int) -> int | None:
         """Of a sum of so many of all clients those who with the server learn no single update, whoever they are.
 
-        None where that is not known, or where the server sees single updates anyway.
+        None where that is not known: then nobody is tolerated, and where it shows updates not even the server alone.
         """
         units = np.arange(members, dtype=np.int32).reshape(-1, 1)
         return self.known(Cohort(0, units, 1, clients)).get("colluding")

@@ -1,7 +1,7 @@
 """Secure aggregation of a buffer of updates of any age (So et al., "BASecAgg", arXiv 2110.02177)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated, Any, NamedTuple
 
@@ -119,21 +119,20 @@ class BASecAgg(Coded):
         units, n, code = cohort.units, cohort.clients, self.code(cohort.clients, cohort.dimension)
         assert code is not None, "it was prepared"
         if no_room := self.no_room(cohort):
-            return SessionFailure(no_room)
+            return SessionFailure(no_room, tolerated=code.private)
         factors = self._factors(cohort, streams)
         if few := self._few(cohort, uploaded.ravel(), factors.ravel()):
-            return few
+            return replace(few, tolerated=code.private)
         helpers = np.flatnonzero(np.logical_and.reduce(prepared)).astype(np.int32)
         if len(helpers) < code.survivors:
-            return SessionFailure(
-                f"deliver: {len(helpers)} of {n} clients hold all pieces, {code.survivors} answers decode"
-            )
+            why = f"{len(helpers)} of {n} clients hold all pieces, {code.survivors} answers decode"
+            return SessionFailure(f"deliver: {why}", tolerated=code.private)
         down, compute_s = units.size * (JOB + ELEMENT), units.size * code.piece * self.rates.product_s
         responded = yield PhaseRequest(
             "unmask", helpers, down, ELEMENT * code.piece, compute_s, code.survivors, self.deadline_s
         )
         if responded.sum() < code.survivors:
-            return SessionFailure(f"unmask: {int(responded.sum())} answers came, {code.survivors} decode")
+            return self.too_few_answers(int(responded.sum()), code)
         used = helpers[responded][: code.survivors].astype(np.int64)
         compute_s = code.survivors * (code.length + code.survivors**2) * self.rates.product_s
         record = BasecaggRecord(cohort.number, units, code, self.limit(cohort), used, factors)

@@ -26,6 +26,8 @@ from simfl.secagg.updates import ClientUpdates
 class Coded(MaskedProtocol):
     """Keys of protocols with coded masks."""
 
+    opens_last = True
+
     private: Annotated[
         float, Field(ge=0, lt=1, description="share of the helpers who, with the server, learn nothing")
     ] = 0.5
@@ -35,6 +37,11 @@ class Coded(MaskedProtocol):
         """The code for so many helpers; None if as many must be kept from learning as are enough to decode."""
         survivors, private = ceil(round(self.survivors * helpers, 9)), int(round(self.private * helpers, 9))
         return MaskCode(survivors, private, self.length(dimension)) if survivors > private else None
+
+    def too_few_answers(self, answers: int, code: MaskCode) -> SessionFailure:
+        """Any ``private`` pieces of a mask say nothing; more of them say something, also where they do not decode."""
+        why = f"unmask: {answers} answers came, {code.survivors} decode"
+        return SessionFailure(why, tolerated=-1 if self.deadline_s is not None else max(-1, code.private - answers))
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)
@@ -112,7 +119,7 @@ class LightSecAgg(Coded):
             "unmask", clients[arrived], -(-n // 8), ELEMENT * code.piece, compute_s, code.survivors, self.deadline_s
         )
         if responded.sum() < code.survivors:
-            return SessionFailure(f"unmask: {int(responded.sum())} answers came, {code.survivors} decode")
+            return self.too_few_answers(int(responded.sum()), code)
         answered = np.zeros(n, dtype=bool)
         answered[np.flatnonzero(arrived)[np.flatnonzero(responded)[: code.survivors]]] = True
         limit, least = self.limit(cohort), self.min_sum or 2
@@ -125,9 +132,11 @@ class LightSecAgg(Coded):
     ) -> SessionFailure | None:
         hiding, left, least = cohort.hiding(summed), int(helping.sum()), self.min_sum or 2
         if hiding < least:
-            return SessionFailure(f"{phase}: {hiding} clients of whole units are left, a sum needs {least}")
+            why = f"{hiding} clients of whole units are left, a sum needs {least}"
+            return SessionFailure(f"{phase}: {why}", tolerated=code.private)
         if left < code.survivors:
-            return SessionFailure(f"{phase}: {left} clients are left, the answers of {code.survivors} decode")
+            why = f"{left} clients are left, the answers of {code.survivors} decode"
+            return SessionFailure(f"{phase}: {why}", tolerated=code.private)
         return None
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from simfl.core.columns import MASKED_COLUMNS, Column
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.payload import SUMMABLE
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.types import Aggregate
@@ -85,8 +86,17 @@ class MaskedProtocol(Protocol):
     rates: Annotated[CryptoRates, Field(description="how long cryptography takes")] = CryptoRates()
 
     field = Q
+    shows_updates = False
+    covers = SUMMABLE
 
     columns: ClassVar[tuple[Column, ...]] = MASKED_COLUMNS
+
+    @property
+    def after_silence(self) -> int:
+        """Colluders tolerated where too few answers open a sum: one may have kept the answer that is missing, and one
+        that was too late may come all the same.
+        """
+        return 0 if self.deadline_s is None else -1
 
     def resolve(self, setting: ScenarioView) -> Self:
         """With the clients that a sum must hold, and weights sent where they can differ."""

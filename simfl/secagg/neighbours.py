@@ -57,6 +57,23 @@ class Circle:
         gaps = np.diff(seats, append=seats[0] + n)
         return int((gaps > self.reach).sum()) < 2
 
+    def cut(self, members: NDArray[np.bool_]) -> int:
+        """The fewest members without whom the others are no longer connected; n or more where nothing separates them.
+
+        They are cut at two places, by all members in ``reach`` seats after one who stays.
+        """
+        n, reach = len(self.order), self.reach
+        if self.degree == n - 1:
+            return n
+        from scipy.ndimage import minimum_filter1d
+
+        ring = members[self.order].astype(np.int64)
+        sums = np.concatenate([[0], np.cumsum(np.concatenate([ring, ring[:reach]]))])
+        cost = np.where(ring > 0, sums[reach + 1 :] - sums[1 : n + 1], n)
+        width = n - 2 * reach - 1  # seats that are no neighbours of one
+        least = minimum_filter1d(cost, width, mode="wrap")
+        return int((cost + np.roll(least, -(reach + 1 + width // 2))).min())
+
 
 def circle(n: int, k: int, rng: np.random.Generator) -> Circle:
     """Everybody in random order, each with the k/2 nearest on either side; with all, if k >= n - 1."""

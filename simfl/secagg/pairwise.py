@@ -60,6 +60,7 @@ class PairwiseMasks(MaskedProtocol):
     """Masks between pairs and one of each client's own, all of them opened by shares (Bonawitz et al. 2017)."""
 
     joint = True
+    opens_last = True
     opens_seeds = True
     phases = ("advertise", "share", "unmask")
     columns = (*MASKED_COLUMNS, *map(failing, phases))
@@ -108,10 +109,12 @@ class PairwiseMasks(MaskedProtocol):
         plan, advertised, masked = prepared[0]
         around, clients, arrived = plan.circle, cohort.units.ravel(), uploaded.ravel()
         summed = whole_units(arrived, cohort.units.shape[1])
+        closed = plan.threshold - 1  # colluders to whom no secret is open that nobody was asked for
         if few := self._few(cohort, summed):
-            return SessionFailure(f"upload: {few}")
+            return SessionFailure(f"upload: {few}", tolerated=closed)
         if not around.is_connected(summed):
-            return SessionFailure("upload: those who are left are not connected, so that the sums of groups would show")
+            why = "those who are left are not connected, so that the sums of groups would show"
+            return SessionFailure(f"upload: {why}", tolerated=closed)
         answered = np.zeros(len(clients), dtype=bool)
         others, seeds = around.counts(summed), cohort.opened_seeds(cohort.hiding(summed))
         up = (ID + SHARE) * around.counts(masked)[arrived] + seeds * (SHARE * others + SEED * summed)[arrived]
@@ -122,7 +125,8 @@ class PairwiseMasks(MaskedProtocol):
         shares = around.counts(answered)
         if (shares[opened] < plan.threshold).any():
             least = int(shares[opened].min())
-            return SessionFailure(f"unmask: {least} shares of a client's secret came, {plan.threshold} open it")
+            why = f"{least} shares of a client's secret came, {plan.threshold} open it"
+            return SessionFailure(f"unmask: {why}", tolerated=self.after_silence)
         record = PairwiseRecord(
             plan, clients, self.limit(cohort), advertised, masked, summed, answered, cohort.seeds, seeds
         )
@@ -131,7 +135,8 @@ class PairwiseMasks(MaskedProtocol):
         compute_s = lost_masks * rates.agreement_s + int(opened.sum()) * plan.threshold * rates.share_s
         compute_s += masks * self.length(cohort.dimension) * rates.element_s
         compute_s += int((summed & ~answered).sum()) * seeds * plan.threshold * rates.share_s
-        return SessionResult(summed.reshape(cohort.units.shape)[:, 0], record, compute_s)
+        tolerated = min(closed, around.cut(summed) - 1)
+        return SessionResult(summed.reshape(cohort.units.shape)[:, 0], record, compute_s, tolerated=tolerated)
 
     def _few(self, cohort: Cohort, members: NDArray[np.bool_]) -> str | None:
         hiding, least = cohort.hiding(members), self.min_sum or 2

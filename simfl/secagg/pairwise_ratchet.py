@@ -50,9 +50,18 @@ class PairwiseRatchet(MaskedProtocol):
         yield PhaseRequest("setup", cohort.units.ravel(), KEY * peers, KEY * peers, peers * self.rates.agreement_s)
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
+        if refused := self._refused(cohort):
+            return refused
         masks = (cohort.units.size - 1) * self.length(cohort.dimension)
         return PreparedUnits(np.ones(len(cohort.units), dtype=bool), compute_s=masks * self.rates.element_s)
         yield
+
+    def _refused(self, cohort: Cohort) -> SessionFailure | None:
+        """Known before the upload, with which masks go away by themselves."""
+        if (hiding := cohort.hiding(np.ones(cohort.units.size, dtype=bool))) < (self.min_sum or 2):
+            return SessionFailure(f"upload: {hiding} clients, a sum needs {self.min_sum}")
+        no_room = self.no_room(cohort)
+        return SessionFailure(no_room) if no_room else None
 
     def cautions(self, setting: ScenarioView) -> list[str]:
         rates, n = setting.devices.failure.rates(setting, Streams(setting.seed)), setting.selection.k
@@ -66,11 +75,10 @@ class PairwiseRatchet(MaskedProtocol):
     ) -> Session[SessionResult | SessionFailure]:
         missing, n = int((~uploaded).sum()), uploaded.size
         if missing:
-            return SessionFailure(f"upload: {missing} of {n} clients are missing, and their masks stay in the sum")
-        if (hiding := cohort.hiding(uploaded.ravel())) < (self.min_sum or 2):
-            return SessionFailure(f"upload: {hiding} clients, a sum needs {self.min_sum}")
-        if no_room := self.no_room(cohort):
-            return SessionFailure(no_room)
+            why = f"upload: {missing} of {n} clients are missing, and their masks stay in the sum"
+            return SessionFailure(why, tolerated=0)
+        if refused := self._refused(cohort):
+            return refused
         return SessionResult(np.ones(len(uploaded), dtype=bool), RatchetRecord(cohort.number, self.limit(cohort)))
         yield
 

@@ -97,12 +97,15 @@ class SessionResult:
         secret: what :meth:`simfl.secagg.base.Protocol.add` needs of the sessions, e.g. who responded to which phase.
         row: values of the protocol's columns in rounds.csv.
         compute_s: seconds the server then computes.
+        tolerated: colluders, whoever they are, who with the server learn no more than the sum from this session; None =
+            as many as the protocol says of a sum of so many (:meth:`simfl.secagg.base.Protocol.tolerance`).
     """
 
     kept_units: NDArray[np.bool_]
     secret: Any = None
     compute_s: float = 0.0
     row: JsonObject = field(default_factory=dict)
+    tolerated: int | None = None
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,14 @@ class SessionFailure:
         reason: what failed, in words; it is reported.
         row: values of the protocol's columns in rounds.csv.
         redraw: what the server had drawn is to blame, so that the next attempt at the aggregation draws anew.
+        tolerated: colluders, whoever they are, who with the server learn nothing of the updates that have arrived; -1 =
+            the server alone may learn something. Read of sessions after the upload.
     """
 
     reason: str
     row: JsonObject = field(default_factory=dict)
     redraw: bool = False
+    tolerated: int = -1
 
 
 R = TypeVar("R")

@@ -27,10 +27,10 @@ class Everyone:
     def resolve(self, setting: ScenarioView) -> Self:
         return replace(self, k=setting.clients)
 
-    def family(self, clients: int) -> "families.AnySubset":
+    def family(self, clients: int) -> "families.AllAvailable":
         from simfl.selection.theory import families
 
-        return families.AnySubset(clients)
+        return families.AllAvailable(clients)
 
     def select(self, view: View, k: int | None, rng: np.random.Generator) -> Units:
         """All available clients, shape (available, 1); ``k`` and the stream are not used."""

@@ -103,10 +103,10 @@ class Rule(Plugin, Protocol):
         fixed_denominator: what every round's weighted sum is divided by, whoever came; then a round that sums nobody
             is a step, too, with a sum of 0. None = it depends on the updates, see :meth:`divisor`.
         ends_by_participation: who takes part may decide when the run ends: by its updates, its time or its traffic.
-        follows_data: whether a client takes part may depend on its data, since clients leave by themselves.
         weighs_staleness: an asynchronous rule's weights may depend on staleness. A rule has to say that they do not, as
             noise of which clients add equal parts asks for.
-        sends_changes: what is summed are the clients' changes since their downloads, as the clients send them.
+        sends_changes: what is summed are the clients' changes since their downloads, as the clients send them; a rule
+            has to say so, as codes of changes and noise at clients ask for.
         columns: of rounds.csv that its server fills for it, besides those that every run has.
     """
 
@@ -121,11 +121,15 @@ class Rule(Plugin, Protocol):
     algorithm: ClientAlgorithm = PlainSgd()
     fixed_denominator: float | None = None
     ends_by_participation: bool = True
-    follows_data: bool = False
     own_models: bool = False
     weighs_staleness: bool = True
-    sends_changes: bool = True
+    sends_changes: bool = False
     columns: tuple[Column, ...] = ()
+
+    @property
+    def follows_data(self) -> bool:
+        """Whether a client takes part may depend on its data, since clients leave by themselves."""
+        return self.algorithm.follows_data
 
     def quorum_clients(self, selected: int) -> int | None:
         """Of so many selected clients, how many have to arrive, in whole units; None = all that can."""

@@ -51,6 +51,11 @@ class ServerStep:
         """Not known of a rule that does not say so."""
         return None
 
+    @property
+    def sends_changes(self) -> bool:
+        """A rule that sums something else has to say so of itself."""
+        return type(self).contributions is ServerStep.contributions
+
     def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
         problems = []
         name, protocol = self.aggregate.name, scenario.secagg

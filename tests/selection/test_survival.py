@@ -70,7 +70,7 @@ def test_clients_selected_one_by_one(on_failure, certain):
     present, survive, coin = rng.random(5), rng.random(5), 0.4
     if certain:
         present[:2], survive[:2] = 1, (0, 1)  # one that is always there and always fails
-    for family, taken in ((families.AnySubset(5), present), (families.Coins(5, 2, coin), present * coin)):
+    for family, taken in ((families.AllAvailable(5), present), (families.Coins(5, 2, coin), present * coin)):
         total = 0.0
         for states in product((0, 1, 2), repeat=5):  # not selected, failed, aggregated
             chance = np.prod([[1 - t, t * (1 - s), t * s][x] for x, t, s in zip(states, taken, survive, strict=True)])

@@ -183,12 +183,12 @@ class Exchange:
         costs.bytes_down += self.bytes_down
         costs.bytes_up += self.bytes_up
 
-    def phase(self, round: int, failure: str | None = None) -> PhaseRow:
+    def phase(self, round: int) -> PhaseRow:
         """As a row of phases.csv."""
         requested, answered = len(self.request.to), int(self.responded.sum())
         down, up = self.bytes_down, self.bytes_up
         return PhaseRow(
-            round, self.request.kind, self.begins_s, self.ends_s, requested, answered, down, up, self.failed, failure
+            round, self.request.kind, self.begins_s, self.ends_s, requested, answered, down, up, self.failed, None
         )
 
     def records(self, jobs: NDArray[np.int64] | None = None) -> Iterator[JsonObject]:

@@ -28,12 +28,14 @@ class CompletedSession(NamedTuple, Generic[R]):
     exchanges: list[Exchange]
 
     def phases(self, round: int) -> list[PhaseRow]:
-        """Its rows of phases.csv; a failure stands with the last phase."""
-        last = len(self.exchanges) - 1
+        """Its rows of phases.csv; a failure, and whom the session tolerates, stand with the last phase."""
         failure = self.result.reason if isinstance(self.result, SessionFailure) else None
-        if failure is not None and not self.exchanges:  # it had nobody left to ask
-            return [PhaseRow(round, self.name, self.ends_s, self.ends_s, 0, 0, 0, 0, 0, failure)]
-        return [each.phase(round, failure if i == last else None) for i, each in enumerate(self.exchanges)]
+        result = self.result if self.name == "recover" else None
+        tolerated = result.tolerated if isinstance(result, SessionResult | SessionFailure) else None
+        rows = [each.phase(round) for each in self.exchanges]
+        if failure is not None and not rows:  # it had nobody left to ask
+            rows = [PhaseRow(round, self.name, self.ends_s, self.ends_s, 0, 0, 0, 0, 0, None)]
+        return [*rows[:-1], *(row._replace(failure=failure, tolerated=tolerated) for row in rows[-1:])]
 
 
 def run_session(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.types import SERVER
-from simfl.privacy.accountant import History
+from simfl.privacy.accountant import History, any_number
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.multiround.participation_matrix import with_samples
 from simfl.privacy.stage import Facts, Loss
@@ -77,6 +77,15 @@ def noised(history: History, loss: Loss) -> "csr_array":
     return weights if loss.unsummed is None else (weights + loss.unsummed).tocsr().sqrt()
 
 
+def opened_noise(history: History) -> NDArray[np.bool_]:
+    """From which round on shares of noise may be open to the server and the colluders that a stage allows for, whose
+    epsilon against them is infinite then, bool (rounds,).
+    """
+    shared = [stage for stage in history.stages if stage.observer == "server" and not stage.at_client]
+    opened = [history.open_to(stage.colluders) for stage in shared]
+    return np.logical_or.reduce([np.zeros(history.shape[0], dtype=bool), *opened])
+
+
 def noised_weights(history: History, loss: Loss) -> "csr_array":
     """The weight with which each client is in what each round noised, scipy CSR (rounds, clients)."""
     from scipy.sparse import csr_array
@@ -101,6 +110,11 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
         return EpsilonTimeline(np.zeros(rounds), np.zeros(rounds), np.zeros(clients))
     if history.exposing:
         return EpsilonTimeline(np.full(rounds, np.inf), np.full(rounds, np.inf), np.full(clients, np.inf))
+    opened = opened_noise(history)
+    if opened.any():
+        kept = epsilon_timeline(replace(history, tolerated=any_number, recorded=None), delta)
+        most, median = (np.where(opened, np.inf, values) for values in kept[:2])
+        return EpsilonTimeline(most, median, np.full(clients, np.inf))
     parts, orders = _composable(history)
     if not parts:  # what is not noised tells everything of whoever took part
         everybody = history.seen.tocoo()

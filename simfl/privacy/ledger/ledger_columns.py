@@ -38,9 +38,9 @@ def of_rounds(history: History, tables: list[NoiseLedger]) -> Mapping[str, list[
     if _is_bare(history):
         values = np.full_like(values, np.inf)
     elif not _is_noised(history):
-        fewest = np.minimum.accumulate(history.fewest_tolerated())
+        values[0, history.open_to(0)] = np.inf
         for both, count in zip(_bounds(values), COLLUDERS, strict=True):
-            both[:, fewest < count] = np.inf
+            both[:, history.open_to(count)] = np.inf
     cells = [[float(value) if np.isfinite(value) else None for value in row] for row in values]
     return dict(zip([column.name for column in LEDGER_COLUMNS], cells, strict=True))
 
@@ -56,11 +56,19 @@ def of_clients(history: History, tables: list[NoiseLedger]) -> Mapping[str, NDAr
             took_part[P.indices] = True
         values = np.where(took_part, np.inf, np.zeros_like(values))
     elif not _is_noised(history):
-        for P in history.participation.values():
-            tolerated = history.tolerated_in(P)
-            for both, count in zip(_bounds(values), COLLUDERS, strict=True):
-                both[:, P[tolerated < count].indices] = np.inf
+        values[0, _in_open_sums(history, 0)] = np.inf
+        for both, count in zip(_bounds(values), COLLUDERS, strict=True):
+            both[:, _in_open_sums(history, count)] = np.inf
     return dict(zip([column.name for column in LEDGER_COLUMNS], values, strict=True))
+
+
+def _in_open_sums(history: History, colluders: int) -> NDArray[np.bool_]:
+    """Whose update the server and so many clients may have seen, bool (clients,); anybody's where a sum has failed."""
+    open_, seen = history.fewest_tolerated() < colluders, np.zeros(history.shape[1], dtype=bool)
+    for P in history.participation.values():
+        seen[P[open_].indices] = True
+        seen |= bool((open_ & (np.diff(P.indptr) == 0)).any())
+    return seen
 
 
 def _is_bare(history: History) -> bool:

@@ -12,7 +12,7 @@ from simfl.core.columns import COLLUDER_COLUMNS, Column
 from simfl.core.coverage import changing_lengths, told_by_compression
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.tolerance import tolerance_problem
+from simfl.core.tolerance import surely_tolerated, tolerance_problem
 from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
@@ -86,8 +86,13 @@ class Guarantees(Privacy):
         return problems
 
     def cautions(self, setting: ScenarioView) -> list[str]:
-        problem = tolerance_problem(setting, self.colluders or 0)
-        return [f"colluders {problem}; the columns against more are 1"] if problem else []
+        colluders = self.colluders or 0
+        if problem := tolerance_problem(setting, colluders):
+            return [f"colluders {problem}; the columns against more are 1"]
+        if colluders > surely_tolerated(setting):
+            why = "where clients fail or are late, a sum may fail or fall apart, and be open to the server and to them"
+            return [f"colluders is {colluders}: {why}; their columns are 1 from then on"]
+        return []
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         if history.silent:
@@ -110,21 +115,26 @@ class Guarantees(Privacy):
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
         least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
+        least[:-1] = self._where_open(least, history, 0)[:-1]
         values = [*least, *(() if self.colluders is None else self._against_colluders(least, history))]
         kinds = (int, float, int, int) * 2
         names = [column.name for column in (*COLUMNS, *COLLUDER_COLUMNS)[: len(values)]]
         return {name: _values_or_none(*of) for name, of in zip(names, zip(values, kinds), strict=True)}
 
     def _against_colluders(self, least: NDArray[np.float64], history: History) -> NDArray[np.float64]:
-        """What is left of the values against colluders: 1 from the first sum on whose protocol does not tolerate them.
+        """What is left of the values against colluders: 1 from the first session on that does not tolerate them.
 
         In a round in which fewer clients are summed than the protocol was prepared for, and nobody knows for how many,
         it is taken to tolerate what it would have tolerated of those.
         """
         colluders = self.colluders or 0
-        open_to_them = np.logical_or.accumulate(history.fewest_tolerated() < colluders)
-        left = reduce_by(least, colluders)
-        return np.where(open_to_them, np.minimum(left, 1.0), left)
+        return self._where_open(reduce_by(least, colluders), history, colluders)
+
+    def _where_open(self, values: NDArray[np.float64], history: History, colluders: int) -> NDArray[np.float64]:
+        """1 in the rounds that are evaluated, once the server and so many clients may know more than sums."""
+        worst = np.ones_like(values)
+        worst[1:, ~evaluation_rounds(values.shape[1], self.every)] = np.nan
+        return np.where(history.open_to(colluders), worst, values)
 
     def _against(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""

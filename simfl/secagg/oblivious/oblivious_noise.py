@@ -74,7 +74,6 @@ class Oblivious(MaskedProtocol):
 
     joint = True
     phases = ("noise",)
-    certificate: ClassVar[str] = "epsilon_weight"
     columns: ClassVar[tuple[Column, ...]] = (
         *MASKED_COLUMNS,
         failing("noise"),
@@ -183,7 +182,8 @@ class Oblivious(MaskedProtocol):
     ) -> Session[SessionResult | SessionFailure]:
         missing, n = int((~uploaded).sum()), uploaded.size
         if missing:
-            return SessionFailure(f"upload: {missing} of {n} clients are missing, and their masks stay in the sum")
+            why = f"upload: {missing} of {n} clients are missing, and their masks stay in the sum"
+            return SessionFailure(why, tolerated=0)
         record = ObliviousRecord(cohort.number, np.sort(cohort.units.ravel()), self.limit(cohort))
         grid = self.grid(record.limit)
         assert grid is not None, "the session before has looked"

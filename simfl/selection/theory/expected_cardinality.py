@@ -1,5 +1,8 @@
 """What theory says about a scenario's selection, beside which simulated values are put."""
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -7,6 +10,7 @@ from simfl.core.coverage import changing_lengths, exposing, sent, unstated_weigh
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.tolerance import tolerated_colluders
 from simfl.selection.base import resolved_policy
 from simfl.selection.theory.families import Family
 
@@ -101,24 +105,26 @@ def _left_out(setting: ScenarioView) -> list[str]:
 def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> dict[str, int | None] | None:
     """The strong, semi-strong and weak multi-round privacy that holds for any number of rounds; None = not known.
 
-    Nothing is known where the policy declares no family and sees to no guarantee itself, or where the family's units
-    may be broken up: it rests on units that are aggregated whole, with one weight, and a client without samples is in
-    no sum (``samples``, shape (clients,), says who holds how many; None = not known). 1 where the rule needs single
-    updates, more leaves the clients than updates that are summed, or these are clipped to lengths that change, or
-    weighed otherwise than the rule states. Where everybody is selected in every round, all of them hide each other only
-    if nobody is ever lost; otherwise their units do. With ``privacy.rows: weights`` only the weak guarantee follows:
-    numbers of samples, which nobody knows yet, scale the columns.
+    Nothing is known where the policy declares no family and sees to no guarantee itself, where its family cannot be
+    asked what it contains, or where its units may be broken up: it rests on units that are aggregated whole, with one
+    weight, and a client without samples is in no sum (``samples``, shape (clients,), says who holds how many; None =
+    not known). 1 where the server sees or needs single updates, more leaves the clients than updates that are summed,
+    or these are clipped to lengths that change, or weighed otherwise than the rule states. Where everybody is selected
+    in every round, all of them hide each other only if nobody is ever lost; otherwise their units do. With
+    ``privacy.rows: weights`` only the weak guarantee follows: numbers of samples, which nobody knows yet, scale the
+    columns.
     """
     policy, n = resolved_policy(setting), setting.clients
     upheld, family = policy.guarantee(n), policy.family(n)
     if (upheld is None and family is None) or not sent(setting):
         return None
-    moving = changing_lengths(setting) or unstated_weights(setting, samples)
-    if not setting.training.aggregate.sum_only or exposing(setting) or moving:
+    if beside_sums(setting) or unstated_weights(setting, samples):
         return {"strong": 1, "semi_strong": 1, "weak": 1}
     if upheld is not None:
         return upheld._asdict()
-    if family is None or not setting.training.keeps_units or not _everybody_counts(setting, samples):
+    if family is None or getattr(type(family), "contains", Family.contains) is Family.contains:
+        return None
+    if not setting.training.keeps_units or not _everybody_counts(setting, samples):
         return None
     dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
     strong, weak = family.guarantee(None if dropout is None else _present(dropout, n))
@@ -127,6 +133,28 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     if setting.privacy.rows == "weights" and setting.training.by_samples:  # columns are scaled, each in its own way
         return {"strong": None, "semi_strong": None, "weak": weak}
     return {"strong": strong, "semi_strong": weak, "weak": weak}
+
+
+def keeps_to_family(setting: ScenarioView, P: Any) -> bool:
+    """Whether every sum of a run is one that the policy's family knows of; where the policy itself sees to its
+    guarantee, its family is not asked.
+
+    Args:
+        setting: the scenario.
+        P: the weights of the clients in each sum, scipy CSR (rounds, clients); members of a unit have one weight.
+    """
+    policy, n = resolved_policy(setting), setting.clients
+    family = policy.family(n) if policy.guarantee(n) is None else None
+    if family is None:
+        return True
+    order = Streams(setting.seed)("assignment").permutation(n) if policy.shuffle else np.arange(n)
+    place, lost = np.argsort(order), not _never_loses_anybody(setting)
+    for first, end in pairwise(P.indptr.tolist()):
+        members, weights = place[P.indices[first:end]], P.data[first:end]
+        for weight in set(weights.tolist()) - {0.0}:
+            if not family.contains(np.sort(members[weights == weight]), lost):
+                return False
+    return True
 
 
 def _everybody_counts(setting: ScenarioView, samples: NDArray[np.int64] | None) -> bool:

@@ -1,7 +1,7 @@
 """Families of rows: which sets of clients a policy may select, and all that follows from it before the first round.
 
 A policy says what its family is (:meth:`simfl.selection.base.Policy.family`); a policy whose family is none of these
-makes one of its own with the same members, or says None.
+makes one of its own with the same members, or says None. One that cannot be asked (``contains``) gives no guarantee.
 
 References:
     MR (arXiv 2106.03328) and HP ("On Multi-Round Privacy in Federated Learning", Half Partitioning).
@@ -71,6 +71,10 @@ class Family(Protocol):
         """
         ...
 
+    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+        """Whether its guarantee speaks of a sum of these: a row, or whole units where rows may have ``lost`` some."""
+        ...
+
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         """(strong, semi-strong and weak) multi-round privacy that holds for any number of rounds; ``present`` None =
         not known.
@@ -124,8 +128,12 @@ class DisjointUnits:
         return self.k * at_least(present.reshape(-1, self.unit).prod(axis=1), self.k // self.unit)
 
     def aggregated_cardinality(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
-        here, survive = present.reshape(-1, self.unit).prod(axis=1), survive.reshape(-1, self.unit)
-        return of_blocks(here, survive, self.k // self.unit, on_failure, uniform)
+        here = present.reshape(-1, self.unit).prod(axis=1)
+        return of_blocks(here, survive.reshape(-1, self.unit), self.k // self.unit, on_failure, uniform)
+
+    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+        whole = np.isin(np.bincount(clients // self.unit), (0, self.unit)).all()
+        return (lost or len(clients) == self.k) and bool(whole)
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         everybody = self.k == self.clients
@@ -189,6 +197,13 @@ class NeighbourPairs:
         surviving = share(survive, self.unit, self.k, on_failure)
         return None if surviving is None else self.cardinality(present) * surviving
 
+    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+        half = self.unit // 2
+        counts = np.bincount(clients // half, minlength=self.circle)
+        gaps = np.flatnonzero(counts == 0)
+        runs = np.diff(gaps, append=gaps[:1] + self.circle) - 1  # of half-batches side by side, around the circle
+        return (lost or len(clients) == self.k) and bool(np.isin(counts, (0, half)).all() and (runs % 2 == 0).all())
+
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         everybody = self.k == self.clients
         return (self.clients, self.clients) if everybody else (self.unit // 2, self.unit)
@@ -198,8 +213,8 @@ class NeighbourPairs:
 
 
 @dataclass(frozen=True)
-class AnySubset:
-    """Whoever is available: any set of clients."""
+class AllAvailable:
+    """Everybody who is available, in every round; where that is always everyone, they all hide each other."""
 
     clients: int
 
@@ -224,6 +239,9 @@ class AnySubset:
     def aggregated_cardinality(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
         return each_for_itself(present, survive, on_failure)
 
+    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+        return lost or len(clients) == self.clients
+
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         always = present is not None and bool((present == 1).all())
         return (self.clients, self.clients) if always else (1, 1)
@@ -233,7 +251,7 @@ class AnySubset:
 
 
 @dataclass(frozen=True)
-class Coins(AnySubset):
+class Coins(AllAvailable):
     """Every available client with the same probability, independently (MR Appendix G): any set of clients.
 
     Args:
@@ -257,13 +275,15 @@ class Coins(AnySubset):
         selected = present * (self.cardinality(present) / mean if mean else 0.0)
         return each_for_itself(selected, survive, on_failure)
 
+    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+        return True
+
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         return 1, 1
 
     def full_rank(self, present: Floats) -> float | None:
-        if not (present == present[0]).all():
-            return None
-        return full_rank_probability(self.clients, self.cardinality(present))
+        equal = bool((present == present[0]).all())
+        return full_rank_probability(self.clients, self.cardinality(present)) if equal else None
 
 
 def _fit(clients: int, k: int, unit: int, halves: bool) -> None:
