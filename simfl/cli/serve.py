@@ -56,6 +56,8 @@ def command(
     token = None if token_file is None else read_token(token_file)
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
+        for caution in () if quiet else scenario.cautions():
+            click.echo(f"{file}: note: {caution}", err=True)
     try:
         with shown(quiet) as (progress, phase):
             from simfl.remote.serve import serve

@@ -12,6 +12,7 @@ from simfl.core.wording import amount
 
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
+    from simfl.secagg import Protocol
 
 FORMS = {"masked": "only sums are seen", "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""
@@ -82,7 +83,7 @@ def command(
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
         sure = scenario.secagg.shows_updates or sums.get("sure", True)
-        text = _tolerance(scenario.secagg.shows_updates, tolerated, colluders)
+        text = _tolerance(scenario.secagg, tolerated, colluders)
         click.echo(f"{'colluders':<22}{text}{'' if sure else '; of smaller sums perhaps fewer'}")
     _least_squares(seen, scenario.compression.codes)
 
@@ -125,10 +126,12 @@ def _against_any(
     return {"guarantee_colluders": left or None}
 
 
-def _tolerance(shows_updates: bool, most: int | None, colluders: int) -> str:
+def _tolerance(protocol: "Protocol", most: int | None, colluders: int) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
-    if shows_updates:
-        return "the server sees every update without them; the guarantees are those of the sums alone"
+    if protocol.shows_updates:
+        return "the server sees every update without them, so that nothing is guaranteed"
+    if protocol.assumes:
+        return f"whoever colludes, {protocol.assumes}: {protocol.name} takes that for granted"
     if most is None:
         return "how many of them the protocol tolerates is not known"
     if colluders <= most:

@@ -38,6 +38,7 @@ class History:
             secure aggregation; gives None where that is not known, or the server sees single updates anyway.
         lengths_change: an update that stays the same may be clipped to another length in each sum, so that the rows of
             ``participation`` do not say what it counts.
+        shown: whoever aggregates sees every single update.
     """
 
     participation: Mapping[int, Any]
@@ -50,6 +51,7 @@ class History:
     coded: tuple[str, ...] = ()
     tolerated: Callable[[int], int | None] = _not_known
     lengths_change: bool = False
+    shown: bool = False
 
     def tolerated_in(self, P: Any) -> NDArray[np.float64]:
         """The colluders that the protocol tolerates in each sum of one aggregator, (rounds,); infinite if not known."""

@@ -70,7 +70,10 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
     tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
     silent = not sent(scenario)
-    return History(participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths)
+    return History(
+        participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths,
+        scenario.secagg.shows_updates,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

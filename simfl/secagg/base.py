@@ -64,6 +64,7 @@ class Protocol(Plugin, Interface):
         joint: it needs one cohort from the first phase to the last. Such a protocol is refused where clients come and
             go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
         shows_updates: the server sees each update, not only their sum.
+        assumes: what its certificates take for granted of it, in words; empty = it makes that so itself.
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it shows as sums only.
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
@@ -83,6 +84,7 @@ class Protocol(Plugin, Interface):
     phases: tuple[str, ...] = ()
     shows_updates: bool = False
     deadline_s: float | None = None
+    assumes: ClassVar[str] = ""
     covers: ClassVar[frozenset[str]] = SUMMABLE
     certificate: ClassVar[str] = ""
     sums_whoever_comes: bool = False
@@ -172,6 +174,7 @@ PROTOCOLS = Registry[Protocol](
     modules=modules_of(
         "simfl.secagg",
         "basecagg",
+        "ideal",
         "lightsecagg",
         "pairwise_ratchet",
         "plain",

@@ -29,6 +29,9 @@ class Serverless(SgdRule):
         if scenario.secagg.phases:
             name = scenario.secagg.name
             problems.append(
-                ("name", f"is serverless, but {name} has phases that a server runs; use plain or pairwise_ratchet")
+                (
+                    "name",
+                    f"is serverless, but {name} has phases that a server runs; use ideal, plain or pairwise_ratchet",
+                )
             )
         return problems

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.core.coverage import changing_lengths, exposing, sent
+from simfl.core.coverage import beside_sums, sent
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
@@ -103,8 +103,9 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
 
     Nothing is known where the policy declares no family and sees to no guarantee itself, or where the family's units
     may be broken up: it rests on units that are aggregated whole, with one weight, and a client without samples is in
-    no sum (``samples``, shape (clients,), says who holds how many; None = not known). 1 where the rule needs single
-    updates, more leaves the clients than updates that are summed, or these are clipped to lengths that change. Where
+    no sum (``samples``, shape (clients,), says who holds how many; None = not known). 1 where the server sees or
+    needs single updates, more leaves the clients than updates that are summed, or these are clipped to lengths that
+    change. Where
     everybody is selected in every round, all of them hide each other only if nobody is ever lost; otherwise their units
     do. With ``privacy.rows: weights`` only the weak guarantee follows: numbers of samples, which nobody knows yet,
     scale the columns.
@@ -113,7 +114,7 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     upheld, family = policy.guarantee(n), policy.family(n)
     if (upheld is None and family is None) or not sent(setting):
         return None
-    if not setting.training.aggregate.sum_only or exposing(setting) or changing_lengths(setting):
+    if beside_sums(setting):
         return {"strong": 1, "semi_strong": 1, "weak": 1}
     if upheld is not None:
         return upheld._asdict()
