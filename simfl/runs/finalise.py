@@ -194,14 +194,18 @@ def _guarantee(scenario: Scenario, finals: JsonObject, samples: NDArray[np.int64
 
 
 def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
-    """What reaches the server as it is, what it needs or learns of single clients, and whom the protocol tolerates.
+    """What reaches the server as it is, what it needs or learns of single clients, and whom the protocol tolerates, or
+    what is taken for granted of it.
 
     The colluders are those whom it tolerates in every sum; where that is known.
     """
+    protocol = scenario.secagg
     disclosed: JsonObject = {"in_clear": clear(scenario)}
     if seen := beside_sums(scenario):
         disclosed["beside_sums"] = seen
-    if not scenario.secagg.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
+    if protocol.assumes:
+        disclosed["privacy_assumes"] = protocol.assumes
+    elif not protocol.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
         disclosed["tolerated_colluders"] = int(fewest)
     return disclosed
 

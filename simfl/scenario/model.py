@@ -16,7 +16,7 @@ from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.plugin_data import SINCE_LATER, plain
-from simfl.core.registration.registry import validate
+from simfl.core.registration.registry import OrNull, validate
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.storage.data_folder import DATA_PATH
 from simfl.devices import Devices
@@ -81,7 +81,9 @@ class Scenario:
         default_factory=lambda: COMPRESSIONS.of("none"), metadata=SINCE_LATER
     )
     secagg: Annotated[
-        Annotated[Any, PROTOCOLS] | None,
+        Any,
+        PROTOCOLS,
+        OrNull,
         Field(description="how the updates are added up; null = ideal where only a sum is needed, else plain"),
     ] = None
     privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(

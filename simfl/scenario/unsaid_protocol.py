@@ -1,7 +1,7 @@
 """A scenario resolved and checked; where it does not say how updates are added up, that is chosen and said."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from simfl.scenario import checks, resolution
 from simfl.scenario.yaml.places import KeyPath, dotted_key
@@ -10,10 +10,11 @@ from simfl.secagg import PROTOCOLS
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario
 
+S = TypeVar("S", bound="Scenario")
 Wrong = list[tuple[KeyPath, str]]
 
 
-def complete(scenario: "Scenario") -> tuple["Scenario", Wrong]:
+def complete(scenario: S) -> tuple[S, Wrong]:
     """The scenario with every automatic field, and what is wrong in it.
 
     ``secagg: null`` is ``ideal`` where nothing speaks against it, that is where the server needs a weighted sum and
@@ -31,10 +32,10 @@ def complete(scenario: "Scenario") -> tuple["Scenario", Wrong]:
     return _noted(shown, said), wrong
 
 
-def _settle(scenario: "Scenario") -> tuple["Scenario", Wrong]:
+def _settle(scenario: S) -> tuple[S, Wrong]:
     scenario, wrong = resolution.resolve(scenario)
     return scenario, wrong or checks.conflicts(scenario)
 
 
-def _noted(scenario: "Scenario", note: str) -> "Scenario":
+def _noted(scenario: S, note: str) -> S:
     return replace(scenario, source=replace(scenario.source, notes=(*scenario.source.notes, note)))

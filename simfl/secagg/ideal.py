@@ -14,9 +14,9 @@ from simfl.secagg.plain import Plain
 class Ideal(Plain):
     """A trusted party adds the updates up, so that only sums are seen; it costs no time, no bytes and no rounding.
 
-    What a sum tells is what multi-round privacy is about where secure aggregation is left aside (So et al., arXiv
-    2106.03328, section 2). That only sums are seen is taken for granted; a real protocol makes it so, and costs time and
-    bytes. Any clients who collude with the server learn the sum less their own updates, and nothing else.
+    What sums tell is what multi-round privacy is about where secure aggregation is left aside (So et al., arXiv
+    2106.03328, section 2). That only sums are seen is taken for granted; a real protocol makes it so, and costs time
+    and bytes. Any clients who collude with the server learn the sum less their own updates, and nothing else.
     """
 
     shows_updates = False

@@ -29,10 +29,10 @@ class Guarantees(Privacy):
     """Strong, semi-strong and weak multi-round privacy of the aggregates. Reference: So et al., arXiv 2106.03328.
 
     Where clients aggregate, each is an observer of its own sums, who knows its own updates; the columns hold the
-    smallest guarantee against any of them. Where single updates are seen (``secagg: plain``) or needed (a median), or more
-    leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all columns
-    are 1 from the first aggregate on. Where an update that stays the same is clipped to another length from sum to sum,
-    all but the upper bound of the weak one are. Where nothing leaves them, the columns are empty.
+    smallest guarantee against any of them. Where single updates are seen (``secagg: plain``) or needed (a median), or
+    more leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all
+    columns are 1 from the first aggregate on. Where an update that stays the same is clipped to another length from sum
+    to sum, all but the upper bound of the weak one are. Where nothing leaves them, the columns are empty.
     """
 
     every: Annotated[
