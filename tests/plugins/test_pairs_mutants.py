@@ -72,9 +72,9 @@ def no_loss(history, delta):
 
 
 MUTANTS = {
-    "a stage that adds no noise": ((NOISE,), LocalGaussian, "client", no_noise),
-    "a stage that noises half of the update": ((NOISE,), LocalGaussian, "client", half_noised),
-    "a stage that says it noises": ((CLIPPING,), Clipping, "at_client", True),
+    "a stage that adds no noise": ((NOISE, PLAIN), LocalGaussian, "client", no_noise),
+    "a stage that noises half of the update": ((NOISE, PLAIN), LocalGaussian, "client", half_noised),
+    "a stage that says it noises": ((CLIPPING, PLAIN), Clipping, "at_client", True),
     "a protocol that masks nothing": ((RATCHET,), pairwise_ratchet.RatchetClient, "mask", unmasked),
     "a protocol that sums half of the update in clear": ((SECAGG,), PairwiseClient, "mask", half_masked),
     "a protocol that shows the first number": ((SECAGG,), PairwiseClient, "mask", first_in_clear),
