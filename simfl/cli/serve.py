@@ -68,6 +68,8 @@ def command(
     if finished.reused:
         click.echo("these results were complete already; --force repeats the run", err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+    for note in () if quiet else scenario.notes:
+        click.echo(f"{file}: note: {note}", err=True)
 
 
 def _ready(address: str, token: str) -> None:

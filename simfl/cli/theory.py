@@ -12,6 +12,7 @@ from simfl.core.wording import amount
 
 if TYPE_CHECKING:
     from simfl.scenario import Scenario
+    from simfl.secagg import Protocol
 
 FORMS = {"masked": "only sums are seen", "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""
@@ -64,7 +65,7 @@ def command(
 
     scenario = load(file, overrides, plugins)
     samples, sums = _samples_and_sums(scenario)
-    known, seen = theory(scenario, samples), windows(scenario)
+    known, seen = theory(scenario, samples), [] if scenario.secagg.shows_updates else windows(scenario)
     tolerated = surely_tolerated(scenario, sums.get("clients"))
     if "colluding" in (protocol := sums.get("known", {})):
         protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))
@@ -84,7 +85,7 @@ def command(
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
         sure = scenario.secagg.shows_updates or sums.get("sure", True)
-        text = _tolerance(scenario.secagg.shows_updates, tolerated, colluders)
+        text = _tolerance(scenario.secagg, tolerated, colluders)
         click.echo(f"{'colluders':<22}{text}{'' if sure else '; of smaller sums perhaps fewer'}")
     _least_squares(seen, scenario.compression.codes)
 
@@ -127,10 +128,12 @@ def _against_any(
     return {"guarantee_colluders": left or None}
 
 
-def _tolerance(shows_updates: bool, most: int, colluders: int) -> str:
+def _tolerance(protocol: "Protocol", most: int, colluders: int) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
-    if shows_updates:
-        return "the server sees every update without them; the guarantees are those of the sums alone"
+    if protocol.shows_updates:
+        return "the server sees every update without them, so that nothing is guaranteed"
+    if protocol.assumes:
+        return f"whoever colludes, {protocol.assumes}: {protocol.name} takes that for granted"
     if most <= 0:
         return "nothing is promised against any of them: sums may fail or fall apart as clients are silent"
     if colluders <= most:

@@ -163,8 +163,10 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     """The names of what the server needs of single clients, or learns of them, so that sums may hide nobody."""
     if not sent(setting):
         return []
-    rule = setting.training.aggregate
-    needed = [] if rule.sum_only else [f"each client's update, by itself (aggregate: {rule.name})"]
+    rule, protocol = setting.training.aggregate, setting.secagg
+    why = "" if rule.sum_only else f"aggregate: {rule.name}"
+    why = why or (f"secagg: {protocol.name}" if protocol.shows_updates else "")
+    needed = [f"each client's update, by itself ({why})"] if why else []
     stage = changing_lengths(setting)
     lengths = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
     return [*needed, *(part.name for part in exposing(setting)), *lengths]

@@ -11,8 +11,7 @@ from simfl.core.wording import amount
 def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int:
     """Clients who with the server learn no single update from the protocol, whoever they are, where nobody fails.
 
-    0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates, and does not say
-    that what is said of privacy leaves that aside.
+    0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates.
 
     Args:
         setting: the scenario.
@@ -33,7 +32,7 @@ def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     sum.
     """
     tolerated = tolerated_colluders(setting, summed)
-    return tolerated if setting.secagg.shows_updates or not can_lose_clients(setting) else min(tolerated, 0)
+    return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
 
 
 def can_lose_clients(setting: ScenarioView) -> bool:

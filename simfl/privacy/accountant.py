@@ -43,6 +43,7 @@ class History:
         unsummed: how many updates of each client the server has seen that are in no sum, but for the noise that clients
             add, scipy CSR (rounds, clients); None = there were none.
         uncounted: nobody has counted them.
+        shown: whoever aggregates sees every single update.
     """
 
     participation: Mapping[int, Any]
@@ -58,6 +59,7 @@ class History:
     unsummed: Any = None
     uncounted: bool = False
     recorded: NDArray[np.float64] | None = None
+    shown: bool = False
 
     def fewest_tolerated(self) -> NDArray[np.float64]:
         """The fewest colluders tolerated by any session of each round, (rounds,); infinite where none was held."""

@@ -210,17 +210,21 @@ def _guarantee(
 
 
 def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
-    """What reaches the server as it is, what it needs or learns of single clients, and whom the protocol tolerates.
+    """What reaches the server as it is, what it needs or learns of single clients, and whom the protocol tolerates, or
+    what is taken for granted of it.
 
     The colluders are those whom it tolerates in every sum; where that is known.
     """
+    protocol = scenario.secagg
     disclosed: JsonObject = {"in_clear": clear(scenario)}
     seen = beside_sums(scenario)
     if sent(scenario) and run_history.open_to(0).any():
         seen.append(f"what the server may know besides of sums, failed ones too (secagg: {scenario.secagg.name})")
     if seen:
         disclosed["beside_sums"] = seen
-    if not scenario.secagg.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
+    if protocol.assumes:
+        disclosed["privacy_assumes"] = protocol.assumes
+    elif not protocol.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
         disclosed["tolerated_colluders"] = max(0, int(fewest))
     return disclosed
 

@@ -16,7 +16,7 @@ from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.plugin_data import SINCE_LATER, plain
-from simfl.core.registration.registry import validate
+from simfl.core.registration.registry import OrNull, validate
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.storage.data_folder import DATA_PATH
 from simfl.devices import Devices
@@ -24,7 +24,7 @@ from simfl.learning import LEARNING
 from simfl.metrics import METRICS
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.scenario import checks, data_files, device_profiles, named_code, overrides
+from simfl.scenario import checks, data_files, device_profiles, named_code, overrides, unsaid_protocol
 from simfl.scenario import plugin_files as pluginfiles
 from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
@@ -80,9 +80,12 @@ class Scenario:
     compression: Annotated[Any, COMPRESSIONS, Field(description="how updates are coded on their way up")] = field(
         default_factory=lambda: COMPRESSIONS.of("none"), metadata=SINCE_LATER
     )
-    secagg: Annotated[Any, PROTOCOLS, Field(description="how the updates are added up")] = field(
-        default_factory=lambda: PROTOCOLS.of("plain")
-    )
+    secagg: Annotated[
+        Any,
+        PROTOCOLS,
+        OrNull,
+        Field(description="how the updates are added up; null = ideal where only a sum is needed, else plain"),
+    ] = None
     privacy: Annotated[Any, PRIVACY, Field(description="what the server can learn over the rounds")] = field(
         default_factory=lambda: PRIVACY.of("multi_round")
     )
@@ -208,9 +211,7 @@ class Scenario:
             devices, wrong = device_profiles.fill_in(scenario)
             scenario = replace(scenario, devices=devices)
         if not wrong:
-            scenario, wrong = plugins.resolve(scenario)
-        if not wrong:
-            wrong = checks.conflicts(scenario)
+            scenario, wrong = unsaid_protocol.complete(scenario)
         located = [scenario._problem(path, message) for path, message in wrong]
         if located or document.problems:
             raise InvalidScenario(in_order([*document.problems, *located]))
@@ -250,6 +251,11 @@ class Scenario:
             *plugins.cautions(self),
             *(f"{dotted_key(checks.algorithm_key(self))}: {text}" for text in coverage.cautions(self)),
         ]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen because the scenario does not say it, in words."""
+        return self.source.notes
 
     def plain(self, folder: Path | None = None) -> JsonObject:
         """The scenario as plain data, all defaults and automatic fields filled in.

@@ -19,11 +19,13 @@ class Source:
         folder: what its data files are relative to.
         places: where its keys stand.
         means: with what it is run.
+        notes: what was chosen because the scenario does not say it, in words.
     """
 
     folder: Path = Path()
     places: Places = field(default_factory=lambda: Places(Place("scenario")))
     means: RuntimeOptions = RuntimeOptions()
+    notes: tuple[str, ...] = ()
 
 
 class NotAKey:

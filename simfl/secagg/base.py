@@ -63,6 +63,7 @@ class Protocol(Plugin, Interface):
         joint: it needs one cohort from the first phase to the last. Such a protocol is refused where clients come and
             go one by one (buffered servers); any other is prepared unit by unit and recovers a buffer of any jobs.
         shows_updates: the server sees each update, not only their sum; so of a protocol that does not deny it.
+        assumes: what its certificates take for granted of it, in words; empty = it makes that so itself.
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it shows as sums only.
         opens_last: until a phase after the upload opens their sum, updates are closed to the server and as many clients
             as it tolerates.
@@ -84,6 +85,7 @@ class Protocol(Plugin, Interface):
     shows_updates: bool = True
     opens_last: bool = False
     deadline_s: float | None = None
+    assumes: ClassVar[str] = ""
     covers: ClassVar[frozenset[str]] = frozenset()
     sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
@@ -177,6 +179,7 @@ PROTOCOLS = Registry[Protocol](
     modules=modules_of(
         "simfl.secagg",
         "basecagg",
+        "ideal",
         "lightsecagg",
         "pairwise_ratchet",
         "plain",

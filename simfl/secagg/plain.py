@@ -17,16 +17,10 @@ from simfl.secagg.updates import ClientUpdates
 @PROTOCOLS("plain")
 @dataclass(frozen=True)
 class Plain(Protocol):
-    """The server sees each update and adds them up.
-
-    What is said of multi-round privacy speaks of the sums alone, as if nobody had seen the updates.
-    """
+    """The server sees each update and adds them up."""
 
     shows_updates = True
     sums_whoever_comes = True
-
-    def tolerance(self, members: int, clients: int) -> int:
-        return clients
 
     def recover(
         self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams

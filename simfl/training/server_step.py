@@ -76,8 +76,8 @@ class ServerStep:
         """What works on the one aggregate of a round, and so on none of those of clients with models of their own."""
         rule, protocol = scenario.training, scenario.secagg
         why = "has a model in every client and no server that aggregates"
-        if not protocol.shows_updates or protocol.phases:
-            yield "name", f"{why}, as {protocol.name} needs; use secagg: plain"
+        if not protocol.sums_whoever_comes or protocol.phases:
+            yield "name", f"{why}, as {protocol.name} needs; use secagg: ideal or plain"
         for stage in scenario.privacy.stages:
             yield "name", f"{why}, as the stage {stage.name} needs; use training: fedavg or fedbuff"
         if scenario.compression.codes:

@@ -28,7 +28,6 @@ class Serverless(SgdRule):
         problems = super().check(scenario)
         if scenario.secagg.phases:
             name = scenario.secagg.name
-            problems.append(
-                ("name", f"is serverless, but {name} has phases that a server runs; use plain or pairwise_ratchet")
-            )
+            why = f"is serverless, but {name} has phases that a server runs"
+            problems.append(("name", f"{why}; use ideal, plain or pairwise_ratchet"))
         return problems

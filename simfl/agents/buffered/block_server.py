@@ -29,7 +29,7 @@ from simfl.training.base import BufferedRule
 def takes_blocks(parts: Components[Any], traced: bool) -> bool:
     """Whether nothing depends on single events between two aggregations; ``traced``: they are written down."""
     protocol, rule = parts.protocol, parts.rule
-    whole = protocol.shows_updates and protocol.sums_whoever_comes and not protocol.phases
+    whole = protocol.sums_whoever_comes and not protocol.phases
     known_before = parts.sharing is None and rule.deadline_s is None and not parts.jobs_vary
     return whole and known_before and parts.policy.unit_size == 1 and "seconds" not in parts.policy.reads and not traced
 

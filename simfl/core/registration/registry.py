@@ -269,6 +269,14 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(annotation)
 
 
+class OrNull:
+    """Marks a place of a plugin that may be null; mypy takes it for any plugin, since it is one once it is resolved."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.nullable_schema(handler(source))
+
+
 class _Named:
     """Marks a plugin that is read from a mapping with its ``name``, which errors have in their ``loc``."""
 

@@ -29,10 +29,10 @@ class Guarantees(Privacy):
     """Strong, semi-strong and weak multi-round privacy of the aggregates. Reference: So et al., arXiv 2106.03328.
 
     Where clients aggregate, each is an observer of its own sums, who knows its own updates; the columns hold the
-    smallest guarantee against any of them. Where single updates are needed for the aggregate (a median), or more
-    leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all columns
-    are 1 from the first aggregate on. Where an update that stays the same is clipped to another length from sum to sum,
-    all but the upper bound of the weak one are. Where nothing leaves them, the columns are empty.
+    smallest guarantee against any of them. Where single updates are seen (``secagg: plain``) or needed (a median), or
+    more leaves the clients than updates that are summed (masks, control variates, whole models), nobody hides: all
+    columns are 1 from the first aggregate on. Where an update that stays the same is clipped to another length from sum
+    to sum, all but the upper bound of the weak one are. Where nothing leaves them, the columns are empty.
     """
 
     every: Annotated[
@@ -63,6 +63,10 @@ class Guarantees(Privacy):
     def columns(self) -> tuple[Column, ...]:
         colluded = () if self.colluders is None else COLLUDER_COLUMNS
         return (*COLUMNS, *colluded, *(LEDGER_COLUMNS if self.ledger else ()))
+
+    @property
+    def recovery_budget(self) -> int:
+        return self.budget
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)
@@ -138,7 +142,7 @@ class Guarantees(Privacy):
 
     def _against(self, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
-        if history.single or history.exposing or history.coded:
+        if history.single or history.shown or history.exposing or history.coded:
             values = np.ones((len(COLUMNS), P.shape[0]))
             values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
         else:

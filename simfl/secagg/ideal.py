@@ -1,0 +1,33 @@
+"""Secure aggregation as an assumption: a trusted party adds."""
+
+from dataclasses import dataclass
+
+from simfl.core.coverage import looks_ahead
+from simfl.core.payload import SUMMABLE
+from simfl.core.scenario_view import ScenarioView
+from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.plain import Plain
+
+
+@PROTOCOLS("ideal")
+@dataclass(frozen=True)
+class Ideal(Plain):
+    """A trusted party adds the updates up, so that only sums are seen; it costs no time, no bytes and no rounding.
+
+    What sums tell is what multi-round privacy is about where secure aggregation is left aside (So et al., arXiv
+    2106.03328, section 2). That only sums are seen is taken for granted; a real protocol makes it so, and costs time
+    and bytes. Any clients who collude with the server learn the sum less their own updates, and nothing else.
+    """
+
+    shows_updates = False
+    assumes = "only sums are seen"
+    covers = SUMMABLE
+
+    def tolerance(self, members: int, clients: int) -> int | None:
+        return clients
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        if not looks_ahead(setting):
+            return []
+        why = "adds what clients have sent before the model exists that it is to be compared with"
+        return [("name", f"{why}; add the clients' changes (mix: deltas), or use secagg: plain")]
